@@ -1,29 +1,29 @@
 """Kafka Streams' task placement, outside the JVM: subscription bytes in, assignment bytes out, with the reasons.
 
-`assign(snapshot, now_ms)` is one rebalance. The whole package is values in, values out. Where each step is done:
+`assign(snapshot, now_ms)` computes one rebalance. The package has no I/O and no clock. The steps and their files:
 
 ====  =============================================================  ================================================
 step  what happens                                                   where
 ====  =============================================================  ================================================
 all   steps 0 to 4 in one function                                   `pipeline/streams_partition_assignor.py`
-0     bytes to values; which versions a group speaks                 `protocol/`
-0     subscriptions gathered by process                              `clients/client_metadata.py`
-1     repartition topics counted, checked, created                   `topology/internal_topics.py`
+0     bytes to values; protocol versions                             `protocol/`
+0     subscriptions grouped by process                               `clients/client_metadata.py`
+1     repartition topics counted, checked, listed for creation       `topology/internal_topics.py`
 2     partitions into tasks                                          `topology/partition_grouper.py`
 2     changelog topics                                               `topology/internal_topics.py`
 2     end offsets, previous tasks, lags                              `clients/client_state.py`
 2     tasks to processes                                             `task_assignors/`
-3     which host has which partitions                                `pipeline/consumer_assignments.py`
+3     partitions of each host                                        `pipeline/consumer_assignments.py`
 4     tasks to threads                                               `pipeline/tasks_to_threads.py`
-4     held back until revoked, probing, bytes of every member        `pipeline/consumer_assignments.py`
+4     tasks held back until revoked, probing, bytes of each member   `pipeline/consumer_assignments.py`
 --    one rebalance as one document                                  `recording/`
---    why every task is where it is                                  `task_assignors/decisions.py`, `explain.py`
---    Java's hash order and heap, where Kafka's results follow them  `java/`
---    every error                                                    `errors.py`
+--    the reason for the place of each task                          `task_assignors/decisions.py`, `explain.py`
+--    Java's hash order and heap, because results depend on them     `java/`
+--    all errors                                                     `errors.py`
 ====  =============================================================  ================================================
 
-What one does with recorded rebalances is the package `rebalance_analysis`. A name is loaded when it is first used, so
-that importing the package costs nothing.
+The package `rebalance_analysis` works with recorded rebalances. Importing `assignor` is cheap: each name is loaded when
+it is first used.
 """
 
 from __future__ import annotations

@@ -2,22 +2,23 @@
 
 ```
 AssignorFault
-├── InputError                 the caller handed in something unusable: a config, a recording, an option, a name
-│   ├── NotBuiltYet            a feature that is known, and refused until a later release
-│   ├── OwnAssignorFailed      a task assignor of the user's own raised an error or returned no placement
-│   └── UnreadableLogLine      a line of a JVM's log that is cut off, or not one that Kafka writes
-├── DecodeError                bytes that are not what they should be, with the offset
-├── KafkaError                 what Kafka's own leader would have thrown, one class for each of Kafka's
+├── InputError                 the caller passed an invalid config, recording, option or name
+│   ├── NotBuiltYet            a known feature that this installation does not support
+│   ├── OwnAssignorFailed      a user's own task assignor raised an error or returned no placement
+│   └── UnreadableLogLine      a line of a JVM's log that is cut off, or that Kafka does not write
+├── DecodeError                bytes that cannot be decoded, with the offset
+├── KafkaError                 an exception that Kafka's leader would throw, one class for each of Kafka's
 │   ├── StreamsError  TopologyError  TaskAssignmentError  MissingSourceTopicError  ConfigError
 │   ├── IllegalStateError  UnsupportedOperationError  NullPointerError  UncheckedError  BrokersRefusal
 │   └── IllegalArgumentError
 │       └── NumberFormatError
-├── Unavailable                nobody could be asked: no broker, no coordinator, a port or a database that is taken
-└── RebalanceNotPlaced         a forecast's rebalance ended without a placement; `forecast` catches it
+├── Unavailable                a broker, coordinator, port or database that the work needs is not available
+└── RebalanceNotPlaced         a forecast's rebalance ended without a placement; `forecast` catches this error
 ```
 
-`InputError` and `KafkaError` are apart because two people read them: one can correct the input, the other sees what a
-JVM group would have seen. Each package above the library has its own branch below `AssignorFault`.
+`InputError` and `KafkaError` are separate classes because they call for different reactions: the reader of an
+`InputError` can correct the input; a `KafkaError` reports a failure that a JVM group would have had as well. Each
+package above this one has its own branch below `AssignorFault`.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from collections.abc import Callable, Mapping
 
 
 class AssignorFault(Exception):
-    """The root. Its text is for a person: what is wrong, where, and what to do about it.
+    """The base class of all errors of this project. The text tells a person the fault, its place, and the remedy.
 
-    Pickled, it comes back as it was, with its fields and its cause if that is one of ours: work may be done in another
-    process.
+    The errors can be pickled, because worker processes return them. Pickling keeps the fields, and the cause if the
+    cause is an `AssignorFault`.
     """
 
     def __reduce__(self) -> tuple[Callable[..., AssignorFault], tuple[object, ...]]:
@@ -38,7 +39,7 @@ class AssignorFault(Exception):
 
 
 class InputError(AssignorFault, ValueError):
-    """A caller's mistake. `where` names the field, key, file or line; the message says what to do about it."""
+    """A caller's mistake. `where` names the field, key, file or line; the message says how to correct the mistake."""
 
     def __init__(self, message: str, where: str | None = None) -> None:
         super().__init__(f"{where}: {message}" if where else message)
@@ -46,23 +47,23 @@ class InputError(AssignorFault, ValueError):
 
 
 class NotBuiltYet(InputError):
-    """A feature that the formats know and this installation lacks, such as a provider of clusters."""
+    """A feature that the formats define but this installation lacks, such as a provider of clusters."""
 
 
 class OwnAssignorFailed(InputError):
-    """The class that the user named raised an error, or returned something else than it must. On a command line that is
-    the user's own code; in a service it is installed code, and no mistake of the caller.
+    """The task assignor class that the user named raised an error or returned a wrong type. On a command line, the
+    class is the user's own code. In a service, it is installed code, and the caller made no mistake.
     """
 
 
 class UnreadableLogLine(InputError):
-    """A line of a JVM's log that is cut off or not what Kafka writes. The reader leaves it out and reads on."""
+    """A line of a JVM's log that is cut off, or that Kafka does not write. The reader skips the line."""
 
 
 class DecodeError(AssignorFault, ValueError):
-    """Bytes that cannot be read. `what` is the structure, `offset` the byte at which reading it failed.
+    """Bytes that cannot be decoded. `what`: the structure; `offset`: the byte at which decoding failed.
 
-    `member_id`: whose subscription they are; None for other bytes, and where the reader was not told.
+    `member_id`: the member whose subscription failed; None for other bytes, or if the decoder does not know the member.
     """
 
     def __init__(self, what: str, reason: str, offset: int, member_id: str | None = None) -> None:
@@ -74,10 +75,11 @@ class DecodeError(AssignorFault, ValueError):
 
 
 class KafkaError(AssignorFault):
-    """What Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` stands for `getCause()`.
+    """An exception that Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` corresponds to
+    `getCause()`.
 
-    `message`: Kafka's own, to the letter where Kafka has one, because people search for it. `hint`: what this project
-    adds, such as which member it is about or what to do. `str()` has both.
+    `message`: Kafka's message, to the letter if Kafka has one, because people search for it. `hint`: this project's
+    addition, such as the member concerned, or the remedy. `str()` has both.
     """
 
     kafka_name: str = "KafkaException"
@@ -94,34 +96,36 @@ class KafkaError(AssignorFault):
         return self.message if self.hint is None else f"{self.message} ({self.hint})"
 
     def as_recorded(self) -> str:
-        """`"SimpleName: message"`, the form of `output.error` in rebalance/1: what Kafka says, without the hint."""
+        """Returns `"SimpleName: message"`, the form of `output.error` in rebalance/1: Kafka's text without the hint."""
         return f"{self.kafka_name}: {self.message}"
 
     def with_hint(self) -> str:
-        """`as_recorded` with the hint, for people."""
+        """Returns the text of `as_recorded` with the hint, for people."""
         return f"{self.kafka_name}: {self}"
 
 
 class StreamsError(KafkaError):
-    """A rebalance that cannot continue: an internal topic is not as it must be, or an assignor broke a rule."""
+    """The rebalance cannot continue: an internal topic is wrong or cannot be created, or an assignor broke a rule."""
 
     kafka_name = "StreamsException"
 
 
 class TopologyError(KafkaError):
-    """A topology that Kafka's builder refuses, or whose topics do not fit together."""
+    """A topology that Kafka's builder refuses, or topics whose partition counts contradict each other."""
 
     kafka_name = "TopologyException"
 
 
 class TaskAssignmentError(KafkaError):
-    """The leader answers it with an ASSIGNMENT_ERROR assignment; it does not leave the pipeline."""
+    """A fault for which the leader sends an ASSIGNMENT_ERROR assignment. The pipeline catches this error."""
 
     kafka_name = "TaskAssignmentException"
 
 
 class MissingSourceTopicError(KafkaError):
-    """The leader answers it with an INCOMPLETE_SOURCE_TOPIC_METADATA assignment; it does not leave the pipeline."""
+    """A missing source topic, for which the leader sends an INCOMPLETE_SOURCE_TOPIC_METADATA assignment. The pipeline
+    catches this error.
+    """
 
     kafka_name = "MissingSourceTopicException"
 
@@ -139,38 +143,38 @@ class IllegalStateError(KafkaError):
 
 
 class UnsupportedOperationError(KafkaError):
-    """A question that was not prepared for, such as for lags that nobody asked to have computed."""
+    """A call for a value that was not computed, such as a lag when the caller did not request lags."""
 
     kafka_name = "UnsupportedOperationException"
 
 
 class IllegalArgumentError(KafkaError):
-    """A value that Kafka's own class refuses to hold."""
+    """A value that Kafka's class refuses."""
 
     kafka_name = "IllegalArgumentException"
 
 
 class NumberFormatError(IllegalArgumentError):
-    """A port of an endpoint that does not fit an int."""
+    """The port of an endpoint is too large for an int."""
 
     kafka_name = "NumberFormatException"
 
 
 class NullPointerError(KafkaError):
-    """What Kafka's leader stumbles over. The message is the one that Java makes of its line of code."""
+    """A NullPointerException of Kafka's leader. The message is Java's description of the failed expression."""
 
     kafka_name = "NullPointerException"
 
 
 class UncheckedError(KafkaError):
-    """What Kafka throws as a plain RuntimeException, because it should never happen."""
+    """A plain RuntimeException of Kafka, for a case that should never happen."""
 
     kafka_name = "RuntimeException"
 
 
 class BrokersRefusal(KafkaError):
-    """The cause of a StreamsError: what the brokers answered to the leader's call. Its class and text are theirs, as
-    `answer`, `"SimpleName: message"`, has them.
+    """The cause of a StreamsError: an error that brokers returned to the leader's call. `answer`: the class and text of
+    the brokers' error, as `"SimpleName: message"`.
     """
 
     def __init__(self, answer: str) -> None:
@@ -181,19 +185,22 @@ class BrokersRefusal(KafkaError):
 
 
 class Unavailable(AssignorFault):
-    """What the work needs is not there, so nobody could be asked: no broker, coordinator or schema registry answers, a
-    port or a database is taken, Spark does not start. Later it may be. Each package has classes of its own below this.
+    """A service or resource that the work needs is not available: no broker, coordinator or schema registry answers, a
+    port or a database is in use, or Spark does not start. A later attempt may succeed. Each package has its own
+    subclasses.
     """
 
 
 class RebalanceNotPlaced(AssignorFault):
-    """A rebalance of a forecast ended without a placement; the text says how."""
+    """A rebalance of a forecast ended without a placement; the text gives the reason."""
 
 
 def _as_it_was(
     kind: type[AssignorFault], args: tuple[object, ...], fields: Mapping[str, object], cause: AssignorFault | None
 ) -> AssignorFault:
-    """Without `__init__`, whose arguments differ from class to class and from what the fault keeps."""
+    """Restores a pickled error. Does not call `__init__`, because its arguments differ between the classes and from
+    the stored fields.
+    """
     fault = kind.__new__(kind, *args)
     fault.__dict__.update(fields)
     if cause is not None:

@@ -1,7 +1,8 @@
-"""Why every task is where it is: the decisions of one rebalance by task, as data and as one line of text.
+"""Explains the place of every task: the decisions of one rebalance by task, as data and as one line of text.
 
-Nothing is guessed here. The code path that decided a step has logged it (`task_assignors/decisions.py`), and the lags
-are those that the task assignor was given. Kafka has nothing of the kind: its leader does not keep its reasons.
+The explanations come from the log of decisions (`task_assignors/decisions.py`), which is written by the code that
+decides, and from the lags in the input of the task assignor. Kafka has no counterpart: its leader does not keep its
+reasons.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _TARGET_KINDS = frozenset(
         DecisionKind.TARGET_NEW,
     }
 )
-"""Each names the client where a task belongs; the last one of a rebalance is final."""
+"""The kinds of decisions that set the target of a task. The last such decision of a rebalance is final."""
 
 CAUGHT_UP_SHOWN = 5
-"""How many caught-up clients the text names; the data name all of them."""
+"""The number of caught-up clients that the text names. The data have all of them."""
 
 
 class ActiveOutcome(StrEnum):
-    """What happened to the active copy. When several apply, the first one counts."""
+    """The outcome for the active copy. If several outcomes apply, the first one counts."""
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
     WARM_UP = "warm-up"
@@ -46,9 +47,8 @@ class ActiveOutcome(StrEnum):
 
 
 class Copy(NamedTuple):
-    """One copy of a task after the rebalance. `consumer`: the thread, None when tasks were not assigned to threads.
-
-    `held_back`: `consumer` gets the task only after its owner has given it up.
+    """A copy of a task after the rebalance. `consumer`: the member id of the thread, None if tasks were not assigned to
+    threads. `held_back`: True if `consumer` gets the task only after the task's owner has revoked it.
     """
 
     role: Role
@@ -58,7 +58,7 @@ class Copy(NamedTuple):
 
 
 class ClientLag(NamedTuple):
-    """`lag`: in records; LATEST_OFFSET for a running active task."""
+    """The lag of a client. `lag`: in records; LATEST_OFFSET for a running active task."""
 
     process: ProcessId
     lag: int
@@ -66,11 +66,12 @@ class ClientLag(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """One task in one rebalance.
+    """The explanation of one task in one rebalance.
 
-    `previous`: processes that had it active; more than one only when members contradict each other. `target`: where
-    the task belongs once every client is caught up; None when the assignor has no targets. `caught_up`: clients within
-    acceptable.recovery.lag, for stateful tasks. `steps`: in the order decided. `text`: all of it in one line.
+    `previous`: the processes that had the task active; several only if members contradict each other. `target`: the
+    process that should run the task when every client is caught up; None if the assignor has no targets. `caught_up`:
+    the clients within acceptable.recovery.lag, for stateful tasks. `steps`: the decisions about the task, in order.
+    `text`: the whole explanation in one line.
     """
 
     task: TaskId
@@ -85,7 +86,9 @@ class Explanation:
 
 
 def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> Iterator[Explanation]:
-    """One explanation for each task, in order; only for `task` when given. None when no task was placed."""
+    """Yields one explanation for each task, in order, or only for `task` if it is given. Yields nothing if the
+    rebalance placed no task.
+    """
     if result.problem is not None and result.placement is not None:
         yield from explain_placement(result.problem, result.placement, result.decisions, task)
 
@@ -93,7 +96,7 @@ def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> It
 def explain_placement(
     problem: PlacementProblem, placement: Placement, decisions: Sequence[Decision], task: TaskId | None = None
 ) -> Iterator[Explanation]:
-    """The same for a placement problem alone; its copies have no threads."""
+    """Does the same as `explain_rebalance` for a placement problem, whose copies have no threads."""
     steps: dict[TaskId, list[Decision]] = {}
     for decision in decisions:
         if task is None or decision.task == task:
@@ -117,12 +120,12 @@ def explain_placement(
 
 
 def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: ShortNames) -> str:
-    """Every step of the reason, with processes called by `names`; empty when nothing was logged."""
+    """Returns every step of the reason as text, with the process names of `names`; empty if no decision was logged."""
     return _why(explanation.caught_up if explanation.stateful else None, explanation.steps, _Names(problem, names))
 
 
 def explanation_document(explanation: Explanation) -> dict[str, object]:
-    """The explanation as JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
+    """Returns the explanation as JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
     return {
         "task": str(explanation.task),
         "stateful": explanation.stateful,
@@ -173,7 +176,9 @@ def _explanation(
 
 
 def _target(steps: Sequence[Decision]) -> ProcessId | None:
-    """Only a task that has a target gets another one by a rack-aware strategy."""
+    """Returns the target of the active copy. A RACK_MOVED decision changes the target only if the task already has one:
+    assignors without targets log RACK_MOVED as well.
+    """
     target: ProcessId | None = None
     for step in steps:
         is_target = step.kind in _TARGET_KINDS or (step.kind is DecisionKind.RACK_MOVED and target is not None)
@@ -229,7 +234,9 @@ def _previous_active(problem: PlacementProblem, task: TaskId | None) -> dict[Tas
 
 
 class _CaughtUp:
-    """Caught-up clients by task. Most clients report few tasks, so the lags are looked up from the client's side."""
+    """The caught-up clients of tasks. Most clients report only a few tasks, so the reported lags are collected once,
+    client by client.
+    """
 
     def __init__(self, problem: PlacementProblem) -> None:
         self._acceptable = problem.configs.acceptable_recovery_lag
@@ -249,7 +256,7 @@ class _CaughtUp:
         return tuple(client for client in reporting if is_caught_up(client.lag, self._acceptable))
 
     def _unreported_lag(self, task: TaskId) -> int | None:
-        """The lag that all clients share which did not report the task."""
+        """The lag of every client that did not report the task; they all have the same."""
         return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
 
 
@@ -341,7 +348,9 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
 
 
 def rack_reason(step: Decision, problem: PlacementProblem) -> str:
-    """Why a rack-aware strategy has moved a copy. No client's number of tasks changes, so some go the other way."""
+    """Returns the reason why a rack-aware strategy has moved a copy. These moves are swaps: no client's number of tasks
+    changes, so for each task that saves traffic another task moves in return, with a reason of its own.
+    """
     saved = step.detail or 0
     if saved > 0:
         return f"because it saves reading {saved} partition{'s' if saved > 1 else ''} across racks"
@@ -351,7 +360,9 @@ def rack_reason(step: Decision, problem: PlacementProblem) -> str:
 
 
 def traffic_there(step: Decision) -> str:
-    """What MinimalMovementTaskAssignor says of a client that it chose with a rack-aware strategy; empty without one."""
+    """Returns the cross-rack reads of a client that MinimalMovementTaskAssignor chose, as text; empty without a
+    rack-aware strategy.
+    """
     if step.detail is None:
         return ""
     return f", which reads {step.detail or 'no'} partition{'' if step.detail == 1 else 's'} of it across racks"
@@ -365,7 +376,7 @@ def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
 
 
 def _had_it(problem: PlacementProblem, step: Decision) -> bool:
-    """Whether the process of the step had the copy before: only then it can stay there."""
+    """True if the process of the step already had the copy, so that "stays with" is the right verb."""
     client = None if step.process is None else problem.clients.get(step.process)
     if client is None:
         return False
@@ -388,7 +399,7 @@ def _step_text(step: Decision, names: _Names) -> str:
 
 
 class _Names:
-    """A placement problem, and what the text calls its processes."""
+    """A placement problem, and the names of its processes in the text."""
 
     def __init__(self, problem: PlacementProblem, names: ShortNames | None = None) -> None:
         self.problem = problem

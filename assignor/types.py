@@ -1,8 +1,8 @@
-"""The nouns of a Kafka Streams assignment: tasks, processes, partitions, hosts.
+"""The basic types of a Kafka Streams assignment: tasks, processes, partitions, hosts.
 
-All are named tuples of plain values: they hash and compare in C, independent of PYTHONHASHSEED, and their natural
-order is Kafka's own (`TaskId`, `ProcessId` as Java's signed `UUID.compareTo`, `TopicPartition` for ASCII topic names,
-the only ones that Kafka allows).
+All of them are named tuples of plain values, so they are hashed and compared in C. Their natural order is Kafka's:
+`ProcessId` sorts as Java's signed `UUID.compareTo`, and `TopicPartition` as in Kafka for ASCII topic names, the only
+names that Kafka allows.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import NamedTuple
 from assignor.errors import InputError
 
 LATEST_OFFSET = -2
-"""The offset sum (and then the lag) of a running active task. Source: `Task.LATEST_OFFSET`."""
+"""The offset sum, and also the lag, of a running active task. Source: `Task.LATEST_OFFSET`."""
 
 UNKNOWN_OFFSET_SUM = -3
-"""An offset sum (and then a lag) that is not known. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
+"""An unknown offset sum, and an unknown lag. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
 
 JAVA_LONG_MAX = 2**63 - 1
 JAVA_LONG_MIN = -(2**63)
@@ -29,9 +29,9 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 class TaskId(NamedTuple):
-    """One task: the tasks of a subtopology are numbered by partition. Prints as `0_3`, or `name__0_3`.
+    """A task: subtopology and partition. Prints as `0_3`, or as `name__0_3` for a task of a named topology.
 
-    Tuple order is Kafka's order among tasks of one (named) topology. Source: `TaskId`.
+    The tuple order is Kafka's order of tasks of one (named) topology. Source: `TaskId`.
     """
 
     subtopology: int
@@ -40,7 +40,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Read `0_3` or `name__0_3`. Raises InputError for anything else."""
+        """Parses `0_3` or `name__0_3`. Raises InputError for any other text."""
         match = _TASK_ID.match(text)
         if match is None:
             raise InputError(f"{text!r} is not a task id: expected subtopology_partition, for example 0_3")
@@ -52,9 +52,10 @@ class TaskId(NamedTuple):
 
 
 class ProcessId(NamedTuple):
-    """The UUID of one instance (JVM, Python worker) as two signed 64-bit halves, high half first.
+    """The UUID of an instance (a JVM or a Python process) as two signed 64-bit halves, high half first.
 
-    Tuple order is `UUID.compareTo`: both halves signed, so `ffff…` sorts before `0000…`. Source: `ProcessId`.
+    The tuple order is that of `UUID.compareTo`: both halves are signed, so `ffff…` sorts before `0000…`.
+    Source: `ProcessId`.
     """
 
     high: int
@@ -62,7 +63,7 @@ class ProcessId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ProcessId:
-        """Read the canonical 8-4-4-4-12 form. Raises InputError for anything else."""
+        """Parses the canonical 8-4-4-4-12 form. Raises InputError for any other text."""
         if _UUID.match(text) is None:
             raise InputError(f"{text!r} is not a process id: expected a UUID like 2230ea3e-4048-4d7d-bee0-e650940ec648")
         return cls.from_bytes(bytes.fromhex(text.replace("-", "")))
@@ -81,7 +82,7 @@ class ProcessId(NamedTuple):
 
 
 class TopicPartition(NamedTuple):
-    """Prints as `topic-3`. Source: `TopicPartition`."""
+    """A partition of a topic. Prints as `topic-3`. Source: `TopicPartition`."""
 
     topic: str
     partition: int
@@ -91,7 +92,9 @@ class TopicPartition(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """Where an instance answers queries (`application.server`). Prints as `host:port`. Source: `HostInfo`."""
+    """The endpoint of an instance for interactive queries (`application.server`). Prints as `host:port`.
+    Source: `HostInfo`.
+    """
 
     host: str
     port: int
@@ -111,7 +114,7 @@ class AssignorErrorCode(IntEnum):
 
 
 class Role(StrEnum):
-    """What a copy of a task does. A warm-up is a standby that exists only until it has caught up."""
+    """The role of a copy of a task. A warm-up is a standby that exists only until it has caught up."""
 
     ACTIVE = "active"
     STANDBY = "standby"
@@ -119,7 +122,7 @@ class Role(StrEnum):
 
 
 def utf16_order(text: str) -> bytes:
-    """A sort key that orders strings as Java does, by UTF-16 code unit. For ASCII, plain `sorted` gives the same
-    order.
+    """Returns a sort key that orders strings as Java does: by UTF-16 code unit. For ASCII strings, the order is that
+    of `sorted` without a key.
     """
     return text.encode("utf-16-be", "surrogatepass")

@@ -1,1 +1,1 @@
-"""What all command lines share: the program `assignor`, its terminal, its options and what they print."""
+"""The parts that all commands share: the program `assignor`, terminal output, options, tables and exit codes."""

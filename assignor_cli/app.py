@@ -1,11 +1,11 @@
-"""The program `assignor`. Packages register their commands through the entry-point group `assignor.commands`, each a
-function `register(app: typer.Typer) -> None`.
+"""The program `assignor`. Packages register their commands through the entry-point group `assignor.commands`; each
+entry point is a function `register(app: typer.Typer) -> None`.
 
-Rules: a command makes frozen values of its options (`option_groups.py`) and works with those alone. Results go to
-stdout (`output.py`), messages to stderr. Its help ends with an example (`help_texts.py`). It is listed also when its
-extra is not installed (`extras.py`). A fault leaves a command as an AssignorFault, and `main` alone makes one line and
-an exit code of it (`console.py` says which). Ctrl-C ends a command with 130, SIGTERM with 143, and a reader of stdout
-that goes away ends it with 141, as a shell reports these three.
+Rules: a command converts its options to frozen values (`option_groups.py`) and uses only these values. Results go to
+stdout (`output.py`), messages to stderr. A command's help ends with an example (`help_texts.py`). A command is listed
+even if its extra is not installed (`extras.py`). A command raises an AssignorFault on failure; only `main` converts it
+to one line and an exit code (`console.py`). The exit code is 130 after Ctrl-C, 143 after SIGTERM, and 141 when the
+reader of stdout has closed it, as a shell reports these three.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from typer.core import TyperGroup
 
 from assignor.errors import AssignorFault
 from assignor.names.near_names import near_name
-from assignor_cli.console import EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, exit_code_of_signal, say
+from assignor_cli.console import EXIT_NOBODY_READS, EXIT_UNUSABLE, exit_code_of, exit_code_of_signal, print_message
 from assignor_cli.help_texts import example
 
 __all__ = ["ENTRY_POINT_GROUP", "build_app", "main", "program"]
@@ -39,11 +39,15 @@ _EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders
 
 
 class _ReaderGone(Exception):
-    """Nobody reads stdout any more. Not an OSError, of which typer would make exit code 1, which is an answer."""
+    """The reader of stdout has closed it. This is no OSError, because typer would convert that to exit code 1, which
+    here means the answer no.
+    """
 
 
 class _Interrupted(Exception):
-    """A signal ended the command. Not a KeyboardInterrupt, of which typer would make 130, whichever signal it was."""
+    """A signal ended the command. This is no KeyboardInterrupt, because typer would convert that to exit code 130 for
+    any signal.
+    """
 
     def __init__(self, code: int) -> None:
         super().__init__(code)
@@ -51,11 +55,11 @@ class _Interrupted(Exception):
 
 
 class _Program(TyperGroup):
-    """All commands, as one."""
+    """The group of all commands, with this program's exit codes for signals and a closed stdout."""
 
     def make_context(self, *names: Any, **more: Any) -> Any:
         with _own_ends():
-            return super().make_context(*names, **more)  # it shows the help and the version
+            return super().make_context(*names, **more)  # prints the help and the version, so it too may be interrupted
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         with _own_ends():
@@ -64,7 +68,7 @@ class _Program(TyperGroup):
 
 @contextlib.contextmanager
 def _own_ends() -> Iterator[None]:
-    """What typer would end with exit codes of its own leaves it as it came."""
+    """Converts errors for which typer has exit codes of its own to errors that pass through typer unchanged."""
     try:
         yield
     except BrokenPipeError:
@@ -74,7 +78,9 @@ def _own_ends() -> Iterator[None]:
 
 
 def build_app() -> typer.Typer:
-    """All commands. Those of a package that cannot be imported are left out, and the help says so."""
+    """The program with all commands. If a package cannot be imported, its commands are left out, and the help names the
+    package.
+    """
     app = typer.Typer(
         name="assignor",
         cls=_Program,
@@ -95,22 +101,24 @@ def build_app() -> typer.Typer:
 
 @functools.cache
 def program() -> Any:
-    """All commands, as `main` runs them. To build them takes longer than most commands do: a process does it once."""
+    """The program that `main` runs. It is cached because building it takes longer than most commands run."""
     return typer.main.get_command(build_app())
 
 
 def main() -> None:
-    """Entry point of the program `assignor`; leaves by SystemExit. Quiet when the reader of stdout goes away."""
+    """Entry point of the program `assignor`; always raises SystemExit. Prints nothing if the reader of stdout has
+    closed it.
+    """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal that cannot show a name still shows the rest
+            stream.reconfigure(errors="backslashreplace")  # a terminal shows characters that it lacks as escapes
     try:
         try:
             sys.exit(program()(prog_name="assignor", standalone_mode=False))
         finally:
             sys.stdout.flush()
     except UsageError as error:
-        say(usage_text(error))
+        print_message(usage_text(error))
         sys.exit(EXIT_UNUSABLE)
     except (BrokenPipeError, _ReaderGone):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -120,19 +128,20 @@ def main() -> None:
     except KeyboardInterrupt as interrupt:
         sys.exit(exit_code_of_signal(interrupt))
     except AssignorFault as error:
-        say(f"error: {error}")
+        print_message(f"error: {error}")
         sys.exit(exit_code_of(error))
     except UnicodeEncodeError as error:
-        say(f"error: {_not_utf8(error)!r}: is not UTF-8 text, which only the name of a file may be")
+        print_message(f"error: {_not_utf8(error)!r}: is not UTF-8 text, which only the name of a file may be")
         sys.exit(EXIT_UNUSABLE)
     except OSError as error:
-        say(f"error: {error.filename or 'output'}: {error.strerror or error}")
+        print_message(f"error: {error.filename or 'output'}: {error.strerror or error}")
         sys.exit(EXIT_UNUSABLE)
 
 
 def _not_utf8(error: UnicodeEncodeError) -> str:
-    """The argument in which Python found bytes that are no text, and which a command has tried to send. Raises `error`
-    when no argument is to blame."""
+    """The command-line argument with bytes that are not UTF-8, which a command tried to encode. Raises `error` if the
+    bytes are in no argument.
+    """
     bad = error.object[error.start : error.end]
     for argument in sys.argv[1:]:
         if bad in argument:
@@ -160,17 +169,19 @@ def _all_commands(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """A callback keeps `assign` a command even when it is the only one."""
+    """The callback of the program. With a callback, typer keeps the name of a command even if there is only one."""
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Click's, of the click that typer brings or of the one that is installed. Its `exit_code` is 2."""
+"""Click's UsageError: from the click inside typer, or from the installed click. Its `exit_code` is 2."""
 
 _BEFORE_THE_PROBLEM = "Value error, "
 
 
 def usage_text(error: Any) -> str:
-    """What `main` prints for a UsageError: the whole help where a command was called without any words."""
+    """The text that `main` prints for a UsageError: the whole help if a command was called without arguments, otherwise
+    one line.
+    """
     message = str(error.format_message())
     if "\n" in message:
         return message

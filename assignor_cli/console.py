@@ -1,8 +1,11 @@
-"""What all commands share of the terminal: exit codes, and messages on stderr.
+"""Exit codes and messages on stderr, the same for all commands.
 
-Exit codes, the same for every command: 0 for success. 1 when the answer is no: who was asked has answered, or the work
-was done, and the result is not what was wished for. 2 when there is no answer: the command or its input is wrong, or
-nobody could be asked. A signal ends a command with 128 and its number, as a shell reports it.
+Exit codes:
+
+- 0: success.
+- 1: the answer is no. The service has answered, or the work was done, but the result is not the desired one.
+- 2: there is no answer. The command or its input is wrong, or the service could not be reached.
+- 128 plus the number of the signal: a signal ended the command, as a shell reports it.
 """
 
 from __future__ import annotations
@@ -24,23 +27,25 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """The command could not do its work, and its exit code 1 is already one of its results: it ends with 2."""
+    """The command could not do its work. The exit code is 2, for commands whose exit code 1 is a result."""
 
 
 def exit_code_of(fault: AssignorFault) -> int:
-    """2 for a user's mistake, for somebody who could not be asked and for a command that could not finish; 1 when the
-    answer is no. The one place where faults become exit codes.
+    """The exit code of a fault: 2 for a user's mistake, for a service that could not be reached, and for a command that
+    could not finish; otherwise 1. All faults get their exit codes here.
     """
     return EXIT_UNUSABLE if isinstance(fault, InputError | Unavailable | CannotFinish) else EXIT_NO
 
 
 def exit_code_of_signal(interrupt: KeyboardInterrupt) -> int:
-    """130 for Ctrl-C. One that was raised for another signal has its number as its argument."""
+    """The exit code of an interrupt: 130 for Ctrl-C. A KeyboardInterrupt that was raised for another signal has the
+    signal's number as its argument.
+    """
     return 128 + int(interrupt.args[0]) if interrupt.args else EXIT_INTERRUPTED
 
 
-def say(text: str) -> None:
-    """Writes a message. Results go to stdout instead."""
+def print_message(text: str) -> None:
+    """Writes a message to stderr. Results go to stdout instead."""
     print(lines(text), file=sys.stderr)
 
 
@@ -50,8 +55,8 @@ def leave(code: int) -> NoReturn:
 
 
 class LinesSetAside:
-    """The lines that a command could not use: the first of each file are reported as file:line, the others are counted
-    at the end, and the command goes on with the next.
+    """The input lines that a command could not use. The first five of each file are reported as file:line; the number
+    of the others is reported at the end. The command continues with the next line.
     """
 
     SHOWN = 5
@@ -65,17 +70,17 @@ class LinesSetAside:
         self.count += 1
         self._of_file[file] += 1
         if self._of_file[file] <= self.SHOWN:
-            say(f"error: {where}: {problem}")
+            print_message(f"error: {where}: {problem}")
 
-    def say_how_many_more(self) -> None:
+    def print_rest_count(self) -> None:
         for file, count in self._of_file.items():
             if count > self.SHOWN:
                 more = count - self.SHOWN
                 lines = "line" if more == 1 else "lines"
-                say(f"error: {file}: {more:,} more {lines} cannot be used: is this a recording?")
+                print_message(f"error: {file}: {more:,} more {lines} cannot be used: is this a recording?")
 
     def leave_if_any(self) -> None:
-        """Ends the command with exit code 2 when a line was set aside."""
-        self.say_how_many_more()
+        """Ends the command with exit code 2 if a line could not be used."""
+        self.print_rest_count()
         if self.count:
             leave(EXIT_UNUSABLE)

@@ -1,6 +1,6 @@
-"""Commands whose extra is not installed: they are listed all the same, and say what to install when they are called.
+"""Commands whose extra is not installed: the help lists them, and a call prints the command that installs the extra.
 
-A module that registers commands imports nothing of its extra when it is loaded. Its `register` begins with
+A module that registers commands must not import packages of its extra when it is loaded. Its `register` begins with
 
     if KAFKA.is_missing:
         KAFKA.register_missing(app, "record", "lead")
@@ -25,7 +25,9 @@ class ExtraMissing(CannotFinish):
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """`name`: as in `pip install 'assignor[name]'`. `modules`: of other projects; its commands need every one."""
+    """An extra of this project. `name`: the name in `pip install 'assignor[name]'`. `modules`: the modules of other
+    projects that the extra installs; its commands need all of them.
+    """
 
     name: str
     modules: tuple[str, ...]
@@ -39,16 +41,16 @@ class Extra:
         return f"pip install 'assignor[{self.name}]'"
 
     def register_missing(self, app: typer.Typer, *commands: str) -> None:
-        """Each command takes whatever arguments it is given, and ends with exit code 2."""
+        """Registers the commands of a missing extra. Each accepts any arguments, and ends with exit code 2."""
         for command in commands:
             app.command(
                 command,
                 help=f"Needs {self.remedy}.",
                 context_settings={"ignore_unknown_options": True, "allow_extra_args": True, "help_option_names": []},
                 add_help_option=False,
-            )(self._says_what_to_install(command))
+            )(self._refuse_without_extra(command))
 
-    def _says_what_to_install(self, command: str) -> Callable[[], None]:
+    def _refuse_without_extra(self, command: str) -> Callable[[], None]:
         def run() -> NoReturn:
             raise ExtraMissing(f"assignor {command} needs an extra that is not installed: {self.remedy}")
 

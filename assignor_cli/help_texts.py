@@ -1,12 +1,12 @@
-"""What `--help` shows below the options of a command."""
+"""The text that `--help` shows below the options of a command."""
 
 from __future__ import annotations
 
 _KEEP_LINES = "\b"
-"""Before lines that the help must not wrap together."""
+"""Click's mark of a paragraph whose lines the help must not rewrap."""
 
 
 def example(*command_lines: str) -> str:
-    """The epilog of a command: how it is called, without the program's name. A test parses every one of them."""
+    """The epilog of a command, with example calls. `command_lines`: without the program's name. A test parses them."""
     title = "Example:" if len(command_lines) == 1 else "Examples:"
     return "\n".join([_KEEP_LINES, title, *(f"  assignor {line}" for line in command_lines)])

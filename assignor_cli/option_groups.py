@@ -1,9 +1,9 @@
-"""How options become values: a command takes values, and the options of each value stand in its place.
+"""Groups options into values. The function of a command has a few values as parameters; on the command line, each of
+them is replaced by its options.
 
-A value is made by a callable whose parameters are its options: a frozen dataclass with annotated fields, checked in
+A value is made by a callable whose parameters are the options: a frozen dataclass with annotated fields, checked in
 `__post_init__`, or, for a value of the library, the function that makes it. Options that several commands share are
-written down once, as one such callable. So a command is a function of a few values, and each value can be made and
-tested without a command line.
+declared once, as one such callable. So each value can be made and tested without a command line.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ Command = Callable[..., None]
 
 
 def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
-    """For each parameter of the command that is named here: what makes its value of the options it stands for."""
+    """A decorator for a command. `groups`: parameter of the command to the callable that makes its value; the
+    parameters of the callable become the command's options.
+    """
     signatures = {name: inspect.signature(make, eval_str=True) for name, make in groups.items()}
 
     def decorate(command: Command) -> Command:
@@ -31,7 +33,7 @@ def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
             command(**values, **made)
 
         run.__name__, run.__doc__ = command.__name__, command.__doc__
-        # typer reads the options from these two
+        # typer reads the options from `__signature__` and `__annotations__`
         keyword_only = [each.replace(kind=inspect.Parameter.KEYWORD_ONLY) for each in parameters]
         run.__signature__ = inspect.Signature(keyword_only)  # type: ignore[attr-defined]
         run.__annotations__ = {each.name: each.annotation for each in parameters}

@@ -1,13 +1,13 @@
-"""Results of commands: the one place for `-o/--format`, `-w/--watch` and what goes to stdout.
+"""Prints the results of all commands to stdout, and declares the options `-o/--format` and `-w/--watch`.
 
 A command that prints one result once takes `format: FormatOption = Format.TEXT` and calls
-`show(document, text, format)`. `document` is what JSON and YAML print. `text` is what people read: a string, or a
-function that makes it for a `View` (its width in columns, whether `-o wide` asks for everything, the time for AGE
-columns) and is called only when text is asked for. A command with several results calls `show` for each.
+`show(document, text, format)`. `document` is printed as JSON or YAML. `text` is for people: a string, or a function
+that makes it for a `View` (width in columns, True for `-o wide`, the time for AGE columns). The function is called only
+for the formats text and wide. A command with several results calls `show` for each.
 
 A command whose result changes over time takes `output: ResultOutput` made by `output_from_options` (see
-`option_groups.py`) and calls `output.show(ask, as_text)`: `ask()` gives the document, `as_text(document, view)` its
-text. With `--watch` both are called again and again until Ctrl-C:
+`option_groups.py`) and calls `output.show(ask, as_text)`: `ask()` returns the document, `as_text(document, view)` its
+text. With `--watch` both are called periodically until Ctrl-C:
 
     @options_of(output=output_from_options)
     def list_topics(log: LogOption, output: ResultOutput) -> None:
@@ -16,7 +16,7 @@ text. With `--watch` both are called again and again until Ctrl-C:
     def topic_table(document: Any, view: View) -> str:
         return table_text("No topics.", COLUMNS, rows_of(document), view)
 
-Tables are made by `tables.py`: headings as kubectl has them, and never wider than the view.
+Tables are made by `tables.py`: with headings like kubectl's, and never wider than the view.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from rich.text import Text
 from assignor.errors import AssignorFault, InputError
 from assignor.names.printable import json_text, lines
 from assignor.recording import line_of_document
-from assignor_cli.console import say
+from assignor_cli.console import print_message
 from assignor_cli.tables import View
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ Document = TypeVar("Document")
 
 
 class Format(StrEnum):
-    """How a result is printed. `json` and `yaml` are data: whole, with full names."""
+    """The output format of a result. `json` and `yaml` are for programs: complete, with full names."""
 
     TEXT = "text"
     WIDE = "wide"
@@ -82,32 +82,32 @@ def show(document: object, text: ResultText, format: Format) -> None:
 
 
 def shown(document: object, text: ResultText, format: Format) -> str:
-    """What `show` prints, without the last line end."""
+    """The text that `show` prints, without the last line end."""
     if format.is_data:
         return data_text(document, format)
     return lines(text if isinstance(text, str) else text(view_of(format)))
 
 
 def data_text(document: object, format: Format) -> str:
-    """The document as JSON, or as YAML when that is asked for; without the last line end."""
+    """The document as YAML for that format, otherwise as JSON; without the last line end."""
     if format is not Format.YAML:
         return json_text(line_of_document(document))
-    import yaml  # loaded for this format alone: most runs of a command do without
+    import yaml  # imported only here, because most runs of a command do not need it
 
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, explicit_start=True)
-    if lines(text) != text:  # then it escapes everything that is not ASCII
+    if lines(text) != text:  # the text has characters that a terminal must not get, so escape all non-ASCII ones
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False, explicit_start=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
 def view_of(format: Format) -> View:
-    """The width is that of COLUMNS or of the terminal, and 80 where there is neither, as in a pipe."""
+    """The view for this format. The width is that of COLUMNS or of the terminal; 80 without both, as in a pipe."""
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
 
 
 def console_of(format: Format) -> Console:
-    """For what rich prints: as wide as the text of every other command, and with `-o wide` without a limit."""
-    from rich.console import Console  # loaded for those that print tables of rich alone
+    """The console for tables of rich: as wide as the text of the other commands; without a limit for `-o wide`."""
+    from rich.console import Console
 
     view = view_of(format)
     return Console(width=_WITHOUT_A_LIMIT if view.wide else view.width)
@@ -117,7 +117,7 @@ def _columns() -> int:
     wanted = os.environ.get("COLUMNS", "")
     if wanted.isascii() and wanted.isdigit() and int(wanted) > 0:
         return int(wanted)
-    with contextlib.suppress(OSError):  # a terminal that does not know its size
+    with contextlib.suppress(OSError):  # some terminals do not know their size
         if sys.stdout.isatty():
             return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_COLUMNS
     return DEFAULT_COLUMNS
@@ -125,14 +125,16 @@ def _columns() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ResultOutput:
-    """What the options say of a result that can be watched. `interval_s`: None to show it once."""
+    """The output options of a result that can be watched. `interval_s`: the time between two updates; None to print the
+    result once.
+    """
 
     format: Format = Format.TEXT
     interval_s: float | None = None
 
     def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
-        """Prints the result; with --watch until Ctrl-C: a later `ask` that fails is reported and repeated. Raises
-        what `ask` raises the first time.
+        """Prints the result once, or with --watch until Ctrl-C. Raises any error of the first `ask`; a later error is
+        reported, and `ask` is called again.
         """
 
         def result() -> str:
@@ -148,17 +150,15 @@ class ResultOutput:
 def output_from_options(
     *,
     format: FormatOption = Format.TEXT,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", help="Show the result again and again, until Ctrl-C.")
-    ] = False,
+    watch: Annotated[bool, typer.Option("--watch", "-w", help="Show the result periodically, until Ctrl-C.")] = False,
     interval: Annotated[
         float | None,
         typer.Option(
-            "--interval", metavar="SECONDS", help=f"How often --watch looks. Default: {DEFAULT_INTERVAL_S:g}."
+            "--interval", metavar="SECONDS", help=f"Time between updates of --watch. Default: {DEFAULT_INTERVAL_S:g}."
         ),
     ] = None,
 ) -> ResultOutput:
-    """Raises InputError for an interval without --watch, or one that is too short."""
+    """Makes the ResultOutput. Raises InputError for an interval without --watch, and for one outside 0.1 to 3600 s."""
     if interval is not None and not watch:
         raise InputError("says how often --watch looks, so it needs --watch", "--interval")
     if interval is not None and not 0.1 <= interval <= 3600:
@@ -167,10 +167,10 @@ def output_from_options(
 
 
 def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
-    """Returns at Ctrl-C. On a terminal, with `repaint`, the result replaces the one before, and the last one stays on
-    the screen. Otherwise each result that differs from the one before is printed, after a blank line when it has
-    several lines. Raises what `result` raises the first time; a later AssignorFault is reported, and the result is
-    asked for again.
+    """Shows the result periodically; returns at Ctrl-C. On a terminal, with `repaint`, each result replaces the one
+    before, and the last result stays on the screen. Otherwise a result is printed only if it differs from the one
+    before, after a blank line if it has several lines. Raises any error of the first `result`; a later AssignorFault is
+    reported, and `result` is called again.
     """
     with contextlib.suppress(KeyboardInterrupt):
         first = result()
@@ -190,7 +190,7 @@ def _print_changes(first: str, result: Callable[[], str], interval_s: float) -> 
         except AssignorFault as fault:
             if str(fault) != failure:
                 failure = str(fault)
-                say(f"error: {failure}")
+                print_message(f"error: {failure}")
             continue
         if now != last:
             last = now
@@ -198,7 +198,9 @@ def _print_changes(first: str, result: Callable[[], str], interval_s: float) -> 
 
 
 def _repaint(first: str, result: Callable[[], str], interval_s: float) -> None:
-    """The result has the whole screen, and what it was at the end stays when the screen is given back."""
+    """Shows the result on the whole terminal (alternate screen). At Ctrl-C it restores the terminal and prints the last
+    result.
+    """
     last, last_at = first, datetime.now()
     try:
         with Live(Text(first), console=Console(), screen=True, auto_refresh=False) as live:

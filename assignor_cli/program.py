@@ -1,6 +1,7 @@
-"""Where the program `assignor` begins: Ctrl-C ends it without a word, also while it is still being imported.
+"""The start of the program `assignor`: Ctrl-C ends it without a traceback, even while it is still being imported.
 
-The commands and what they stand on take a second to import, many on a busy machine. Python would show where it was.
+Importing the commands and their libraries takes a second, and many seconds on a busy machine. During this time, Python
+would print a traceback.
 """
 
 from __future__ import annotations
@@ -9,8 +10,8 @@ import signal
 
 
 def main() -> None:
-    """Entry point. Leaves by SystemExit."""
-    # a program that finds SIGINT ignored, as a shell's background job does, leaves it so
+    """Entry point; always raises SystemExit."""
+    # if SIGINT is ignored, as in a background job of a shell, it stays ignored
     waits_for_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if waits_for_python:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

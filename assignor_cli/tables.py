@@ -1,7 +1,8 @@
-"""Tables and paragraphs for people, never wider than the view: `NAME ... AGE`, as kubectl has them.
+"""Tables and paragraphs for people, in the style of kubectl (`NAME ... AGE`).
 
-A table that is too wide first gives up what its columns allow: names are shortened in their middle, words are wrapped
-inside their column. A column that allows neither stays whole, so that what a program cuts out of it is right.
+A table that is wider than the view is narrowed where its columns allow it: words are wrapped inside their column, and
+then names are shortened in their middle. A column that allows neither stays complete, so that programs can cut values
+out of it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from assignor.names.short_names import shortened
 
 _BETWEEN = "  "
 _SHORTEST = 12
-"""No column is made narrower than this."""
+"""No column is made narrower than this number of characters."""
 
 
 class View(NamedTuple):
-    """For whom text is made. `width`: in columns. `wide`: `-o wide`, with full names, all columns and no limit of
-    width. `now_ms`: for AGE columns.
+    """The settings for which a text is made. `width`: the width of the terminal in characters. `wide`: True for
+    `-o wide`, with full names, all columns and no limit of width. `now_ms`: the present time, for AGE columns.
     """
 
     width: int = 80
@@ -31,8 +32,9 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """`right`: numbers. `wide`: only with `-o wide`. `shorten`: names, which may lose their middle. `wrap`: words,
-    which may go on in the next line. `optional`: left out of the text while all its cells are empty.
+    """A column of a table. `right`: align to the right, for numbers. `wide`: show it only with `-o wide`. `shorten`:
+    names may lose their middle. `wrap`: words may continue in the next line. `optional`: left out while all its cells
+    are empty, except with `-o wide`.
     """
 
     heading: str
@@ -44,8 +46,8 @@ class Column:
 
 
 def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[object]], view: View) -> str:
-    """Without a line end at the end; `nothing` when there are no rows. Each row has a cell for every column, also for
-    those that are not shown. An empty cell is shown as `-`.
+    """The table as text, without the last line end; `nothing` if there are no rows. Each row has a cell for every
+    column, including columns that are not shown. An empty cell is shown as `-`.
     """
     cells = [["-" if value is None or value == "" else one_line(str(value)) for value in row] for row in rows]
     if not cells:
@@ -64,7 +66,9 @@ def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[
 
 
 def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
-    """`label`, and the text from the column `indent` on, wrapped with a hanging indent. With `-o wide`: one line."""
+    """A paragraph: `label`, then the text from column `indent` on, wrapped with a hanging indent. With `-o wide` it is
+    one line.
+    """
     text = one_line(text)
     first = f"{label:<{indent - 1}} " if label else " " * indent
     if view.wide:
@@ -73,8 +77,8 @@ def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
 
 
 def fitted(text: str, view: View) -> str:
-    """Each line that is wider than the view goes on in the next one, two columns to the right of where it began. With
-    `-o wide`: as it is.
+    """Wraps each line that is wider than the view; the rest of the line is indented by two more characters. With
+    `-o wide` the text stays unchanged.
     """
     text = lines(text)
     if view.wide:
@@ -90,13 +94,13 @@ def _fitted_line(line: str, width: int) -> str:
 
 
 def _filled(text: str, width: int, first: str, rest: str) -> str:
-    """Wraps the text between words. `first`, `rest`: what its lines begin with."""
+    """Wraps the text between words. `first`, `rest`: the beginning of the first line and of the other lines."""
     wrap = textwrap.TextWrapper(width, first, rest, break_long_words=False, break_on_hyphens=False)
     return wrap.fill(text)
 
 
 def age_text(since_ms: int | None, now_ms: int) -> str:
-    """As kubectl writes it: 8s, 3m12s, 12m, 5h3m, 9h, 2d4h, 30d. Empty for None."""
+    """An age in kubectl's format: 8s, 3m12s, 12m, 5h3m, 9h, 2d4h, 30d. Empty for None."""
     if since_ms is None:
         return ""
     seconds = max(now_ms - since_ms, 0) // 1000
@@ -113,7 +117,9 @@ def age_text(since_ms: int | None, now_ms: int) -> str:
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Takes what is too much from the widest column that may give, again and again: first words, then names."""
+    """Narrows the columns to `width`: repeatedly takes one character from the widest column that allows it, first from
+    columns that wrap, then from columns that shorten.
+    """
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
     for may_give in ([column.wrap for column in columns], [column.shorten for column in columns]):
         while excess > 0:

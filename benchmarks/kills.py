@@ -297,7 +297,7 @@ class KilledGroup:
         return view.generation_id
 
     def _standbys_follow(self, generation_id: int) -> bool:
-        status = self._watch.look()
+        status = self._watch.poll()
         if status.view.state != STABLE or status.view.generation_id != generation_id:
             return False
         self._caught_up = {

@@ -120,7 +120,7 @@ class Instances:
         """Until all members hold their tasks, every task runs, and each with state has a standby that follows it."""
         self._wait(self._is_whole, "everybody to hold their tasks")
         self._wait(lambda: all_run(self._lines(), self._deaths, TASKS), "every task to process")
-        self._wait(lambda: _follows(self._watch.look()), "standbys to have caught up")
+        self._wait(lambda: _follows(self._watch.poll()), "standbys to have caught up")
 
     def kill_executor(self) -> dict[str, Handover]:
         """SIGKILL of the JVM; its Python worker gets SIGHUP by the system. By lost task, its way to the new owner."""
@@ -150,7 +150,7 @@ class Instances:
         return Drained((left_s - began_s) * 1_000, (time.monotonic() - began_s) * 1_000)
 
     def _end(self, target: Callable[[OwnershipLine], tuple[int, signal.Signals]]) -> dict[str, Handover]:
-        victim = _victim(self._watch.look(), self._lines())
+        victim = _victim(self._watch.poll(), self._lines())
         pid, number = target(victim)
         assert pid > 0, f"the ownership log names the executor of {victim.instance}"
         died_ms = self._deaths[victim.pid] = time.time() * 1_000
@@ -181,7 +181,7 @@ class Instances:
             if self._process.poll() is not None:
                 raise AssignorFault(f"`assignor workers run` ended with {self._process.returncode}")
             if time.monotonic() > deadline_s:
-                raise AssignorFault(f"waited {_SETTLE_TIMEOUT_S:g} s for {what}; last seen: {self._watch.look()}")
+                raise AssignorFault(f"waited {_SETTLE_TIMEOUT_S:g} s for {what}; last seen: {self._watch.poll()}")
             time.sleep(_LOOK_INTERVAL_S)
 
 

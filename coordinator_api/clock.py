@@ -1,28 +1,28 @@
-"""The clock of the service: milliseconds since the epoch, and never fewer than before.
+"""The clock of the service: milliseconds since the epoch, which never decrease.
 
 A `ServiceClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
-wall clock neither expires sessions nor delays a probing rebalance. It advances only while the service reads requests:
-nobody is removed because the service was slow. A member is silent when it sends nothing, not when nobody reads the
-requests that it sent. So three things hold together:
+wall clock neither expires sessions nor delays a probing rebalance. It advances only while the service reads requests,
+so that no member is removed because the service was slow: a member counts as silent if it sends nothing, not if the
+service has not read its requests yet. Three rules follow from this:
 
-1. Time stands still while the event loop does not turn. A `LoopMonitor` samples the clock every `SAMPLE_MS`; between
-   two samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. A process that was stopped (SIGSTOP), that got
-   no processor, or whose loop was busy for long, gives the rest of the time back to every session, grace and wait at
-   once. Under steady overload the clock goes slower, just as much as the loop is late: the same overload delays the
-   answers that members wait for before they send again. A dead member is removed all the same, after its timeout by
-   this clock.
-2. A deadline that has passed is acted on only after the loop has gone round its sockets a few times more
-   (`sockets_read`). The requests that had arrived by the deadline have then been read, parsed and noted.
-3. Signs of life are noted when a request arrives, before it waits for anything (`GroupRuntime`).
+1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`; between two
+   samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. If the process was stopped (SIGSTOP), got no
+   processor, or its loop was busy for long, the rest of that time does not count for any session, grace or wait. Under
+   steady overload the clock is slower by as much as the loop is late: the same overload delays the answers that members
+   wait for before they send again. A failed member is still removed, after its timeout by this clock.
+2. The service acts on a passed deadline only after the loop has polled its sockets a few more times (`sockets_read`).
+   By then, the requests that had arrived by the deadline have been read, parsed and noted.
+3. The requests of a member restart its session when they arrive, before they wait for anything (`GroupRuntime`).
 
-Why not add the lateness to each deadline: a stall of ten seconds would then also delay the removal of a member that
-died long after it. Here only members whose requests could not be read meanwhile get the time back.
+Adding the lateness to each deadline would be wrong: a stall of ten seconds would also delay the removal of a member
+that fails long after the stall. With this clock, only members whose requests could not be read during the stall get the
+time back.
 
-What was lost is caught up slowly (`CATCH_UP`), as NTP slews a clock, so that the times in recordings and of probing
-rebalances come back to the machine's. Source of the idea: the broker purges delayed operations by a timer of its own
-thread, and so has none of this; Differs from Kafka.
+The clock catches up lost time slowly (`CATCH_UP`), as NTP slews a clock, so that the times in recordings and of probing
+rebalances return to the machine's time. Differs from Kafka: the broker expires delayed operations by a timer in a
+thread of its own, and does not stop its clock.
 
-A group has one timer (`GroupTimer`), which says by that clock when the group's next `Tick` is due.
+Each group has one timer (`GroupTimer`), which fires when the group's next `Tick` is due by this clock.
 """
 
 from __future__ import annotations
@@ -40,27 +40,28 @@ _COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def since_boot_ms() -> float:
-    """Never less than before. It goes on while the process is stopped, and, where there is such a clock, while the
-    machine sleeps: for what others count as well.
+    """Returns a monotonic time in milliseconds, for periods that other machines measure as well. It advances while the
+    process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine sleeps.
     """
     return time.clock_gettime(_COUNTS_ALWAYS) * 1000
 
 
 SAMPLE_MS = 50
-"""How often the loop shows that it turns."""
+"""The interval of the samples."""
 
 MOST_BETWEEN_SAMPLES_MS = 75
-"""How far the clock advances from one sample to the next: a sample may be a little late on any machine."""
+"""The most by which the clock advances between two samples: a sample may be a little late on any machine."""
 
 CATCH_UP = 20
-"""The clock goes faster by one part in so many until it is level with the machine's."""
+"""While the clock is behind the machine's, it runs faster by one part in CATCH_UP."""
 
 TURNS = 10
-"""Turns of the loop from bytes in a socket to the group: accept, read, parse, start the request, read its body."""
+"""The turns of the loop that a request needs from the socket to the group: accept, read, parse, start, read the body.
+"""
 
 
 class ServiceClock:
-    """Milliseconds since the epoch, never fewer than before. Before the first `sample` it is never held up.
+    """A clock of milliseconds since the epoch, which never decrease. Before the first `sample` it does not stand still.
     `monotonic_ns`, `wall_ns`: the machine's clocks.
     """
 
@@ -72,14 +73,14 @@ class ServiceClock:
 
     @property
     def behind_ms(self) -> int:
-        """How far it is behind the machine's clock."""
+        """The time by which this clock is behind the machine's clock."""
         return self._lost_ns // 1_000_000
 
     def now_ms(self) -> int:
         return (self._counted_ns(self._monotonic_ns()) - self._lost_ns + self._offset_ns) // 1_000_000
 
     def sample(self) -> None:
-        """The loop has just turned."""
+        """Take a sample. Call it on the event loop, at least every MOST_BETWEEN_SAMPLES_MS."""
         now_ns = self._monotonic_ns()
         if self._last_sample_ns is not None:
             uncounted_ns = now_ns - self._counted_ns(now_ns)
@@ -88,7 +89,7 @@ class ServiceClock:
         self._last_sample_ns = now_ns
 
     def release(self) -> None:
-        """No more samples come: do not stop."""
+        """End the sampling: from now on the clock runs without samples."""
         self.sample()
         self._last_sample_ns = None
 
@@ -105,18 +106,19 @@ async def sockets_read() -> None:
 
 
 LONG_STALL_MS = 1_000
-"""A sample that is later than this is worth a line in the log: the service stood still."""
+"""The lateness of a sample from which on the log gets a warning that the service stood still."""
 
 MOST_COUNTED_MS = 2_000
-"""One sample counts at most so much into `lag_ms`: a process that was stopped once is not overloaded."""
+"""The largest lateness that one sample adds to `lag_ms`, so that one long stop (SIGSTOP) does not look like overload.
+"""
 
 WEIGHT = 0.3
-"""Of the last sample in `lag_ms`."""
+"""The weight of the last sample in `lag_ms`, a moving average."""
 
 
 class LoopMonitor:
     """Samples the clock on the running loop from `start` to `stop`. `late`: called with the lateness of each sample, in
-    seconds. `lag_ms`: how late the loop was lately.
+    seconds. `lag_ms`: the recent lateness of the loop, as a moving average.
     """
 
     def __init__(self, clock: ServiceClock, late: Callable[[float], None]) -> None:
@@ -151,7 +153,7 @@ class LoopMonitor:
 
 
 class GroupTimer:
-    """`due` is called on the event loop, once for each time that was set and reached by `clock`, never earlier."""
+    """A timer of one group. It calls `due` on the event loop when `clock` has reached the time that was set."""
 
     def __init__(self, clock: ServiceClock, due: Callable[[], object]) -> None:
         self._clock = clock
@@ -165,9 +167,9 @@ class GroupTimer:
         return self._handle is not None
 
     def set(self, at_ms: int | None, now_ms: int) -> None:
-        """Be due at `at_ms`; None for never. `now_ms`: by the clock.
+        """Set the time at which to call `due`; None for never. `now_ms`: the time of `clock`.
 
-        A time that was set before and comes earlier stays: an early tick is harmless and sets the next time.
+        If an earlier time is set already, it stays: an early tick is harmless and sets the next time.
         """
         if self._handle is not None:
             if at_ms is not None and self._at_ms <= at_ms:
@@ -179,7 +181,7 @@ class GroupTimer:
             self._wait(now_ms)
 
     def stop(self) -> None:
-        """Never be due again."""
+        """Stop the timer for good."""
         self._stopped = True
         self.set(None, self._clock.now_ms())
 

@@ -1,7 +1,7 @@
-"""Requests that the coordinator cannot serve, each under the error name that Kafka has for it.
+"""Errors of requests that the coordinator cannot serve, each with Kafka's name of the error.
 
-The group's own rules refuse with a value (`group.outcome.Rejected`); these errors are raised around the group. HTTP
-translates them once, in `http/problems.py`. Source of the names: `org.apache.kafka.common.protocol.Errors`.
+A group refuses a request by a return value (`group.outcome.Rejected`); the code around the groups raises these errors.
+`http/problems.py` alone translates them to HTTP. Source of the names: `org.apache.kafka.common.protocol.Errors`.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from assignor.errors import AssignorFault, DecodeError
 
 
 class CoordinatorFault(AssignorFault):
-    """A request that cannot be served; the message is one sentence for people.
+    """A request cannot be served. The message is one sentence for the user.
 
-    `kafka_name`: Kafka's name of the error. `where`: the field that is wrong, None when the error is about no field.
+    `kafka_name`: Kafka's name of the error. `where`: the field that is wrong; None if the error concerns no field.
     """
 
     kafka_name: ClassVar[str]
@@ -31,25 +31,25 @@ class GroupNotFound(CoordinatorFault):
 
 
 class GroupIsLoading(CoordinatorFault):
-    """A coordinator is about to own this group, or has its log to read first. Trying again helps."""
+    """A coordinator is about to own this group, or is still reading its log. The caller may repeat the request."""
 
     kafka_name = "COORDINATOR_LOAD_IN_PROGRESS"
 
 
 class UnreadableGroup(CoordinatorFault):
-    """The log of this group cannot be read. The service leads the other groups, and not this one."""
+    """The log of this group cannot be read. The service does not lead this group, but leads the others."""
 
     kafka_name = "KAFKA_STORAGE_ERROR"
 
 
 class LogIsIntact(CoordinatorFault):
-    """There is nothing to repair in the log of this group."""
+    """The log of this group can be read, so there is nothing to repair."""
 
     kafka_name = "INCONSISTENT_GROUP_PROTOCOL"
 
 
 class LogBeyondRepair(CoordinatorFault):
-    """Nothing in the log of this group can be kept. The message says what can be done."""
+    """No record in the log of this group can be kept. The message has advice."""
 
     kafka_name = "CORRUPT_MESSAGE"
 
@@ -61,9 +61,9 @@ class TooManyGroups(CoordinatorFault):
 
 
 class TooManyRequests(CoordinatorFault):
-    """The service is working on as many requests of this kind as it can take; trying again helps.
+    """The service already handles as many requests of this kind as it accepts. The caller may repeat the request.
 
-    `retry_after_s`: after how many seconds, at least.
+    `retry_after_s`: the shortest pause before the repetition, in seconds.
     """
 
     kafka_name = "THROTTLING_QUOTA_EXCEEDED"
@@ -80,7 +80,7 @@ class AssignorNotListed(CoordinatorFault):
 
 
 class UnreadableBytes(CoordinatorFault):
-    """Bytes inside the field `where` cannot be read. `offset`: the byte of them at which reading failed."""
+    """The bytes in the field `where` cannot be read. `offset`: the index of the byte at which reading failed."""
 
     kafka_name = "INVALID_REQUEST"
 

@@ -1,4 +1,4 @@
-"""What the service measures, under Kafka's names, for Prometheus. Each service has a registry of its own.
+"""The metrics of the service for Prometheus, under Kafka's names. Each service has a registry of its own.
 
 Source of the names: the broker's `GroupCoordinatorMetrics` and the client's `ConsumerRebalanceMetricsManager`. The
 documentation is checked against `METRICS`.
@@ -18,7 +18,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ServiceMetric(NamedTuple):
-    """`name` as Prometheus shows it (counters with `_total`, times in seconds)."""
+    """A metric of the service. `name`: as Prometheus shows it (counters with `_total`, times in seconds)."""
 
     name: str
     labels: tuple[str, ...]
@@ -124,8 +124,9 @@ _Kept = TypeVar("_Kept", Counter, Gauge, Histogram)
 
 
 class GroupMeasures(NamedTuple):
-    """One group at one moment. `probing_in_s`: until its next probing rebalance, None when none is due. `held_s`,
-    `without_owner_s`: 0 when nothing is held, and all tasks have owners.
+    """The measurements of one group. `probing_in_s`: the time until its next probing rebalance; None if none is due.
+    `held_s`: the time for which a rebalance has been held; 0 if none is. `without_owner_s`: the longest time for which
+    a task has had no owner; 0 if all tasks have owners.
     """
 
     group_id: str
@@ -139,7 +140,7 @@ class GroupMeasures(NamedTuple):
 
 
 class ServiceMeasures(NamedTuple):
-    """The service at one moment. `groups`: in order of their ids."""
+    """The measurements of the service. `groups`: in order of their ids."""
 
     groups: Sequence[GroupMeasures]
     groups_by_state: Mapping[str, int]
@@ -151,7 +152,7 @@ class ServiceMeasures(NamedTuple):
 
 
 class Metrics:
-    """Counters and histograms that the service feeds."""
+    """The metrics that the service updates while it runs."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -182,7 +183,7 @@ class Metrics:
         self.store_ready = self._new(Gauge, "assignor_store_ready")
 
     def exposition(self) -> bytes:
-        """Prometheus' text format."""
+        """Returns the metrics in Prometheus' text format."""
         return generate_latest(self.registry)
 
     def _new(self, kind: Callable[..., _Kept], name: str) -> _Kept:
@@ -191,9 +192,9 @@ class Metrics:
 
 
 class MeasuredService(Collector):
-    """Gauges that are asked of the service when they are read, of all groups together and of the first ones by name.
+    """The gauges whose values the service computes at each scrape: totals of all groups, and values of single groups.
 
-    `named_groups`: how many groups have their own lines.
+    `named_groups`: the number of groups with lines of their own, the first by id.
     """
 
     def __init__(self, measures: Callable[[], ServiceMeasures], named_groups: int) -> None:
@@ -235,7 +236,7 @@ _OF_ONE_GROUP: Mapping[str, Callable[[GroupMeasures], float | None]] = {
 
 
 def _family(name: str, value: float | None) -> GaugeMetricFamily:
-    """None for a gauge that is left out."""
+    """Returns a gauge. If `value` is None, the gauge has no sample."""
     return GaugeMetricFamily(name, _BY_NAME[name].description, value)
 
 

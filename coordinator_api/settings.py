@@ -1,6 +1,6 @@
-"""The service's settings under the broker's dotted names, and what the documentation says of them.
+"""The service's settings under the broker's dotted names, with their descriptions for the documentation.
 
-`settings_sources` reads them. One field is one setting under three spellings of the same name:
+`settings_sources` reads the settings. Each field is one setting; its name has three spellings:
 `group.initial.rebalance.delay.ms` in the file, `ASSIGNOR_GROUP_INITIAL_REBALANCE_DELAY_MS` in the environment,
 `--group-initial-rebalance-delay-ms` as a flag. Source of the `group.*` names and defaults: `GroupCoordinatorConfig`;
 where a default differs from Kafka's the description says so.
@@ -27,7 +27,7 @@ ENVIRONMENT_PREFIX = "ASSIGNOR_"
 _HOST_AND_PORT = r"(\[[^\]]+\]|[^\s:,;\[\]/]+):\d{1,5}"
 _BROKER = re.compile(_HOST_AND_PORT)
 ANY_ADDRESS = "*"
-"""In forwarded.allow.ips: every proxy."""
+"""The value of forwarded.allow.ips that stands for every proxy."""
 
 _ROOT_PATH = re.compile(r"(?!/(?:ui|v1)(?:/|\Z))(?:/(?!\.{1,2}(?:/|\Z))[A-Za-z0-9._~-]+){0,16}", re.ASCII)
 _LONGEST_ROOT_PATH = 200
@@ -40,18 +40,21 @@ REMOVED: Mapping[str, str] = {
     "max_connections_per_ip": "limit_conn of nginx",
     "request_headers_timeout_ms": "client_header_timeout of nginx",
 }
-"""Settings of earlier releases by field name, each with what does its job now. deploy/nginx.conf shows all of them."""
+"""Settings of earlier releases by field name, each with its present replacement. deploy/nginx.conf shows all
+replacements.
+"""
 
 
 class SettingsError(InputError):
-    """A setting that cannot be used. The message says in one or more lines what to change."""
+    """A setting cannot be used. The message has one or more lines, which say what to change."""
 
 
 def clusters_in(text: str) -> tuple[str, ...]:
     """The addresses of clusters in a comma-separated list.
 
-    As Kafka writes them, `host:port`s that follow each other are brokers of one cluster. An address with a name before
-    it (`kafka:`, `embedded:`) begins another cluster. When semicolons separate the brokers, every comma begins one.
+    As in Kafka, several `host:port` in a row are brokers of one cluster. An address with a prefix (`kafka:`,
+    `embedded:`) begins another cluster. If `text` has a semicolon, semicolons separate brokers, and each comma begins
+    another cluster.
     """
     clusters: list[str] = []
     for part in (each.strip() for each in text.split(",")):
@@ -134,38 +137,44 @@ class Settings(BaseSettings):
     )
 
     database_url: Text = "sqlite:///assignor.sqlite3"
-    """Where groups are kept: `sqlite:///file` or `postgresql://...`."""
+    """Database of the groups: `sqlite:///file` or `postgresql://...`."""
     host: Annotated[Text, AfterValidator(_check_host)] = "127.0.0.1"
-    """Address to listen on; one outside loopback needs a token."""
+    """Address to listen on; an address outside loopback needs a token."""
     port: Annotated[int, Field(ge=0, le=65_535)] = 8080
-    """Port to listen on; 0 takes a free one and prints it."""
+    """Port to listen on; 0 takes a free port and prints it."""
     root_path: Annotated[str, AfterValidator(_check_root_path)] = ""
-    """Path below which a proxy shows this service, as `/assignor`, where the proxy does not tell it as
-    `X-Forwarded-Prefix`."""
+    """Path below which a proxy shows this service, as `/assignor`, if the proxy does not send the path as
+    `X-Forwarded-Prefix`.
+    """
     forwarded_allow_ips: Annotated[Names, AfterValidator(_check_proxies)] = ("127.0.0.1", "::1")
-    """Addresses and networks of proxies whose `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto` count,
-    separated by commas; `*` for all."""
+    """Addresses and networks of trusted proxies, separated by commas; `*` for all. Only these proxies may set
+    `X-Forwarded-Prefix`, `X-Forwarded-Host` and `X-Forwarded-Proto`.
+    """
     advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
-    """On PostgreSQL: where callers and other coordinators of the database reach this one, as
-    `https://coordinator-1:8080`. Without it, the address on which it listens."""
+    """On PostgreSQL: URL at which callers and other coordinators of the database reach this coordinator, as
+    `https://coordinator-1:8080`. By default the address on which it listens.
+    """
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
-    """On PostgreSQL: within this time after a coordinator was killed, the others of the database take its groups. All
-    coordinators of a database need the same value."""
+    """On PostgreSQL: time after which the other coordinators of the database take the groups of a coordinator that was
+    killed. All coordinators of a database need the same value.
+    """
     database_statement_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 3_000
-    """On PostgreSQL: how long a statement that reads or writes a group may take, and how long a connection is waited
-    for. A renewal of the lease may take a third of `lease.timeout.ms`."""
+    """On PostgreSQL: time limit of a statement that reads or writes a group, and of the wait for a connection. A
+    renewal of the lease may take a third of `lease.timeout.ms`.
+    """
 
     group_initial_rebalance_delay_ms: Natural = 3_000
-    """How long the first rebalance of an empty group waits for more members."""
+    """Wait of the first rebalance of an empty group for more members."""
     group_min_session_timeout_ms: Positive = 500
-    """Lowest session timeout a member may ask for (Kafka: 6000; here failover within a second counts)."""
+    """Lowest session timeout a member may ask for (Kafka: 6000; the low default allows failover within a second)."""
     group_max_session_timeout_ms: Positive = 1_800_000
     """Highest session timeout a member may ask for."""
     group_max_size: Positive = 10_000
     """Most members of one group (Kafka: no limit); 429 above."""
     group_disconnect_grace_ms: Natural = 100
-    """How long a process whose connection broke has to come back before its members that asked for
-    `leave_on_disconnect` are removed."""
+    """Time that a process whose connection broke has to come back before its members with `leave_on_disconnect` are
+    removed.
+    """
     group_max_partitions: Positive = 200_000
     """Most partitions of all topics, and most tasks, that one definition or recording may have; 422 above."""
     group_max_subtopologies: Positive = 1_000
@@ -182,18 +191,19 @@ class Settings(BaseSettings):
     subscription_max_bytes: Bytes = 1_048_576
     """Largest body of a POST of a subscription; 413 above."""
     request_timeout_ms: Positive = 30_000
-    """How long a request body may take to arrive; 408 above."""
+    """Time limit for the arrival of a request body; 408 above."""
     longpoll_max_count: Positive = 10_000
-    """Most GETs that wait, and heartbeats that are held, at one time; above, a GET gets 429 and a heartbeat its answer
-    at once."""
+    """Most requests that are held at one time, GETs and heartbeats; above, a GET gets 429, and a heartbeat is answered
+    at once.
+    """
     longpoll_max_wait_ms: Natural = 60_000
-    """Longest wait of one GET or heartbeat; a larger `wait_ms` is cut down to it."""
+    """Longest wait of one GET or heartbeat; a larger `wait_ms` is reduced to this value."""
     page_events_max_count: Natural = 1_000
-    """Most web pages that are kept up to date at one time; above, a page says so and tries again."""
+    """Most open web pages that are updated at one time; a page above this number shows a message and tries again."""
     page_store_queries: Literal["off", "on"] = "off"
-    """on: operators may ask a store by key on the page. The service then calls addresses of members."""
+    """on: operators may query a store by key on the page. The service then calls addresses of members."""
     page_store_token_file: Path | None = None
-    """File with the token that the service shows to instances when a store is asked on the page."""
+    """File with the token that the service sends to instances when a store is queried on the page."""
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
     """Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."""
     tenant_max_groups: Natural = JAVA_INT_MAX
@@ -201,83 +211,95 @@ class Settings(BaseSettings):
     tenant_max_members: Natural = JAVA_INT_MAX
     """Most members of one tenant's groups; 429 above."""
     tenant_max_bytes: Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)] = JAVA_LONG_MAX
-    """What the logs and recorded rebalances of one tenant's groups may take in the store; above, definitions, new
-    members and reports get 429."""
+    """Limit for the size of the logs and recorded rebalances of one tenant's groups in the store; above, definitions,
+    new members and reports get 429.
+    """
     tenant_max_computations: Natural = JAVA_INT_MAX
     """Most POST /v1/assign, /v1/simulate and explanations of one tenant at one time; 429 above."""
     shutdown_timeout_ms: Natural = 4_000
-    """How long a stop lets requests in progress finish; one whose body is still on its way is refused at once. The
-    process ends a second later at the latest, even if the store does not answer."""
+    """Time that a stop gives to requests in progress; a request whose body is still arriving is refused at once. The
+    process ends at most a second after this time, even if the store does not answer.
+    """
 
     rebalances_retained_count: Positive = 1_000
     """Recorded rebalances kept for each group; the oldest are deleted first."""
     records_compaction_bytes: Annotated[int, Field(ge=1_024, le=JAVA_LONG_MAX)] = 524_288
     """A group's log is rewritten as one snapshot once it has grown to this size, and to twice the size of its last
-    snapshot. Another coordinator that takes the group reads all of it first."""
+    snapshot. Another coordinator that takes the group reads the whole log first."""
     sqlite_synchronous: Literal["FULL", "EXTRA", "NORMAL"] = "FULL"
     """SQLite's durability: FULL survives power loss, NORMAL only a crash of the process."""
     sqlite_busy_timeout_ms: Natural = 5_000
-    """How long a write waits for another user of the file."""
+    """Longest wait of a write for another process that uses the file."""
 
     auth_token: Secret = None
-    """One bearer token, of an admin for all groups."""
+    """Bearer token of an admin for all groups."""
     auth_token_file: Path | None = None
-    """File with one such token, read again when it has changed."""
+    """File with a bearer token of an admin for all groups, read again when it has changed."""
     auth_tokens: Secret = None
-    """Tokens by their hashes, each with a name, a right and a prefix of group ids, as `assignor tokens create --file`
-    writes them: one a line, or in one line with semicolons between."""
+    """Tokens as hashes, each with a name, a right and a prefix of group ids, as `assignor tokens create --file` writes
+    them: one on each line, or all in one line with semicolons between.
+    """
     auth_tokens_file: Path | None = None
-    """File with such lines, read again when it has changed."""
+    """File with lines as in auth.tokens, read again when it has changed."""
     ssl_certfile: Path | None = None
-    """PEM file with the service's certificate and its chain. With it the service speaks TLS only."""
+    """PEM file with the service's certificate and its chain. If it is set, the service accepts TLS connections only."""
     ssl_keyfile: Path | None = None
-    """PEM file with the private key, unless that is in the file of ssl.certfile."""
+    """PEM file with the private key, unless the file of ssl.certfile contains the key."""
     ssl_keyfile_password: Secret = None
     """Password of an encrypted private key."""
     ssl_ca_certs: Path | None = None
-    """PEM file with the authorities of the certificates that callers may show."""
+    """PEM file with the certificate authorities for the certificates of callers."""
     ssl_cert_reqs: Literal["none", "optional", "required"] = "none"
-    """Whether callers are asked for a certificate. `required`: without one nobody connects. `optional`: one that is
-    shown has to be good."""
+    """Mode of client certificates. `none`: callers are not asked for a certificate. `required`: a caller without a
+    certificate cannot connect. `optional`: a certificate that a caller sends has to be valid.
+    """
     sasl_oauthbearer_jwks_endpoint_url: OptionalText = None
-    """Where an OIDC issuer publishes its keys (http, https or file): tokens that it has signed are taken, too. Takes
-    `assignor[oidc]`."""
+    """URL of the keys of an OIDC issuer (http, https or file); tokens that this issuer has signed are accepted as well.
+    Requires `assignor[oidc]`.
+    """
     sasl_oauthbearer_expected_issuer: OptionalText = None
-    """The issuer (`iss`) that such a token must name."""
+    """The issuer (`iss`) that a signed token must name."""
     sasl_oauthbearer_expected_audience: Names = ()
-    """The audience (`aud`) that such a token must name; several with commas between, one of them."""
+    """The audience (`aud`) that a signed token must name. Of several, separated by commas, it must name at least one.
+    """
     sasl_oauthbearer_sub_claim_name: Text = "sub"
-    """The claim with the caller's name."""
+    """The claim of a signed token with the caller's name."""
     sasl_oauthbearer_scope_claim_name: Text = "scope"
-    """The claim with the right and the groups, as `assignor:member:payments-*`."""
+    """The claim of a signed token with the right and the groups, as `assignor:member:payments-*`."""
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3_600)] = 30
-    """How far the issuer's clock may be from this machine's."""
+    """Allowed difference between the issuer's clock and this machine's."""
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Field(ge=1_000, le=JAVA_INT_MAX)] = 3_600_000
-    """How often the issuer's keys are fetched again; within a minute when a token names an unknown one."""
+    """Interval at which the issuer's keys are fetched again. A token with an unknown key triggers a fetch within a
+    minute.
+    """
     task_assignor_classes: Names = ()
     """`module:Class` assignors that groups may name, separated by commas; others are refused."""
     task_assignor_timeout_ms: Positive = 60_000
-    """How long a rebalance with such an assignor may be computed; then it fails."""
+    """Time limit for computing a rebalance with an assignor of task.assignor.classes; after that the rebalance fails.
+    """
     cluster_bootstrap_servers: Clusters = ()
-    """Clusters that groups may name in `cluster`: a Kafka's `broker-1:9092,broker-2:9092`, or
-    `embedded:/var/lib/streams`; others are refused. Several: a list in the file, or with commas between, and `kafka:`
-    before each Kafka."""
+    """Clusters that groups may name in `cluster`: `broker-1:9092,broker-2:9092` for Kafka, or
+    `embedded:/var/lib/streams`; others are refused. Several clusters are a list in the file, or are separated by
+    commas, with `kafka:` before each Kafka cluster.
+    """
 
     cluster_metadata_max_age_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
-    """How often the coordinator checks a group's cluster for changed topics; at least every 5 s while something is
-    missing (Kafka's metadata.max.age.ms: 300000)."""
+    """Interval at which the coordinator checks a group's cluster for changed topics; at most 5 s while a topic is
+    missing (Kafka's metadata.max.age.ms: 300000).
+    """
     cluster_request_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 30_000
-    """How long one poll of a cluster may take; after that the cluster counts as out of reach."""
+    """Time limit of one poll of a cluster; after that the cluster counts as out of reach."""
 
     metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """How many groups have their own lines in GET /metrics, the first by id. 0: no label names a group."""
+    """Number of groups with lines of their own in GET /metrics, the first by id. 0: no label names a group."""
     audit_log_file: Path | None = None
-    """File that gets a line for each call that changes something, or was refused to; without it they go to the
-    service's log."""
+    """File for the audit log, which has a line for each call that changes something or was refused; by default these
+    lines go to the service's log.
+    """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What goes to the log."""
+    """Lowest level of the lines that are logged."""
     log_format: Literal["json", "console"] = "console"
-    """One JSON object a line, or text to read."""
+    """Format of the log: one JSON object a line, or text to read."""
 
     @model_validator(mode="after")
     def _agree(self) -> Settings:
@@ -287,7 +309,9 @@ class Settings(BaseSettings):
 
     @property
     def tls(self) -> ServerTls | None:
-        """None when the service speaks plain HTTP. Raises InputError for settings that do not go together."""
+        """The TLS settings; None if the service serves plain HTTP. Raises InputError for settings that do not go
+        together.
+        """
         return server_tls(
             self.ssl_certfile, self.ssl_keyfile, self.ssl_keyfile_password, self.ssl_ca_certs, self.ssl_cert_reqs
         )
@@ -296,38 +320,40 @@ class Settings(BaseSettings):
     def settings_customise_sources(
         cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, *_: object, **_others: object
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Only what is passed in: `settings_sources.load` merges the sources, so that one line shows their order."""
+        """Reads only the arguments: `settings_sources.load` merges all sources, so that one line shows their order."""
         return (init_settings,)
 
 
 def is_root_path(path: str) -> bool:
-    """Whether a proxy may show the service below this path. It goes into pages, so it has no character of HTML."""
+    """Returns whether a proxy may show the service below this path. Pages contain the path, so it may have no HTML
+    character.
+    """
     return len(path) <= _LONGEST_ROOT_PATH and _ROOT_PATH.fullmatch(path) is not None
 
 
 def dotted(field_name: str) -> str:
-    """`group_max_size` -> `group.max.size`."""
+    """Converts a field name to the setting's name: `group_max_size` -> `group.max.size`."""
     return field_name.replace("_", ".")
 
 
 def flag(field_name: str) -> str:
-    """`group_max_size` -> `--group-max-size`."""
+    """Converts a field name to the command line option: `group_max_size` -> `--group-max-size`."""
     return "--" + field_name.replace("_", "-")
 
 
 def environment_name(field_name: str) -> str:
-    """`group_max_size` -> `ASSIGNOR_GROUP_MAX_SIZE`."""
+    """Converts a field name to the environment variable: `group_max_size` -> `ASSIGNOR_GROUP_MAX_SIZE`."""
     return ENVIRONMENT_PREFIX + field_name.upper()
 
 
 def is_secret(field_name: str) -> bool:
-    """Whether the value is for nobody's eyes: it has no flag, and no error shows it."""
+    """Returns whether the setting is secret: a secret setting has no flag, and no error shows its value."""
     field = Settings.model_fields.get(field_name)
     return field is not None and not field.repr
 
 
 class SettingRow(NamedTuple):
-    """One line of the documentation's table. `flag`: None for a secret, which no command line may have."""
+    """One line of the documentation's table. `flag`: None for a secret, which must not be in a command line."""
 
     name: str
     flag: str | None
@@ -337,7 +363,7 @@ class SettingRow(NamedTuple):
 
 
 def setting_rows() -> list[SettingRow]:
-    """Every setting, for `--help` and for the table in the documentation."""
+    """Returns every setting, for `--help` and for the table in the documentation."""
     rows = []
     for field_name, field in Settings.model_fields.items():
         default = ", ".join(field.default) if isinstance(field.default, tuple) else field.default

@@ -1,6 +1,6 @@
-"""Documents that the HTTP calls answer with, as rows and sentences. The terminal and the page print them.
+"""Converts the documents of HTTP answers to rows and sentences, which the commands and the pages print.
 
-Pure: no HTTP, no clock, no templates.
+The functions are pure: no HTTP, no clock, no templates.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from rebalance_analysis.presentation.moves import copy_changes
 from rebalance_analysis.presentation.quantities import count_text, counted, duration_text, task_ranges, utc
 
 TASKS_SHOWN = 500
-"""How many tasks a page lists that would be elsewhere."""
+"""The largest number of moved tasks that a page lists."""
 
 _CAUSES = {
     "member-joined": "a member joined",
@@ -50,18 +50,20 @@ _HOLD_ENDS = {
 
 
 def count(number: int | None) -> str:
-    """`12,345`; a dash for what is not known."""
+    """Formats a number as `12,345`; a dash if the number is not known."""
     return "–" if number is None else count_text(number)
 
 
 def sentence(text: str) -> str:
-    """With a capital letter and a full stop. A name with dots at the beginning, such as that of a config, stays."""
+    """Returns `text` with a capital letter and a full stop. A first word with dots, such as a config's name, is not
+    changed.
+    """
     begins = text if "." in text.partition(" ")[0] else text[:1].upper() + text[1:]
     return begins if begins.endswith((".", "?", "!")) else f"{begins}."
 
 
 def has_words(query: str, *texts: str) -> bool:
-    """Whether each word of the query stands in one of the texts, in whatever case."""
+    """Returns whether each word of the query occurs in one of the texts. Case does not matter."""
     text = _folded(" ".join(texts))
     return all(word in text for word in _folded(query).split())
 
@@ -71,17 +73,21 @@ def _folded(text: str) -> str:
 
 
 def cause_of(reason: str) -> str:
-    """`reason`: why a rebalance began: a word of `RebalanceReason`, or a sentence, which stays as it is."""
+    """The cause of a rebalance in words. `reason`: a value of `RebalanceReason`, or a sentence, which is returned as it
+    is.
+    """
     return _CAUSES.get(reason, reason)
 
 
 def outcome_of(outcome: str) -> str:
-    """What follows a rebalance. `outcome`: a word of `RebalanceOutcome`."""
+    """The outcome of a rebalance in words. `outcome`: a value of `RebalanceOutcome`."""
     return _OUTCOMES.get(outcome, outcome)
 
 
 def hold_text(hold: Mapping[str, Any] | None) -> str:
-    """How a rebalance's wait for approval ended. `hold`: of a recorded rebalance; None for one that never waited."""
+    """The end of a rebalance's wait for approval, in words. `hold`: the `hold` of a recorded rebalance; None if the
+    rebalance did not wait.
+    """
     if hold is None:
         return ""
     if hold["ended"] is None:
@@ -108,11 +114,11 @@ DONE: Mapping[str, str] = {
     "rebalance": "a rebalance starts",
     "stop-all": "the coordinator tells every member to stop",
 }
-"""What has happened when the group has accepted an operator's command, by the command's name on the page."""
+"""The effect of an operator's command that the group has accepted, by the command's name on the page."""
 
 
 class ActiveLever(NamedTuple):
-    """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None when they are not known."""
+    """A lever that is on. `effect`: a sentence without a full stop. `by`, `reason`: None if they are not known."""
 
     name: str
     effect: str
@@ -127,11 +133,15 @@ EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
     "pause": lambda lever: "members process no records",
 }
-"""What a lever does while it is on, by its name in the group's document, of the lever there."""
+"""The effect of a lever while it is on, by the lever's name in the group's document. Each function gets the lever as
+the document has it.
+"""
 
 
 def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = None) -> list[ActiveLever]:
-    """`levers`: of a group's document. `names`: of instances, by process id."""
+    """The levers that are on, the drained instances included. `levers`: the `levers` of a group's document. `names`:
+    the names of instances, by process id.
+    """
     found = [
         ActiveLever(name, effect(lever), lever["by"], lever["at_ms"], lever["reason"])
         for name, effect in EFFECTS.items()
@@ -145,12 +155,14 @@ def active_levers(levers: Mapping[str, Any], names: Mapping[str, str] | None = N
 
 
 def missing_of_drain(drain: Mapping[str, Any]) -> list[str]:
-    """A line for each thing that a drain still waits for; empty when it is safe to stop."""
+    """One line for each condition that a drain still waits for; empty if it is safe to stop."""
     return [f"{each['task']}: {each['why']}" if each["task"] else str(each["why"]) for each in drain["missing"]]
 
 
 def moves_of_held(held: Mapping[str, Any]) -> str:
-    """`2 tasks would move: 0_0, 0_3`. `held`: of a group's document."""
+    """The moves of a held rebalance, such as `2 tasks would move: 0_0, 0_3`. `held`: the `held_rebalance` of a group's
+    document.
+    """
     tasks = held["tasks_to_move"]
     if not tasks:
         return "no task would move"
@@ -158,8 +170,11 @@ def moves_of_held(held: Mapping[str, Any]) -> str:
 
 
 def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """`answer`, which has a difference, a forecast and the names of instances, with `tasks` that are elsewhere, the
-    number of those that are left out (`tasks_more`), a `summary` of the difference, and the `verdict` of the forecast.
+    """Prepares a difference and a forecast for a page. `answer`: has `difference`, `forecast` and `names` (of
+    instances).
+
+    Returns `answer` with four more fields. `tasks`: the first TASKS_SHOWN tasks that would move. `tasks_more`: the
+    number of the others. `summary`: the summary of the difference. `verdict`: the verdict of the forecast.
     """
     names, every = answer["names"], answer["difference"]["tasks"]
     return {

@@ -1,1 +1,1 @@
-"""What a caller of a coordinator needs: addresses, tokens, TLS, and the HTTP client."""
+"""The parts of a coordinator's caller: addresses, tokens, TLS, and the HTTP client."""

@@ -1,21 +1,22 @@
-"""The addresses of several coordinators, and the order in which one call is sent to them. Pure.
+"""The addresses of several coordinators, and the order in which one call is sent to them. No I/O.
 
     next --> (the caller calls that address) --> answered, or unanswered --> next ... until an answer, or no address
 
 Rules:
-- A call goes to the coordinator that answered last for its group. Without one, and after that one failed, it goes to
-  the address of the list that answered last, and on from there.
-- No answer, or 502, 503 or 504: the call goes to the next address of the list, and not again to an address that failed
-  in it. An address has not failed when a connection ended over which it had answered before: the call is sent there
-  over another connection, once.
-- A 307 names the coordinator that owns the group, in the list or not. The call goes there unchanged; a call follows
-  three redirects at most. A redirect from https to http is not followed, so that no token is sent in clear, nor one to
-  another path or query, so that the call stays the same.
+- A call goes first to the coordinator that answered last for its group. If no coordinator has answered for the group,
+  or that coordinator failed, the call goes to the address of the list that answered last, and from there through the
+  list.
+- After no answer, or status 502, 503 or 504, the call goes to the next address of the list, and not again to the
+  address that failed. There is one exception: when an old connection, over which the address had answered before,
+  breaks, the call is sent to the same address once more over a new connection.
+- A 307 names the coordinator that owns the group; it need not be in the list. The call goes there unchanged; a call
+  follows three redirects at most. A redirect from https to http is not followed, so that no token is sent unencrypted.
+  A redirect to another path or query is not followed either, so that the call stays the same.
 - The time of a call is limited. Each address gets its share, so that an address that does not answer leaves time for
-  the others. A coordinator is asked to hold an answer only for as long as there is time for it.
+  the others. A coordinator is asked to hold an answer only for as long as the call's time allows.
 
-Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka, where an answer only
-says that it is not the coordinator, and the client has to find the coordinator itself.
+Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka, whose answer
+NOT_COORDINATOR does not name the coordinator, so that the client has to find the coordinator itself.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ from typing import NamedTuple
 from urllib.parse import quote, urlencode, urlsplit
 
 MOST_REDIRECTS = 3
-"""Of one call."""
+"""The number of redirects that one call follows at most."""
 
 REDIRECT = 307
 _ASK_ANOTHER = frozenset({502, 503, 504})
 _SECRETS = "@?#"
-"""A URL with a password or a token in it has one of these."""
+"""A URL that contains a password or a token has one of these characters."""
 
 _LONGEST_ADDRESS = 2_000
 
@@ -43,7 +44,9 @@ def may_have_secret(url: str) -> bool:
 
 
 def is_host(host: str) -> bool:
-    """True if Python can resolve it: it raises a UnicodeError for a label of more than 63 characters."""
+    """True if Python can resolve this host name. Python raises a UnicodeError for an empty label, or a label of more
+    than 63 characters.
+    """
     try:
         return bool(host.encode("idna"))
     except UnicodeError:
@@ -51,7 +54,7 @@ def is_host(host: str) -> bool:
 
 
 def is_address(url: str) -> bool:
-    """True for http or https, a host, perhaps a port and the beginning of a path."""
+    """True if the URL has the scheme http or https and a host; it may have a port and the beginning of a path."""
     if may_have_secret(url) or not url.isprintable() or " " in url or len(url) > _LONGEST_ADDRESS:
         return False
     try:
@@ -66,14 +69,15 @@ def _is_secured(url: str) -> bool:
 
 
 class CoordinatorAddresses:
-    """`urls`: at least one, each of them `is_address`, without a slash at its end.
+    """The addresses of the coordinators. `urls`: at least one; each fulfils `is_address` and has no slash at its end.
 
-    Any thread may use it without a lock: when two threads contradict each other, the worst result is one redirect more.
+    Threads may share an object without a lock: if two threads contradict each other, the worst result is one redirect
+    more.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
-        self._best = self.urls[0]  # of the list: it answered last, if any has answered
+        self._best = self.urls[0]  # the address of the list that answered last; the first one until one answers
         self._owners: dict[str, str] = {}
 
     def __str__(self) -> str:
@@ -81,7 +85,7 @@ class CoordinatorAddresses:
 
     @property
     def secured(self) -> str:
-        """An https address, if there is one: a client that can call it can call all."""
+        """An https address if there is one, otherwise the first address. A client that can call it can call all."""
         return next((url for url in self.urls if _is_secured(url)), self.urls[0])
 
     def current(self, group: str) -> str:
@@ -89,17 +93,19 @@ class CoordinatorAddresses:
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
-        """The coordinator at `url` answered for this group."""
+        """Note that the coordinator at `url` answered for this group."""
         self._owners[group] = url
         self.answers(url)
 
     def answers(self, url: str) -> None:
-        """The coordinator at `url` answered, whether or not it owns the group."""
+        """Note that the coordinator at `url` answered, even if it does not own the group."""
         if url in self.urls:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """The coordinator at `url` gave no usable answer: calls begin elsewhere, if there is another address."""
+        """Note that the coordinator at `url` gave no usable answer: the next calls begin at another address if there is
+        one.
+        """
         for group, owner in self._owners.copy().items():
             if owner == url:
                 self._owners.pop(group, None)
@@ -118,9 +124,10 @@ class CoordinatorAddresses:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorCall:
-    """`path`: begins with /v1, quoted. `timeout_s`: for the whole call, with every address and redirect, beyond
-    `wait_ms`. `wait_ms`: for how long the coordinator may hold its answer; None for a call that is never held.
-    `one_address`: only one address of the list is tried, because the caller makes such a call again soon.
+    """A call to a coordinator. `path`: begins with /v1, quoted. `timeout_s`: the time for the whole call, with every
+    address and redirect, in addition to `wait_ms`. `wait_ms`: the time for which the coordinator may hold its answer;
+    None if the answer is never held. `one_address`: try only one address of the list, because the caller makes such a
+    call again soon.
     """
 
     path: str
@@ -131,7 +138,7 @@ class CoordinatorCall:
 
     @property
     def group(self) -> str:
-        """The group of the call, quoted as in the path; empty for none."""
+        """The group of the call, quoted as in the path; empty for a call about no group."""
         parts = self.path.split("/")
         return parts[3] if parts[1:3] == ["v1", "groups"] and len(parts) > 3 else ""
 
@@ -140,13 +147,15 @@ class CoordinatorCall:
         return self.timeout_s + (self.wait_ms or 0) / 1000
 
     def target(self, wait_ms: int) -> str:
-        """Path and query. `wait_ms`: for how long the answer may be held."""
+        """Path and query. `wait_ms`: the time for which the answer may be held."""
         query = dict(self.query) if self.wait_ms is None else {**self.query, "wait_ms": wait_ms}
         return f"{self.path}?{urlencode(query, quote_via=quote, safe='')}" if query else self.path
 
 
 class Attempt(NamedTuple):
-    """`address`: of a coordinator. `target`: path and query. `timeout_s`: for connecting, sending and the answer."""
+    """A request of a call to one coordinator. `target`: path and query. `timeout_s`: the time for connecting, sending
+    and receiving the answer.
+    """
 
     address: str
     target: str
@@ -158,7 +167,7 @@ class Attempt(NamedTuple):
 
 
 class CallRoute:
-    """The way of one call. `outcomes`: what became of it at each address that was asked, in that order."""
+    """The attempts of one call. `outcomes`: address to the outcome of its attempt as text, in the order of attempts."""
 
     def __init__(self, addresses: CoordinatorAddresses, call: CoordinatorCall) -> None:
         self.outcomes: dict[str, str] = {}
@@ -170,7 +179,7 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """The next attempt. `left_s`: of `longest_s`. None when no address is left, or no time."""
+        """The next attempt; None if no address or no time is left. `left_s`: the rest of `longest_s`."""
         address, self._asks_now = self._asks_now, None
         if address is None:
             address = self._next_of_list()
@@ -182,7 +191,9 @@ class CallRoute:
         return Attempt(address, call.target(held_ms), held_s + self._share_s(left_s - held_s, address))
 
     def unanswered(self, attempt: Attempt, why: str, *, old_connection_ended: bool = False) -> None:
-        """No answer came. `old_connection_ended`: while it was used, and over it the address had answered before."""
+        """Notes that no answer came. `old_connection_ended`: True if the attempt used a connection over which the
+        address had answered before, and the connection broke.
+        """
         if old_connection_ended and not self._has_asked_again:
             self._has_asked_again = True
             self._asks_now = attempt.address
@@ -192,7 +203,9 @@ class CallRoute:
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
-        """True if this is the answer to the call. False: go on. `location`: where a redirect leads."""
+        """Notes an answer. Returns True if it is the answer to the call; False: continue with `next`. `location`: the
+        target of a redirect.
+        """
         if status == REDIRECT:
             self._go_on(attempt, location or "")
             return False
@@ -208,7 +221,7 @@ class CallRoute:
         return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
-        """The share of this address in the time that is left for answers."""
+        """The share of this address in the time that is left."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
@@ -216,7 +229,7 @@ class CallRoute:
         return min(left_s / (1 + others), self._call.timeout_s / len(urls))
 
     def _go_on(self, attempt: Attempt, location: str) -> None:
-        """Follow the redirect, if it may be followed."""
+        """Follow the redirect if the rules allow it."""
         here = attempt.address
         to, problem = _led_to(location, attempt)
         if to in self._failed:
@@ -231,7 +244,7 @@ class CallRoute:
 
 
 def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
-    """The address that a redirect leads to, and why it is not followed; the latter is empty when it is."""
+    """The address to which a redirect leads, and the reason why it is not followed; empty if it is followed."""
     address = location.removesuffix(attempt.target).rstrip("/")
     if not location.endswith(attempt.target):
         return "", "sends the call on to another path"
@@ -243,7 +256,9 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
 
 
 def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
-    """`outcomes` of a route without an answer, as one text. `known`: the addresses that its caller knows anyway."""
+    """The outcomes of a call without an answer, as one text. `known`: the addresses that the caller was given. If only
+    one address was tried and `known` has just that one, the text does not name it.
+    """
     if len(outcomes) == 1 and outcomes.keys() == set(known):
         return next(iter(outcomes.values()))
     return "; ".join(f"{address}: {outcome}" for address, outcome in outcomes.items())

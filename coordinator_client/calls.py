@@ -22,7 +22,7 @@ from coordinator_client.addresses import CoordinatorAddresses, is_address, may_h
 DEFAULT_URL = "http://127.0.0.1:8080"
 COORDINATOR_METAVAR = "URL,..."
 SEVERAL_COORDINATORS = "several are separated by commas"
-"""For the help of an option that takes addresses."""
+"""Help text of an option that takes several addresses."""
 
 TOKEN_VARIABLE = "ASSIGNOR_AUTH_TOKEN"  # noqa: S105 (the name of a variable)
 TOKEN_FILE_VARIABLE = "ASSIGNOR_AUTH_TOKEN_FILE"  # noqa: S105 (the name of a variable)
@@ -42,15 +42,15 @@ _LONGEST_RETRY_AFTER_S = 60.0
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 _LONGEST_DETAIL = 2_000
-"""Of a coordinator's own problem, which says what to do at its end."""
+"""Length limit of a coordinator's problem detail. It is large because the last sentence has the remedy."""
 
 _LONGEST_FOREIGN_TEXT = 300
 
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAddress:
-    """Where coordinators listen. `url`: of one, or of several, separated by commas. `token_file`: has the bearer token;
-    None: ASSIGNOR_AUTH_TOKEN has it, if any.
+    """The addresses of coordinators, with the caller's token. `url`: one URL, or several, separated by commas.
+    `token_file`: the file with the bearer token; None: see `read_token`.
 
     Raises InputError for a URL or a token that cannot be used.
     """
@@ -64,13 +64,13 @@ class CoordinatorAddress:
         self.token()
 
     def token(self) -> str | None:
-        """For one call: it is read each time, so that it can be changed. Raises InputError."""
+        """The token for the next call. The file is read for each call, so the token may change. Raises InputError."""
         return read_token(self.token_file)
 
 
 class NoAnswer(Unavailable):
-    """No coordinator gave an answer. `answers`: what became of the call at each address that was asked, in that order.
-    The message names them, unless there is one and the caller knows it.
+    """No coordinator gave an answer. `answers`: address to the outcome of its attempt, in the order of attempts. The
+    message names the addresses, unless the caller gave a single one and no other was tried.
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
@@ -80,9 +80,9 @@ class NoAnswer(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is not a success. `code`: Kafka's error name; None when the answer is not a coordinator's.
-    `detail`: its explanation, or the beginning of what it sent instead. `retry_after_s`: when an overloaded coordinator
-    takes the call again.
+    """An answer that is not a success. `code`: Kafka's error name; None if the answer is not a coordinator's.
+    `detail`: the coordinator's explanation; without one, the beginning of the answer's body. `retry_after_s`: the time
+    after which an overloaded coordinator accepts the call again.
     """
 
     status: int
@@ -92,12 +92,12 @@ class Refusal:
 
     @property
     def may_be_repeated(self) -> bool:
-        """The coordinator is starting, stopping or overloaded, and did not take the request."""
+        """True if the coordinator did not accept the request because it is starting, stopping or overloaded."""
         return self.status in _TRY_AGAIN_STATUSES or self.code in _TRY_AGAIN_CODES
 
 
 class CoordinatorRefused(AssignorFault):
-    """The coordinator at `address` refused the call, as `refusal` says."""
+    """The coordinator at `address` refused the call. `refusal`: its answer."""
 
     def __init__(self, refusal: Refusal, address: str) -> None:
         super().__init__(f"{refusal.code or refusal.status}: {refusal.detail}")
@@ -106,10 +106,10 @@ class CoordinatorRefused(AssignorFault):
 
 
 def addresses_of(text: str) -> CoordinatorAddresses:
-    """`text`: the URL of a coordinator, or several, separated by commas.
+    """Parses the addresses of coordinators. `text`: one URL, or several, separated by commas.
 
-    Raises InputError for what is no URL: a call to it would look like a coordinator that is down. Messages and logs
-    name URLs, so a URL that may contain a password or a token is refused, and not shown.
+    Raises InputError for a text that is no URL: a call to it would look like a coordinator that is down. Messages and
+    logs name URLs, so a URL that may contain a password or a token is refused, and not shown.
     """
     urls = [part.strip() for part in text.split(",")]
     for number, url in enumerate(urls, start=1):
@@ -126,7 +126,8 @@ def addresses_of(text: str) -> CoordinatorAddresses:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """The token in the file, else that of ASSIGNOR_AUTH_TOKEN, else that in the file of ASSIGNOR_AUTH_TOKEN_FILE.
+    """The token in `token_file`; without this file, the token in ASSIGNOR_AUTH_TOKEN; without this variable, the token
+    in the file that ASSIGNOR_AUTH_TOKEN_FILE names. None if all three are missing.
 
     Raises InputError for a file that cannot be read or has no token, and for a token that no header can carry.
     """
@@ -138,9 +139,8 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def token_file_of(token_file: Path | None) -> Path | None:
-    """The file that has the token: the given one, or that of ASSIGNOR_AUTH_TOKEN_FILE if there is no token without it.
-
-    None: there is no file.
+    """The file to read the token from: `token_file`. If neither `token_file` nor ASSIGNOR_AUTH_TOKEN is given, it is
+    the file that ASSIGNOR_AUTH_TOKEN_FILE names. None if there is no file.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE):
         named = os.environ.get(TOKEN_FILE_VARIABLE)
@@ -149,11 +149,11 @@ def token_file_of(token_file: Path | None) -> Path | None:
 
 
 class CallerToken:
-    """The token that a program sends for as long as it runs: a fixed one, or that of a file, which may change.
+    """The token that a program sends while it runs: a fixed token, or the token in a file, which may change.
 
     Rules: the file is checked no more than once a second, and read when it has changed. While it cannot be read, or
-    has no token that a header can carry, the former token stays. `token`: None for none, or for that of the file. Any
-    thread may use it. Raises InputError for a given token that no header can carry.
+    has no token that a header can carry, the former token stays. `token`: None if there is no token, or if `file`
+    contains it. Threads may share an object. Raises InputError for a given token that no header can carry.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
@@ -174,32 +174,32 @@ class CallerToken:
         return self._token
 
     def reread(self) -> str | None:
-        """The same, after the file is read if it has changed: for a call that was refused."""
+        """The token after a refused call: reads the file again if it has changed."""
         if self._file is None:
             return self._token
         self._read_at_s = time.monotonic()
         state = state_of(self._file)
         if state != self._state:
-            with contextlib.suppress(InputError):  # it is being replaced, or is no token yet
+            with contextlib.suppress(InputError):  # the file is being replaced, or has no valid token yet
                 self._token = read_token(self._file) or self._token
                 self._state = state
         return self._token
 
 
-def state_in_words(state: str, condition: str | None) -> str:
-    """The state of a group for people: Kafka's name, or the reason why a group in that state does nothing. `condition`:
-    from the description of the group.
+def state_text(state: str, condition: str | None) -> str:
+    """The state of a group for people: Kafka's name of the state, or the reason why the group does nothing.
+    `condition`: from the description of the group; None without such a reason.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
 
 
 def group_path(group_id: str) -> str:
-    """`/v1/groups/...`, whatever characters the id has."""
+    """The path `/v1/groups/...` of a group; the id may have any characters."""
     return f"/v1/groups/{quote(group_id, safe='')}"
 
 
 def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after: str = "") -> Refusal:
-    """What an unsuccessful answer says. `content`: its body. `reason_phrase`: the detail of an answer without a body.
+    """Parses an unsuccessful answer. `content`: its body. `reason_phrase`: the detail of an answer without a body.
     `retry_after`: its header Retry-After.
     """
     try:
@@ -218,8 +218,9 @@ def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after
 
 
 def _retry_after_s(status: int, text: str) -> float | None:
-    """Of an overloaded coordinator. A date, which HTTP allows as well, may come from a proxy and is left out. A
-    coordinator that starts or stops is called again sooner than it says, because a member that waits does not work.
+    """The value of Retry-After from an overloaded coordinator, at most 60 s; None for any other answer. A date, which
+    HTTP also allows, is ignored: it may come from a proxy. A coordinator that starts or stops is called again sooner
+    than its header asks, because a member that waits does no work.
     """
     if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
         return None

@@ -1,10 +1,10 @@
-"""The HTTP client for calls of a coordinator: it leads a call from address to address and reads refusals.
+"""The HTTP client for calls to a coordinator: it sends a call to one address after the other and parses refusals.
 
     call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
 
-The caller brings its policy: the headers, whether connections are kept (`KeptConnections`), and for each call its time
-and how it is repeated. The token may change while the client lives. Commands that make no call do not import this
-module, because it loads httpx.
+The caller chooses the headers, whether connections are kept (`KeptConnections`), and for each call its time limit and
+its retries. The token may change while the client is in use. Commands that make no call do not import this module,
+because it loads httpx.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, Coordinat
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
 
 if TYPE_CHECKING:
-    import tenacity  # the commands of the coordinator repeat no call, and are installed without it
+    import tenacity  # optional at run time: the coordinator's commands retry no call, and are installed without it
 
 _LONGEST_CONNECT_S = 2.0
 _SHORTEST_STEP_S = 0.001
 _STEPS = ("connect", "pool", "read", "write")
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 MOST_KEPT = 4
-"""So many connections stay open while no call is answered. Then the oldest one is closed."""
+"""The number of connections that stay open while no call is answered. Opening one more closes the oldest one."""
 
 _KEPT_LIMITS = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
 _OPENED = "connection.connect_tcp.complete"
@@ -45,7 +45,9 @@ _CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolErro
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
-    """`address`: of the coordinator that answered. `url`: with path and query. `headers`: by name, in any case."""
+    """An answer of a coordinator. `address`: the address of the coordinator. `url`: the called URL, with path and
+    query. `headers`: by name; case does not matter.
+    """
 
     address: str
     url: str
@@ -54,7 +56,7 @@ class CoordinatorAnswer:
     content: bytes
 
     def document(self) -> dict[str, Any]:
-        """The JSON object in `content`. Raises ValueError, whose text says that there is none."""
+        """The JSON object in `content`. Raises ValueError if `content` is no JSON object."""
         try:
             document = json.loads(self.content)
         except ValueError:
@@ -65,14 +67,14 @@ class CoordinatorAnswer:
 
 
 class CoordinatorHttpClient:
-    """Calls one coordinator, or several of one database. Several threads may use it at once. Close it after use.
+    """Calls one coordinator, or several that share a database. Several threads may use it at once. Close it after use.
 
-    `token`: the bearer token, if any. `headers`: of every call. `keep_connections`: one connection to each address, as
-    `KeptConnections` says; then one thread at a time may call. `name_errors`: the text of a missing answer begins with
-    httpx's name of the error.
+    `token`: the bearer token, if any. `headers`: sent with every call. `keep_connections`: keep one connection to each
+    address (see `KeptConnections`); only one thread at a time may then call. `name_errors`: the text about a missing
+    answer begins with the name of httpx's error class.
 
-    Raises InputError for files of certificates that cannot be used, and for an address that httpx cannot call, which
-    would otherwise look like a coordinator that is down.
+    Raises InputError for certificate files that cannot be used, and for an address that httpx cannot call, which would
+    otherwise look like a coordinator that is down.
     """
 
     def __init__(
@@ -102,7 +104,7 @@ class CoordinatorHttpClient:
         self.close()
 
     def close(self) -> None:
-        """By the thread that calls, if connections are kept."""
+        """Close all connections. If connections are kept, only the thread that calls may close them."""
         for each in (self._kept, self._shared):
             if each is not None:
                 each.close()
@@ -121,11 +123,11 @@ class CoordinatorHttpClient:
         retrying: tenacity.Retrying | None = None,
         **content: Any,
     ) -> CoordinatorAnswer:
-        """The answer of the first coordinator that gives one.
+        """Makes a call, and returns the answer of the first coordinator that gives one.
 
-        `accept`: statuses beside those of success that are no error. `retrying`: the pauses and the end when the call
-        is repeated, which it is while no coordinator has taken it; None: it is not repeated. `content`: `json`,
-        `content` and `headers` of the request, as httpx takes them. Raises CoordinatorRefused, NoAnswer.
+        `accept`: statuses other than 2xx that are no error. `retrying`: the pauses and the end of the retries, which
+        last while no coordinator has accepted the call; None: no retries. `content`: the arguments `json`, `content`
+        and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
         """
 
         def once() -> CoordinatorAnswer:
@@ -140,10 +142,11 @@ class CoordinatorHttpClient:
         return once() if retrying is None else retrying.copy(retry=_was_not_taken, reraise=True)(once)
 
     def _answer(self, method: str, call: CoordinatorCall, content: Mapping[str, Any]) -> tuple[str, httpx.Response]:
-        """The answer, which may be a refusal, and the address that it is from.
+        """Sends a call until it is answered. Returns the address of the coordinator and the answer, which may be a
+        refusal.
 
-        When no coordinator can serve the call, the last one that said so is the answer: status 502, 503 or 504. Raises
-        NoAnswer.
+        If no coordinator can serve the call, returns the last answer with status 502, 503 or 504. Raises NoAnswer if
+        there is none.
         """
         route = CallRoute(self._addresses, call)
         ends_s = time.monotonic() + call.longest_s
@@ -153,7 +156,7 @@ class CoordinatorHttpClient:
             try:
                 response = self._send(method, attempt, content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
-                # if none was opened for this request, the connection that ended had carried answers before
+                # if no connection was opened for this request, the one that broke had carried answers before
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
                 route.unanswered(attempt, self._text_of(error), old_connection_ended=ended)
                 continue
@@ -165,7 +168,7 @@ class CoordinatorHttpClient:
         if last is None:
             raise NoAnswer(route.outcomes, self._addresses)
         address, response = last
-        # a server error may be a proxy's: then no coordinator knows of the new connection, and the old one stays
+        # a server error may come from a proxy: then no coordinator has seen the new connection, so the old one stays
         if self._kept is not None and not response.is_server_error:
             self._kept.keep_only(address, response)
         return last
@@ -186,30 +189,30 @@ class CoordinatorHttpClient:
 
 
 def transport_problem(error: Exception) -> str:
-    """Why no answer came: what to do about TLS, or the error's own text."""
+    """The reason why no answer came: for TLS with the remedy, otherwise the error's own text."""
     return tls_problem(error) or str(error) or type(error).__name__
 
 
 def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
-    """A client that sends this token. `url`: one of those that are called; what TLS needs is read at once if it is of
-    https. `more`: as `httpx.Client` takes it. Raises InputError for files of certificates that cannot be used.
+    """A client that sends this token. `url`: one of the URLs that will be called; if it is https, the TLS files are
+    read at once. `more`: arguments of `httpx.Client`. Raises InputError for certificate files that cannot be used.
     """
     return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
 
 
 def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
-    """The same for an event loop, without a token."""
+    """A client for an event loop, without a token. Arguments and errors are those of `http_client`."""
     return httpx.AsyncClient(**_direct(url), **more)
 
 
 def _direct(url: str) -> dict[str, Any]:
-    # a proxy that the environment names is for the world outside: it must not see calls of a coordinator
+    # proxies of the environment are for external hosts: they must not see calls to a coordinator
     return {"trust_env": False, "verify": client_context(url, httpx.create_ssl_context)}
 
 
 class BearerAuth(httpx.Auth):
-    """Sends `token` with each call. A call that is refused because the token's file has another token by now is sent
-    once more with that.
+    """Sends `token` with each call. If a call is refused with 401 and the token's file has another token by now, the
+    call is sent once more with the new token.
     """
 
     def __init__(self, token: str | CallerToken | None) -> None:
@@ -232,8 +235,8 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """What is left of `timeout_s`, in seconds, as httpx asks for it before each step: so that connecting, TLS, sending
-    and waiting together take no longer. Connecting never takes longer than 2 s.
+    """The time-outs of a request's steps. httpx reads the time-out before each step and gets the rest of `timeout_s`.
+    So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at most 2 s.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -253,23 +256,25 @@ class TimeLeft(Mapping[str, float]):
 
 
 def _was_not_taken(state: tenacity.RetryCallState) -> bool:
-    """Whether the call can be repeated: no answer was read, or its coordinator did not take it."""
+    """True if the call can be repeated: no coordinator answered, or the coordinator did not accept the call."""
     error = None if state.outcome is None else state.outcome.exception()
     return isinstance(error, NoAnswer) or (isinstance(error, CoordinatorRefused) and error.refusal.may_be_repeated)
 
 
 class KeptConnections:
-    """Connections that a time-out does not close: each stays open until an answer came over another connection, because
-    a coordinator that sees the connection of a process end takes the process for dead.
+    """Connections that a time-out does not close. Each stays open until an answer came over another connection, because
+    a coordinator takes a process for dead when the process's connection closes.
 
-    One TCP connection to each address that is called, used by one caller, for one call after the other.
+    There is one TCP connection to each called address. One caller uses it, for one call after the other.
 
-    When a connection breaks, another one to the same coordinator is opened at once, before the next address is called,
-    because a coordinator that lives does not wait long. When the group has moved to another coordinator, or no answer
-    came in time, the old connection ends only when a call was answered over the new one, so that no coordinator sees an
-    end first. For this its socket is kept open after httpx has closed its own side.
+    When a connection breaks, another one to the same coordinator is opened at once, before the next address is tried,
+    because a live coordinator waits only a short time for the process to reconnect. When the group has moved to another
+    coordinator, or no answer came in time, the old connection is closed only after a call was answered over the new
+    one, so that no coordinator sees a closed connection before it sees the new one. For this, a file made of the socket
+    keeps the connection open after httpx has closed the socket.
 
-    `connect`: makes the client of one address. `opened`: how many connections so far. Any thread may call `break_off`.
+    `connect`: makes the client of one address. `opened`: the number of connections opened so far. Any thread may call
+    `break_off`.
     """
 
     def __init__(self, connect: Callable[..., httpx.Client]) -> None:
@@ -282,20 +287,20 @@ class KeptConnections:
     def client_of(self, address: str) -> httpx.Client:
         client = self._clients.pop(address, None) or self._connect(address, limits=_KEPT_LIMITS)
         if len(self._clients) >= MOST_KEPT:
-            self._clients.pop(next(iter(self._clients))).close()  # the one that was used longest ago
+            self._clients.pop(next(iter(self._clients))).close()  # the least recently used client
         self._clients[address] = client
         return client
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """To be the `trace` of each request: httpx offers no other way to a socket before its answer."""
+        """The `trace` extension of each request: httpx offers no other way to get the socket before the answer."""
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
-            self._sockets.pop()[1].close()  # TLS has taken over its descriptor
+            self._sockets.pop()[1].close()  # the TLS socket has taken over this socket's descriptor
         else:
             self.opened += 1
         opened: socket.socket = info["return_value"].get_extra_info("socket")  # type: ignore[attr-defined]
-        # a socket ends when it and all its files are closed
+        # the operating system keeps a socket open until it and all files made from it are closed
         self._sockets.append((opened, opened.makefile("rb", buffering=0)))
         if len(self._sockets) > MOST_KEPT:
             self._sockets.popleft()[1].close()
@@ -303,7 +308,7 @@ class KeptConnections:
             self.break_off()
 
     def keep_only(self, address: str, response: httpx.Response) -> None:
-        """The coordinator there has answered: all other connections may end."""
+        """Call it when the coordinator at `address` has answered. Closes all other connections."""
         for other in self._clients.keys() - {address}:
             self._clients.pop(other).close()
         answered = response.extensions["network_stream"].get_extra_info("socket")
@@ -313,14 +318,14 @@ class KeptConnections:
                 file.close()
 
     def break_off(self) -> None:
-        """End the calls that are under way, and all later ones."""
+        """End the running calls, and all later ones, by shutting down their sockets."""
         self._broken_off = True
         for each, _ in tuple(self._sockets):
-            with contextlib.suppress(OSError):  # the socket has ended by itself
+            with contextlib.suppress(OSError):  # the connection has already ended
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """By the thread that calls."""
+        """Close all connections. Only the thread that calls may do this."""
         for client in self._clients.values():
             client.close()
         while self._sockets:

@@ -2,10 +2,10 @@
 
 | module | what it does |
 |---|---|
-| `cluster_provider` | what the leader of a rebalance knows of a cluster; the coordinator uses it too |
-| `admin/` | questions to a cluster, topics to create, groups to describe |
+| `cluster_provider` | reads the state of a cluster that a rebalance needs; the coordinator uses it too |
+| `admin/` | reads and changes a cluster: topics, configs, offsets, groups |
 | `group_membership` | one member of a classic group, on raw bytes |
-| `offsets_topic` | `__consumer_offsets`, read as the brokers write it |
+| `offsets_topic` | parses the records of `__consumer_offsets` |
 | `connections` | connections to the brokers; one call with its retries |
 | `error_codes`, `errors` | error codes of the brokers, and the exceptions that callers catch |
 | `record_batches/` | Kafka's record batches of version 2, as bytes and as columns |

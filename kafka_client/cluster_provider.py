@@ -1,13 +1,14 @@
-"""What the leader of a rebalance needs of a Kafka cluster: topics, racks, changelog ends, committed offsets.
+"""The state of a Kafka cluster that a rebalance needs: topics, racks, end offsets of changelogs, committed offsets.
 
-`cluster_view` reads it. The coordinator finds `KafkaClusterProvider` by the entry point `kafka`. It calls from threads,
-and one event loop in a thread of its own serves them all. A group's definition may name nothing but an address, so TLS
-and SASL come from a properties file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+`cluster_view` reads it. The coordinator finds `KafkaClusterProvider` by the entry point `kafka`. The coordinator calls
+it from several threads, and one event loop in a thread of its own makes all requests. A group's definition can name
+only the address of a cluster, so the settings of TLS and SASL come from the properties file that
+ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
-Rules: when topics cannot be listed, the rebalance fails. When offsets cannot be read, it goes on without lags, as
-Kafka's leader does. End offsets are high watermarks. A source topic that serves as changelog ends at the application's
-committed offset. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`,
-`StreamsPartitionAssignor.populateClientStatesMap`.
+Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, the rebalance continues without lags,
+as with Kafka's leader. End offsets are high watermarks. For a source topic that serves as changelog, the application's
+committed offset counts as the end. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`,
+`fetchCommittedOffsets`, `StreamsPartitionAssignor.populateClientStatesMap`.
 """
 
 from __future__ import annotations
@@ -40,17 +41,18 @@ T = TypeVar("T")
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""Shorter than the time that the coordinator waits for a cluster. So when offsets cannot be read, the coordinator
-places tasks without lags, and does not postpone the rebalance.
+"""The time limit for reading offsets. It is shorter than the time that the coordinator waits for a cluster. So if
+offsets cannot be read, the coordinator places tasks without lags, and does not postpone the rebalance.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
-    """`bootstrap_servers`: `host:port,...`, or with `;` between them as in the coordinator's setting.
+    """Makes the provider of a cluster. `bootstrap_servers`: `host:port,...`, or separated by `;` as in the
+    coordinator's setting.
 
-    Connects with its first call. Raises InputError.
+    The provider connects with its first call. Raises InputError.
     """
     servers = bootstrap_servers.removeprefix("kafka:").replace(";", ",")
     path = os.environ.get(CLIENT_CONFIG)
@@ -59,28 +61,34 @@ def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
 
 
 class KafkaClusterProvider:
-    """Safe to call from several threads. Calls end within `default.api.timeout.ms`."""
+    """Reads and creates topics for the coordinator. Several threads may call it. Each request ends within
+    `default.api.timeout.ms`.
+    """
 
     def __init__(self, settings: ClientSettings) -> None:
         self._loop = EventLoopThread("kafka-cluster-provider")
         self._admin = ClusterAdmin(settings)
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """`group_id` is the coordinator's; offsets are committed under the application id. Raises KafkaClientError."""
+        """The state of the cluster for a rebalance. Committed offsets are read under the application id of
+        `definition`, not under `group_id`, which is the id at the coordinator. Raises KafkaClientError.
+        """
         return self._loop.run(cluster_view(self._admin, definition, offsets_timeout_s=LONGEST_WAIT_FOR_OFFSETS_S))
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """Partitions of the topology's existing topics, by one request. Raises KafkaClientError."""
+        """The numbers of partitions of the topology's existing topics. Raises KafkaClientError."""
         names = definition.topology.source_topics | definition.topology.internal_topics
         found = self._loop.run(self._admin.topics(names))
         return {name: topic.partitions for name, topic in found.items()}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises KafkaClientError; TopicHasOtherPartitions when one exists with another number of partitions."""
+        """Create topics. Raises KafkaClientError; TopicHasOtherPartitions if a topic exists with another number of
+        partitions.
+        """
         self._loop.run(self._admin.create_topics(topics))
 
     def close(self) -> None:
-        """Safe to call again."""
+        """Close the connections and end the thread. Safe to call again."""
         try:
             self._loop.run(self._admin.close())
         except RuntimeError:
@@ -89,9 +97,10 @@ class KafkaClusterProvider:
 
 
 async def cluster_view(admin: ClusterAdmin, definition: RebalanceSnapshot, *, offsets_timeout_s: float) -> ClusterView:
-    """Reads topology and application id of `definition`.
+    """Reads the state of the cluster that a rebalance of this group needs. It uses the topology and the application id
+    of `definition`.
 
-    Raises KafkaUnavailable, KafkaRefused when topics cannot be listed. Failed look-ups of offsets are in the view's
+    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. Failed look-ups of offsets are in the view's
     `failures`.
     """
     topology = definition.topology

@@ -1,11 +1,11 @@
-"""Connections to the brokers of one cluster, opened on demand, and the reasons why one cannot be opened.
+"""Connections to the brokers of one cluster, opened on demand; failures are reported with their reasons.
 
-Rules: a request for any broker goes over an open connection, else to a broker of the last metadata, else to a bootstrap
-server. So a cluster whose brokers have all moved is found again. A failure that no retry can mend (credentials,
+Rules: a request for any broker uses an open connection, otherwise a broker of the last metadata, otherwise a bootstrap
+server. So a cluster whose brokers have all moved is found again. A failure that no retry can fix (credentials,
 certificates) raises KafkaRefused. A failure that may pass (nothing listens, the connection is lost, the broker is too
-slow) raises NotNow. This builds on aiokafka's connections, not on its client, which hides such reasons and never
-returns to the bootstrap servers. Connections that no caller has closed are closed when their owner is collected, or
-when the program ends: a script of one line has no place to close them.
+slow) raises NotNow. This package uses aiokafka's connections, but not its client, because the client hides such reasons
+and never returns to the bootstrap servers. Connections that no caller has closed are closed when their owner is
+garbage-collected, or when the program ends, because short scripts do not close them.
 """
 
 from __future__ import annotations
@@ -38,12 +38,13 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""The end of the program waits for this long for connections that no caller has closed."""
+"""Time for which the end of the program waits until connections that no caller has closed are closed."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: names the request in
-    error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed, and any other error of `attempt`.
+    """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: a name of the request
+    for error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed, and any other error of
+    `attempt`.
 
     Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
     """
@@ -78,8 +79,8 @@ async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaita
 
 
 class Connections:
-    """Belongs to one event loop at a time. In another loop, as after a fork, it drops its connections and opens new
-    ones.
+    """The connections to one cluster. An object belongs to one event loop at a time. When another loop uses it, as
+    after a fork, it drops its connections and opens new ones.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -159,9 +160,8 @@ class Connections:
             except TimeoutError:
                 raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None
             except (OSError, KafkaError, NotImplementedError) as error:
-                self._arguments = (
-                    None  # the next connection reads the files again, because certificates may have been renewed
-                )
+                # the next connection reads the files again, because certificates may have been renewed by then
+                self._arguments = None
                 raise _reason(address, error) from error
             self._open[address] = connection
             return connection
@@ -176,7 +176,7 @@ class Connections:
         if self._when_collected is not None:
             self._when_collected.detach()
         self._when_collected = weakref.finalize(self, _close_later, self._open, loop, self._process_id)
-        self._when_collected.atexit = False  # `_close_at_exit` waits for them
+        self._when_collected.atexit = False  # `_close_at_exit` closes the connections, and waits until they are closed
         _used.add(self)
 
 
@@ -208,14 +208,14 @@ async def _close_all(left: list[AIOKafkaConnection]) -> None:
 
 @atexit.register
 def _close_at_exit() -> None:
-    for each in list(_used):  # at exit, finalizers have no effect
+    for each in list(_used):  # weakref has already disabled its finalizers at this point of the exit
         if each._loop is not None:
             _close_later(each._open, each._loop, each._process_id)
     concurrent.futures.wait(list(_closing), _LONGEST_END_S)
 
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
-    """The reason for aiokafka's error, including the cause of a "connection closed"."""
+    """Converts aiokafka's error to ours. For a KafkaConnectionError it uses the error's cause."""
     where, cause = _text(address), error
     while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -226,7 +226,7 @@ def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
             return KafkaRefused(f"{where} does not expect a SASL login: check security.protocol")
         case SaslAuthenticationFailed():
             return KafkaRefused(
-                f"{where} does not accept these credentials ({_words(cause)}): "
+                f"{where} does not accept these credentials ({_error_text(cause)}): "
                 "check security.protocol, sasl.mechanism and sasl.jaas.config"
             )
         case ssl.SSLCertVerificationError():
@@ -249,14 +249,14 @@ def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
             return NotNow(f"{where} closed the connection")
         case OSError():
             return NotNow(f"{where}: {cause.strerror or cause}")
-    return NotNow(f"{where}: {_words(cause)}")
+    return NotNow(f"{where}: {_error_text(cause)}")
 
 
 def _text(address: Address) -> str:
     return f"{address[0]}:{address[1]}"
 
 
-def _words(error: BaseException) -> str:
-    """The broker's own text, else the kind of error. aiokafka adds its own name and number to the text."""
+def _error_text(error: BaseException) -> str:
+    """The broker's own text, otherwise the class of the error. `str(error)` has aiokafka's name and number too."""
     text = next((argument for argument in error.args if isinstance(argument, str)), "")
     return text or type(error).__name__

@@ -1,4 +1,4 @@
-"""The error codes in brokers' answers: whether a retry may succeed, and the text of each final error for the user.
+"""The error codes in brokers' answers: the set of retriable codes, and the texts of the other errors for the user.
 
 Source: `Errors` of kafka-clients; a code is retriable here when its exception there is a `RetriableException`.
 """
@@ -52,7 +52,7 @@ _RIGHTS = {
     53: "no right to use this transactional id",
     65: "no right to use this delegation token",
 }
-_WORDS = {
+_ERROR_TEXTS = {
     1: "the offset is out of range",
     17: "not a valid topic name",
     24: "not a valid group id",
@@ -61,7 +61,7 @@ _WORDS = {
 
 
 def check(code: int, what: str, message: str | None = None) -> None:
-    """Return when `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other.
+    """Returns if `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other code.
 
     `what`: the object of the request, for the message. `message`: the broker's own text, if it sent one.
     """
@@ -71,7 +71,7 @@ def check(code: int, what: str, message: str | None = None) -> None:
         raise NotNow(f"{what}: {_RETRIABLE[code]}", code)
     if code in _RIGHTS:
         raise KafkaRefused(f"{what}: {_RIGHTS[code]}; give the user of these credentials an ACL for it", code)
-    raise KafkaRefused(f"{what}: {message or _WORDS.get(code) or error_name(code)}", code)
+    raise KafkaRefused(f"{what}: {message or _ERROR_TEXTS.get(code) or error_name(code)}", code)
 
 
 def is_retriable(code: int) -> bool:
@@ -79,6 +79,6 @@ def is_retriable(code: int) -> bool:
 
 
 def error_name(code: int) -> str:
-    """The name of a final error: that of aiokafka's exception, which is close to Kafka's own."""
+    """The name of an error: the name of aiokafka's exception, which is similar to Kafka's name."""
     name: str = for_code(code).__name__.removesuffix("Error")
     return name if name != "Unknown" else f"error {code}"

@@ -1,8 +1,8 @@
-"""The errors of the Kafka client, all below `KafkaClientError`.
+"""The errors of the Kafka client, all subclasses of `KafkaClientError`.
 
     KafkaClientError
     ├── KafkaUnavailable             no broker answered in time: try again later
-    ├── KafkaRefused                 the brokers refuse it: change something first
+    ├── KafkaRefused                 the brokers refuse the request: change something first
     │   ├── TopicHasOtherPartitions
     │   ├── InconsistentProtocol
     │   └── InvalidSessionTimeout
@@ -29,7 +29,7 @@ class KafkaClientError(AssignorFault):
 
 
 class KafkaUnavailable(KafkaClientError, Unavailable):
-    """No broker answered within `default.api.timeout.ms`, including all tries."""
+    """No try succeeded within `default.api.timeout.ms`."""
 
     retriable: ClassVar[bool] = True
 
@@ -68,7 +68,7 @@ class UnknownTopic(KafkaClientError):
 
 
 class MembershipError(KafkaClientError):
-    """Base of the group coordinator's answers that a member of a classic group has to act on."""
+    """Base of the errors by which the group coordinator tells a member of a classic group to rejoin or to end."""
 
 
 class GroupRebalancing(MembershipError):

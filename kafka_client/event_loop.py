@@ -1,8 +1,9 @@
-"""An event loop in a thread of its own: threads run coroutines of asynchronous clients in it, and wait for the results.
+"""An event loop in a thread of its own: other threads run coroutines of asynchronous clients in it, and wait for the
+results.
 
-Rules: any thread except the loop's own may call `run`, several at once. After a fork the child has no such thread, so
-its next call starts a new thread and loop. Objects of the old loop, such as connections, belong to the parent, and the
-child does not touch them.
+Rules: any thread except the loop's own may call `run`, several at once. After a fork, the child process has no such
+thread, so its next call starts a new thread and loop. Objects of the old loop, such as connections, belong to the
+parent, and the child does not use them.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _LONGEST_STOP_S = 5.0
 
 
 class EventLoopThread:
-    """Starts with the first `run`. `close` ends the thread and cancels the coroutines of other callers."""
+    """An event loop in its own thread, which starts with the first `run`. `close` ends the thread and cancels all
+    coroutines in it.
+    """
 
     def __init__(self, name: str = "kafka-client") -> None:
         self._name = name
@@ -34,7 +37,7 @@ class EventLoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine and return its result.
 
-        Raises RuntimeError after `close`, when `close` cancels the coroutine, and in the loop's own thread.
+        Raises RuntimeError if the loop is closed before or during the call, and in the loop's own thread.
         """
         try:
             if self._thread is threading.current_thread():
@@ -51,13 +54,14 @@ class EventLoopThread:
             future.cancel()
 
     def call_soon(self) -> Callable[..., object]:
-        """`call(function, *arguments)` in the loop, from any thread and in order, without waiting for the result. A
-        plain function is cheaper than a coroutine. Starts the loop. Raises RuntimeError after `close`.
+        """Returns `call`; `call(function, *arguments)` calls the function in the loop. Any thread may use it; calls run
+        in order, and none waits for a result. A plain function is cheaper than a coroutine. Starts the loop. Raises
+        RuntimeError after `close`.
         """
         return self._running().call_soon_threadsafe
 
     def close(self) -> None:
-        """Cancel what runs and end the thread. Safe to call again."""
+        """Cancel all coroutines and end the thread. Safe to call again."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -69,7 +73,9 @@ class EventLoopThread:
             thread.join(_LONGEST_STOP_S)
 
     def reset_after_fork(self) -> None:
-        """In the child of a fork, where the thread does not exist and a missing thread may hold the lock."""
+        """Reset this object in the child of a fork: the loop's thread does not exist there, and the lock may be held by
+        a thread that does not exist either.
+        """
         if self._loop is not None:
             _PARENTS_LOOPS.append(self._loop)
         self._lock = threading.Lock()
@@ -109,7 +115,9 @@ _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """The result or exception of the first coroutine to end, in their order. The others are cancelled and awaited."""
+    """Returns the result, or raises the exception, of the coroutine that ends first. If several end at the same time,
+    the first argument among them counts. The others are cancelled and awaited.
+    """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)

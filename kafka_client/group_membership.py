@@ -1,12 +1,12 @@
-"""One member of a classic group, on raw bytes: join, sync, heartbeat, leave.
+"""One member of a classic group: join, sync, heartbeat, leave. Metadata and assignments are raw bytes.
 
-aiokafka's own consumer reads each subscription as version 0 and writes it again, which loses the owned partitions of
+aiokafka's own consumer decodes each subscription as version 0 and encodes it again, which loses the owned partitions of
 Kafka Streams' members. Here metadata and assignments pass through unchanged. Rules:
 
-- A call is repeated while the coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`; then it
+- A call is retried while the coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`; then it
   raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call raises a MembershipError.
-- The broker may park a join for a whole rebalance, and meanwhile reads no other request of that connection. So a
-  member's requests have a connection of their own, and leaving uses another one.
+- The broker may hold the answer to a join for a whole rebalance (a parked join), and meanwhile reads no other request
+  of that connection. So join, sync and heartbeat have a connection of their own, and leave uses another one.
 - The member id survives rebalances. After UnknownMember the id is dropped, and the next join is that of a new member.
 - The caller makes one call at a time. Source: `AbstractCoordinator`.
 """
@@ -81,7 +81,7 @@ _ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
     ),
     _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
-"""By error code: what is raised, and its text."""
+"""Error code to the exception that is raised, and its text."""
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
 _PAUSE_S = 0.2
@@ -89,7 +89,7 @@ _PAUSE_S = 0.2
 
 @dataclass(frozen=True, slots=True)
 class MembershipSettings:
-    """Which group to join, and how. `group_instance_id`: None for a dynamic member."""
+    """The group to join, and the settings of the member. `group_instance_id`: None for a dynamic member."""
 
     group: str
     protocol_type: str
@@ -110,10 +110,11 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinedGeneration:
-    """The generation that a join led to. `members`: in the order received, empty for a follower.
+    """The generation that a member has joined. `members`: in the order received; empty for a follower.
 
-    `skip_assignment`: the leader has returned and the group keeps its assignments (KIP-814); sync with none.
-    `can_resume`: the brokers know KIP-814, so a static leader that comes back keeps the lead.
+    `skip_assignment`: True if this member is a returning leader and the group keeps its assignments (KIP-814); call
+    `sync` without assignments then. `can_resume`: True if the brokers know KIP-814, so that a static leader that
+    returns keeps the lead.
     """
 
     generation_id: int
@@ -129,7 +130,9 @@ class JoinedGeneration:
 
 
 class GroupMembership:
-    """Belongs to one event loop, as `async with`. The end of the block closes connections without leaving the group."""
+    """A member of a group. Use it as `async with`, on one event loop. The end of the block closes the connections, but
+    does not leave the group.
+    """
 
     def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:
         longest_join_ms = str(max(member.rebalance_timeout_ms, member.session_timeout_ms) + _JOIN_TIMEOUT_MARGIN_MS)
@@ -163,7 +166,7 @@ class GroupMembership:
         await self._connections.close()
 
     async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Join, and wait until the group's next generation has formed. A static member may get the current one.
+        """Join, and wait until the group's next generation has formed. A static member may get the current generation.
 
         `reason`: shown in the brokers' logs (KIP-800). Raises MembershipError, KafkaRefused, KafkaUnavailable.
         """
@@ -171,7 +174,7 @@ class GroupMembership:
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            await self._parking.close()  # the answer to that join still arrives on this connection
+            await self._parking.close()  # the answer to the parked join may still arrive on this connection
             raise
         self._joining = False
         self._member_id, self._generation_id = response.member_id, response.generation_id
@@ -185,15 +188,17 @@ class GroupMembership:
         )
 
     async def join_as_returning(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Join as a static member after a restart: the member keeps its place, with a new member id. Raises as
-        `join`.
+        """Join as a static member does after a restart: the member keeps its place, with a new member id. Raises the
+        errors of `join`.
         """
         assert self._member.group_instance_id is not None, "a dynamic member would join beside itself"
         self._forget()
         return await self.join(metadata, reason)
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
-        """Send all assignments as the leader, or none as a follower; return this member's own. Raises as `join`."""
+        """Send all assignments as the leader, or none as a follower. Returns this member's own assignment. Raises the
+        errors of `join`.
+        """
         member = self._member
         tagged = [(member_id, raw, NO_TAGS) for member_id, raw in assignments.items()]
         request = VersionedRequest(
@@ -203,11 +208,13 @@ class GroupMembership:
         return bytes((await self._called("sync with", request, self._parking)).member_assignment or b"")
 
     async def heartbeat(self) -> None:
-        """Raises MembershipError when the member has to rejoin or end; otherwise as `join`."""
+        """Sends a heartbeat. Raises MembershipError if the member has to rejoin or end; otherwise the errors of
+        `join`.
+        """
         await self._called("heartbeat to", VersionedRequest(Heartbeat3(*self._identity())), self._parking)
 
     async def leave(self, reason: str) -> None:
-        """Leave, also during a parked join. Does nothing for a non-member. Raises as `join`."""
+        """Leave the group, also during a parked join. Does nothing for a non-member. Raises the errors of `join`."""
         group, instance = self._member.group, self._member.group_instance_id
         parked_static = self._joining and instance is not None
         if self._member_id == UNKNOWN_MEMBER_ID and not parked_static:
@@ -223,7 +230,9 @@ class GroupMembership:
         self._forget()
 
     async def group_type(self) -> str | None:
-        """`classic`, `consumer`, `streams` or `share`; None when there is no such group or brokers are too old."""
+        """The type of the group: `classic`, `consumer`, `streams` or `share`. None if the group does not exist, or if
+        the brokers are too old to tell.
+        """
         request = VersionedRequest(ListGroups5([], [], NO_TAGS))
         try:
             response = await self._called("look for", request, self._connections)
@@ -234,7 +243,9 @@ class GroupMembership:
         return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
 
     async def _joined(self, metadata: bytes, reason: str) -> Any:
-        """A parked join has no time-out. A join that no coordinator accepts is retried for the API time-out."""
+        """Joins. While a coordinator parks the join, the API time-out does not count. A join that no coordinator
+        accepts is retried until the API time-out.
+        """
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time
         while True:
@@ -294,7 +305,7 @@ class GroupMembership:
         return self._coordinator
 
     def _check(self, code: int) -> None:
-        """Return when there is no error. Raises MembershipError, KafkaRefused, NotNow."""
+        """Returns if `code` is no error. Raises MembershipError, KafkaRefused, NotNow."""
         if code in (_UNKNOWN_MEMBER_ID, _FENCED_INSTANCE_ID):
             self._forget()
         if code in _ANSWERS:

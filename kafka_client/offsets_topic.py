@@ -1,10 +1,10 @@
-"""Reads `__consumer_offsets`, where the brokers store every generation of every group, while they write it.
+"""Follows `__consumer_offsets`, where the brokers store every generation of every group.
 
-Rules: all records of a group are in one partition, chosen by the hash of its id. Only records of the requested groups
-are returned, and no offset commits. Reads are uncommitted: group metadata is never part of a transaction, offset
-commits are, and an open transaction would hold up a reader of committed records. The topic is compacted, so older
-generations may be missing. Reading joins no group and commits nothing. Source: `GroupCoordinatorService.partitionFor`,
-`GroupCoordinatorRecordHelpers`.
+Rules: all records of a group are in one partition, chosen by the hash of the group's id. Only records of the requested
+groups are returned, without offset commits. The reader is `read_uncommitted`: offset commits may be part of a
+transaction, and an open transaction would stop a `read_committed` reader; group metadata is never part of one. The
+topic is compacted, so older generations may be missing. The reader joins no group and commits nothing. Source:
+`GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_client.settings.client_settings import ClientSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_OFFSET_COMMITS = (b"\0\0", b"\0\1")  # the first bytes of their keys: nearly all records are of this kind
+_OFFSET_COMMITS = (b"\0\0", b"\0\1")  # the first bytes of the keys of offset commits, which are nearly all records
 _INT32_MIN = -(2**31)
 _LONGEST_WAIT_MS = 500
 _MOST_RECORDS = 5000
@@ -33,7 +33,7 @@ _MOST_RECORDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: by the broker's clock at the write."""
+    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: the broker's time of the write."""
 
     key: GroupMetadataKey | OtherGroupKey
     value: bytes | None
@@ -43,13 +43,17 @@ class GroupRecord:
 
 
 def offsets_partition(group: str, partitions: int) -> int:
-    """The partition of `__consumer_offsets` that has this group's records. `partitions`: their number."""
+    """The partition of `__consumer_offsets` that has this group's records. `partitions`: the number of partitions of
+    the topic.
+    """
     code = string_hash(group)
     return (0 if code == _INT32_MIN else abs(code)) % partitions
 
 
 class OffsetsTopic:
-    """Reads the partitions of some groups, as `async with`, in one task. `partition_count`: of the whole topic."""
+    """Reads the partitions of some groups. Use it as `async with`, in one task. `partition_count`: the number of
+    partitions of the topic.
+    """
 
     def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
         self._settings = settings
@@ -60,7 +64,7 @@ class OffsetsTopic:
         self._consumer: aiokafka.AIOKafkaConsumer | None = None
 
     async def __aenter__(self) -> OffsetsTopic:
-        """Raises KafkaUnavailable, KafkaRefused."""
+        """Connects. Raises KafkaUnavailable, KafkaRefused."""
         consumer = aiokafka.AIOKafkaConsumer(
             **self._settings.client_arguments(),
             group_id=None,
@@ -86,10 +90,10 @@ class OffsetsTopic:
             await consumer.stop()
 
     async def seek(self, positions: Mapping[int, int]) -> None:
-        """Continue from these offsets. A partition without one is read from its first record."""
+        """Continue from these offsets, by partition. A partition without an offset is read from its first record."""
         consumer = self._started()
         for number, partition in self._partitions.items():
-            consumer.seek(partition, positions.get(number, 0))  # an offset before the first record resets to it
+            consumer.seek(partition, positions.get(number, 0))  # auto_offset_reset moves 0 to the first record
 
     async def end_offsets(self) -> dict[int, int]:
         """The end offset of each partition now. Raises KafkaUnavailable, KafkaRefused."""
@@ -99,9 +103,9 @@ class OffsetsTopic:
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
-        """The next records, in order within each partition, and the next offset of each partition. No record if none
-        came within half a second, also while no broker answers. Raises KafkaRefused when the user may not read the
-        topic.
+        """The next records, in order within each partition, and the next offset of each partition. Returns no records
+        if none arrive within half a second, or while no broker answers. Raises KafkaRefused if the user may not read
+        the topic.
         """
         with _translated(self._settings):
             fetched = await self._started().getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
@@ -114,7 +118,7 @@ class OffsetsTopic:
         return found, await self._positions()
 
     async def _positions(self) -> dict[int, int]:
-        """A position may lie beyond the last record, because transaction markers are not records."""
+        """The next offset of each partition. It may lie beyond the last record, because of transaction markers."""
         positions: dict[int, int] = {}
         with contextlib.suppress(TimeoutError):  # the first offset may not be known yet
             async with asyncio.timeout(_LONGEST_WAIT_MS / 1000):
@@ -123,7 +127,7 @@ class OffsetsTopic:
         return positions
 
     def _key(self, raw: bytes | None) -> GroupMetadataKey | OtherGroupKey | None:
-        """None for records of other groups, and for bytes that are no key."""
+        """The decoded key; None for offset commits, for records of other groups, and for invalid bytes."""
         if raw is None or raw[:2] in _OFFSET_COMMITS:
             return None
         try:
@@ -141,7 +145,7 @@ class OffsetsTopic:
 
 @contextlib.contextmanager
 def _translated(settings: ClientSettings) -> Iterator[None]:
-    """Raise the errors of the client library as those of this package."""
+    """Converts errors of the client library to errors of this package."""
     try:
         yield
     except (errors.KafkaError, OSError, TimeoutError) as error:

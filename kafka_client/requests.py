@@ -1,10 +1,10 @@
 """Requests in versions that aiokafka does not have, for group membership and for admin calls.
 
 aiokafka's own versions lack `skip_assignment` (KIP-814), reasons (KIP-800), leaving by group.instance.id (KIP-345) and
-the types of groups (KIP-848). OffsetFetch 7 can ask for stable offsets only (KIP-447). DescribeGroups 4 returns
+the types of groups (KIP-848). OffsetFetch 7 can require stable offsets (KIP-447). DescribeGroups 4 returns
 `group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor (KIP-464). IncrementalAlterConfigs
-changes some configs and leaves the others (KIP-339).
-Source of field order and types: `JoinGroupRequest.json` and its neighbours in kafka-clients.
+changes some configs and keeps the others (KIP-339).
+Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ from assignor.types import TopicPartition
 
 NO_TAGS: dict[int, bytes] = {}
 TOPIC = 2
-"""A type of resource. Source: `ConfigResource.Type`."""
+"""The resource type of a topic. Source: `ConfigResource.Type`."""
 SET_CONFIG, DELETE_CONFIG = 0, 1
-"""What to do with a config. Source: `AlterConfigOp.OpType`."""
+"""The operations on a config. Source: `AlterConfigOp.OpType`."""
 
 _TAGS = ("tags", TaggedFields)
 _THROTTLED = ("throttle_time_ms", Int32)
@@ -45,8 +45,8 @@ _ERROR = ("error_code", Int16)
 
 
 class VersionedRequest:
-    """`structs`: one request in several versions of aiokafka's classes, the oldest first. The newest that a broker
-    knows is sent. `needs`: for the error when a broker knows none.
+    """A request in several versions, of which the newest that the broker knows is sent. `structs`: aiokafka's structs
+    of the versions, the oldest first. `needs`: the text of the error if the broker knows none of them.
     """
 
     def __init__(self, *structs: Any, needs: str | None = None) -> None:
@@ -54,8 +54,8 @@ class VersionedRequest:
         self._needs = needs or type(structs[0]).__name__
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Called by aiokafka's connection. `versions`: the lowest and the highest version that the broker knows, by API
-        key. Raises IncompatibleBrokerVersion.
+        """Chooses the version; aiokafka's connection calls this. `versions`: API key to the lowest and the highest
+        version that the broker knows. Raises IncompatibleBrokerVersion.
         """
         for struct in reversed(self._structs):
             lowest, highest = versions.get(struct.API_KEY, (0, -1))
@@ -65,7 +65,7 @@ class VersionedRequest:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Topic to its partition numbers, both sorted."""
+    """Groups partitions by topic: topic to partition numbers. Topics and numbers are sorted."""
     numbers: dict[str, list[int]] = {}
     for partition in sorted(set(partitions)):
         numbers.setdefault(partition.topic, []).append(partition.partition)
@@ -81,7 +81,9 @@ def _compact(*names: str) -> tuple[Any, ...]:
 
 
 def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """The class of one version of a request. `request`, `response`: schemas. `flexible`: its headers have tags."""
+    """The class of one version of a request. `request`, `response`: schemas. `flexible`: True if the version's headers
+    have tagged fields (KIP-482).
+    """
     common = {"API_KEY": key, "API_VERSION": version}
     answer = type(f"{name}Response_v{version}", (Response,), {**common, "SCHEMA": response})
     fields = {**common, "FLEXIBLE_VERSION": flexible, "RESPONSE_TYPE": answer, "SCHEMA": request}
@@ -202,7 +204,7 @@ ListGroups5 = _version(
         _THROTTLED, _ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS)), _TAGS
     ),
 )
-"""All groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
+"""Requests all groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
 CreateTopics4 = _version(
     "CreateTopics", 19, 4, CreateTopicsRequest_v3.SCHEMA, CreateTopicsResponse_v3.SCHEMA, flexible=False
 )

@@ -1,8 +1,9 @@
-"""An application as an operator describes it: a file with its topology, its own properties, and facts from options.
+"""An application as an operator describes it: a file with the topology, the application's properties, and facts from
+options.
 
 The file is the text of the application's `Topology#describe`, or JSON: `input.topology` of rebalance/1, or a whole
-definition (`input` of rebalance/1, as the coordinator takes it, or a line of a recording). Members and cluster in a
-definition are ignored. Only the properties that the leader reads are used; an application has many others.
+definition (`input` of rebalance/1, as the coordinator accepts it, or a line of a recording). Members and cluster in a
+definition are ignored. Of the properties only those that the leader reads are used; an application has many others.
 
 Options add facts that the text of `Topology#describe` lacks:
 
@@ -14,7 +15,7 @@ Options add facts that the text of `Topology#describe` lacks:
 | `--store STORE=retention.ms:N` | windowed; the changelog keeps windowstore.changelog.additional.retention.ms more |
 | `--store STORE=history.retention.ms:N` | the store is versioned |
 | `--copartitioned A,B` | Kafka requires these topics to have equal numbers of partitions, as for a join |
-| `--not-copartitioned A,B` | Kafka does not require it: the processor that both topics lead to is the user's own |
+| `--not-copartitioned A,B` | Kafka does not require equal numbers: the topics meet only in the user's own processor |
 
 The application's `topology.optimization` says whether the tables of the DSL are restored from their source topics.
 """
@@ -46,7 +47,9 @@ _STORE_FORMS = (
 
 @dataclass(frozen=True, slots=True)
 class ApplicationFile:
-    """Either `topology` or `description`, the text, is set. `configs`: under Kafka's dotted names."""
+    """The content of an application file. Either `topology` or `description` is set; `description` is the text of
+    `Topology#describe`. `configs`: placement configs under Kafka's dotted names.
+    """
 
     path: str
     topology: GroupTopology | None
@@ -56,7 +59,7 @@ class ApplicationFile:
 
 
 def read_application_file(path: Path) -> ApplicationFile:
-    """Raises InputError, which names the file and what is wrong in it."""
+    """Reads an application file. Raises InputError, which names the file and the fault in it."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -110,13 +113,15 @@ def _as_text(content: bytes, path: Path) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TopologyFacts:
-    """`stores`, `copartition`: see `topology_from_description`."""
+    """The facts about a topology that the operator adds with options. `stores`, `copartition`: see
+    `topology_from_description`.
+    """
 
     stores: StoreFacts = field(default_factory=StoreFacts)
     copartition: CopartitionFacts = field(default_factory=CopartitionFacts)
 
     def check_unused(self, path: str) -> None:
-        """Raises InputError when options add facts to a topology that `path` already has in full."""
+        """Raises InputError if options add facts although the file at `path` has the complete topology."""
         for option, facts in (("--store", self.stores), (COPARTITIONED, self.copartition)):
             if facts:
                 raise InputError(f"goes with the text of Topology#describe only; {path} already has it all", option)
@@ -128,8 +133,9 @@ def topology_facts(
     not_copartitioned: Sequence[str] = (),
     optimization: str | None = None,
 ) -> TopologyFacts:
-    """`optimization`: the application's `topology.optimization`; None when its properties are not known. Raises
-    InputError."""
+    """Parses the options that add facts. `optimization`: the application's `topology.optimization`; None if its
+    properties are not known. Raises InputError.
+    """
     return TopologyFacts(
         _stores(stores, None if optimization is None else _reuses_source_topics(optimization)),
         CopartitionFacts(_topics(copartitioned, COPARTITIONED), _topics(not_copartitioned, NOT_COPARTITIONED)),
@@ -152,7 +158,7 @@ def _topics(options: Sequence[str], option: str) -> tuple[frozenset[str], ...]:
 
 
 def _stores(options: Sequence[str], reuses_source_topics: bool | None) -> StoreFacts:
-    """Each option is `STORE=WHAT`, as above."""
+    """Parses `--store` options. Their forms are in the module's docstring."""
     facts_by_store: dict[str, str] = {}
     names: dict[str, set[str]] = {"not-logged": set(), "key-value": set()}
     topics: dict[str, str] = {}

@@ -1,4 +1,4 @@
-"""The extra that `assignor record` and `assignor lead` need, and the options that both have."""
+"""The optional dependencies of `assignor record` and `assignor lead`, and the options that both commands have."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ NotCopartitioned = Annotated[
 
 
 def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:
-    """Raises InputError."""
+    """The coordinator to report to; None without `url`. Raises InputError."""
     return None if url is None else CoordinatorAddress(url, token_file)
 
 
 def client_properties(file: Path | None) -> dict[str, str]:
-    """Raises InputError."""
+    """The properties in `file`; empty without a file. Raises InputError."""
     from kafka_client.settings.properties_file import read_properties_file
 
     return {} if file is None else read_properties_file(file)

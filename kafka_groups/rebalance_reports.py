@@ -1,12 +1,12 @@
-"""Documents of rebalances that were led elsewhere: the line of one that never got an assignment, and the report to a
-coordinator, which then shows the group like any other.
+"""Reports rebalances that the coordinator did not lead to the coordinator, which then shows their group like its own
+groups. Also makes the line of a generation that never got an assignment.
 
-No record describes a generation that began and never got an assignment: its leader was gone, or another rebalance
-overtook it. Its members sent their subscriptions again for the next generation. So the line has the input of the next
-generation, and no output.
+A generation can begin and never get an assignment: its leader was gone, or the next rebalance began first. Kafka keeps
+no record of it. Its members sent their subscriptions again for the next generation. So the line of such a generation
+has the input of the next generation, and no output.
 
-A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues when it
-fails, and shows RebalanceNotReported as a warning.
+A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues after a
+failed report, and shows RebalanceNotReported as a warning.
 """
 
 from __future__ import annotations
@@ -31,7 +31,9 @@ _OF_THE_OUTCOME = ("output", "led_by")
 
 
 def interrupted_document(id: str, generation_id: int, why: str, following: Mapping[str, object]) -> dict[str, object]:
-    """A rebalance/1 line. `why`: a clause, such as `OVERTAKEN`. `following`: the line of the next generation."""
+    """The rebalance/1 line of a generation that never got an assignment. `why`: a clause, such as `OVERTAKEN`.
+    `following`: the line of the next generation.
+    """
     line = {key: value for key, value in following.items() if key not in _OF_THE_OUTCOME}
     return {
         **line,
@@ -48,10 +50,10 @@ class RebalanceNotReported(AssignorFault):
 
 
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
-    """`document`: rebalance/1. Reporting a rebalance twice is no error.
+    """Sends `document`, a rebalance/1 line, to the coordinator. Reporting a rebalance twice is no error.
 
-    Raises RebalanceNotReported; InputError when the coordinator's token, or a file for TLS, can no longer be read, and
-    for an address whose host cannot be called.
+    Raises RebalanceNotReported; InputError if the coordinator's token or a TLS file can no longer be read, or if the
+    host of an address is not valid.
     """
     body = json.dumps(document, separators=(",", ":")).encode()
     call = CoordinatorCall(f"{group_path(str(document['group_id']))}/rebalances", _ANSWER_TIMEOUT_S)

@@ -1,8 +1,8 @@
-"""Run by Alembic, once for each of its commands. There is no alembic.ini: the attributes of the `Config` have it all.
+"""The script that Alembic runs for each command. There is no alembic.ini: the attributes of the `Config` replace it.
 
 `connection`: an open connection whose transaction the caller ends; or else `url`: the database, for an asynchronous
-driver. `target_metadata`: the tables that the code uses, which `alembic revision --autogenerate` compares with. Nothing
-here knows the program that owns the tables.
+driver. `target_metadata`: the tables of the code, which `alembic revision --autogenerate` compares with. This file does
+not depend on the program that owns the tables.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _attributes = context.config.attributes
 
 
 def run(connection: Connection) -> None:
-    """All versions that are missing, in one transaction: a start that is cut short leaves the old schema."""
+    """Run all missing versions in one transaction: an interrupted start leaves the old schema."""
     context.configure(connection=connection, target_metadata=_attributes.get("target_metadata"), transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
 async def run_with_url(url: str | URL) -> None:
-    """For a caller without a connection, such as Alembic's own command line."""
+    """Run the versions for a caller without a connection, such as Alembic's own command line."""
     engine = create_async_engine(url, poolclass=NullPool)
     try:
         async with engine.begin() as connection:

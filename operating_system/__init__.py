@@ -1,1 +1,1 @@
-"""Services of the operating system: private files, files that appear as a whole, limits, forks."""
+"""Services of the operating system: private files, files written as a whole or not at all, limits, forks."""

@@ -1,9 +1,9 @@
-"""Files and directories for their owner alone: 0600 and 0700, whatever the umask is.
+"""Files and directories that only their owner may access: modes 0600 and 0700, regardless of the umask.
 
-Rules: only new files and directories get these permissions. Existing ones keep theirs, because somebody may have opened
-them on purpose; a warning names the command that closes them (`access_warning`). A lock is different: no process reads
-its content, and a process that may open it, if only to read, may hold it for ever. So only users that may write the
-guarded file may open its lock.
+Rules: only new files and directories get these modes. Existing ones keep theirs, because somebody may have granted the
+access on purpose; a warning has the command that removes it (`access_warning`). A lock file is different: no process
+reads its content, and a process that may open it, even only for reading, may hold the lock for ever. So only users that
+may write the guarded file may open its lock file.
 """
 
 from __future__ import annotations
@@ -33,23 +33,23 @@ def create_private_file(file: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """For `open(..., opener=private_opener)`."""
+    """An opener that creates private files. Use it as `open(..., opener=private_opener)`."""
     return os.open(path, flags, FILE_MODE)
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make the directory and its parents; each new one is its owner's alone. Raises OSError."""
+    """Make the directory and its parents; new ones have mode 0700. Raises OSError."""
     for one in (*reversed(directory.parents), directory):
         if not os.path.isdir(one):
             one.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
 
 
 def open_lock(lock: Path, guarded: Path) -> int:
-    """Open the lock's file and return its descriptor. Only users that may write `guarded` get access. Raises
-    OSError.
+    """Open or create the lock file and return its descriptor. Only users that may write `guarded` get access to it.
+    Raises OSError.
     """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    with contextlib.suppress(OSError):  # another user's lock: that user decides its permissions
+    with contextlib.suppress(OSError):  # only the file's owner may change its mode
         is_now, wanted = stat.S_IMODE(os.fstat(descriptor).st_mode), _mode_of_writers(guarded)
         if is_now & _OTHERS & ~wanted:
             os.fchmod(descriptor, is_now & wanted)
@@ -75,8 +75,8 @@ def warn_if_readable_by_others(path: Path) -> None:
 
 
 def access_warning(path: Path) -> str | None:
-    """A warning that other users of the machine can open `path`, with the command that closes it; None if they cannot,
-    or if `path` does not exist.
+    """A warning that other users of the machine can open `path`, with the command that removes their access; None if
+    they cannot open it, or if `path` does not exist.
     """
     try:
         mode = path.stat().st_mode

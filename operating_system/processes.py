@@ -1,10 +1,11 @@
 """The limit of open files, advice for errors of the operating system, freed memory, and objects to reset after a fork.
 
-The service and the runtime both need this, and neither imports the other. `raise_open_file_limit` changes this process.
+The service and the runtime both need these functions, and neither imports the other. `raise_open_file_limit` changes
+this process.
 
 The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
-using such a connection in the child, and even closing it. Spark forks processes that may hold a log which their parent
-has opened. So `reset_in_children` registers objects that are reset in the child before anything else runs there.
+using or even closing such a connection in the child. Spark forks worker processes, whose parent may have opened a log.
+So `reset_in_children` registers objects that are reset in the child before any other code runs there.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ _ADVICE: Mapping[int, str] = {
 
 
 def advice_of(error: OSError | str) -> str | None:
-    """Advice for an error of the operating system; None for any other error, and for one without advice.
+    """The advice for an error of the operating system; None for an error without advice.
 
-    `error`: also the text of a library's error that contains the system's message, as those of RocksDB and httpx do.
+    `error`: an OSError, or the text of a library's error that contains the system's message, as errors of RocksDB and
+    httpx do.
     """
     if isinstance(error, OSError):
         return _ADVICE.get(error.errno or 0)
@@ -60,8 +62,8 @@ def raise_open_file_limit() -> int:
 
 
 def return_freed_memory() -> None:
-    """Return the memory that this process has freed to the operating system. glibc keeps it (`malloc_trim`); other C
-    libraries return it by themselves. Takes milliseconds after a burst, without the interpreter lock.
+    """Give freed memory back to the operating system. glibc keeps freed memory until `malloc_trim`; other C libraries
+    give it back by themselves. After a burst of allocations this takes milliseconds, without the interpreter lock.
     """
     if (trim := _malloc_trim()) is not None:
         trim(0)
@@ -69,14 +71,14 @@ def return_freed_memory() -> None:
 
 @cache
 def _malloc_trim() -> Callable[[int], int] | None:
-    import ctypes  # a Python without ctypes works, and returns no memory
+    import ctypes
 
     return getattr(ctypes.CDLL(None), "malloc_trim", None)
 
 
 class SurvivesFork(Protocol):
     def reset_after_fork(self) -> None:
-        """Drop everything that belongs to the parent. Called in the child, which has a single thread."""
+        """Drop everything that belongs to the parent process. It is called in the child, which has a single thread."""
         ...
 
 
@@ -96,10 +98,10 @@ os.register_at_fork(after_in_child=_reset_all)
 
 
 def freeze_loaded_objects() -> None:
-    """Have the collector never look at the present objects again: modules, classes, functions.
+    """Exclude all present objects (modules, classes, functions) from later garbage collections.
 
-    A full collection looks at every object, and the modules of a process are a few hundred thousand. For a process that
-    only serves, to call once when everything is loaded: cycles among these objects are never freed.
+    A full collection visits every object, and the modules of a process have a few hundred thousand. Call it once in a
+    server, when all modules are loaded: cycles among the present objects are never freed afterwards.
     """
     gc.collect()
     gc.freeze()

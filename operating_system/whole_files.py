@@ -1,8 +1,8 @@
-"""A file that appears as a whole or not at all.
+"""Writes a file as a whole or not at all.
 
-Rules: the bytes go to a temporary file beside the target, which is renamed to the target at the end. A link stays a
-link, and the file that it leads to is replaced. A target that is not a regular file, such as `/dev/null` or a pipe, is
-written to directly: a rename would replace the device for the whole machine.
+Rules: the bytes go to a temporary file in the target's directory, which is renamed to the target at the end. If the
+target is a symbolic link, the link stays, and the file to which it leads is replaced. A target that is not a regular
+file, such as `/dev/null` or a pipe, is written to directly: a rename would replace the device for the whole machine.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import BinaryIO
 
 
 def takes_the_name(path: str | os.PathLike[str]) -> bool:
-    """Whether a file may be renamed to this path: the path is free, or is a regular file. Raises OSError."""
+    """True if a file may be renamed to this path: nothing exists there, or a regular file does. Raises OSError."""
     try:
         return stat.S_ISREG(os.stat(path).st_mode)
     except FileNotFoundError:
@@ -24,7 +24,9 @@ def takes_the_name(path: str | os.PathLike[str]) -> bool:
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike[str], opener: Callable[[str, int], int] | None = None) -> Iterator[BinaryIO]:
-    """Bytes go to `path` when the block ends without an error. `opener`: as `open` takes it. Raises OSError."""
+    """A context manager that returns a stream. Its bytes appear at `path` when the block ends without an error.
+    `opener`: see `open`. Raises OSError.
+    """
     if not takes_the_name(path):
         with open(path, "wb") as stream:
             yield stream

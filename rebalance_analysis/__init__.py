@@ -1,1 +1,1 @@
-"""What one does with recorded rebalances: read, run again, compare, ask what if, forecast, tell."""
+"""Tools for recorded rebalances: read, run again, compare, change (what-if), forecast and explain them."""

@@ -1,8 +1,8 @@
-"""Whether a result equals a recorded one: after decoding, and to the byte.
+"""Compares a result with a recorded result: after decoding, and to the byte.
 
 After decoding, the order of partitions and active tasks counts. Standby tasks and host maps are compared as sets: on
-the wire they come in the order of Java's hash maps, which means nothing to the receiver. Errors are equal when their
-classes are; whether message and cause are equal as well is told apart, as equality to the byte is.
+the wire they come in the order of Java's hash maps, which means nothing to the receiver. Two errors are equal if their
+classes are equal; differences of message and cause are reported separately, as is equality to the byte.
 """
 
 from __future__ import annotations
@@ -19,14 +19,16 @@ from assignor.recording.rebalance import RecordedOutput
 from assignor.task_assignors.base import Placement
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
-"""Names the thread that led. No recording has that name, so it is not compared."""
+"""Matches the name of the leader's thread in an error text. The name is not compared: the recorded input does not have
+it, so this program leaves it empty.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """`differences`: one line each, empty when the two are equal after decoding. `bytes_equal`: whether they are equal
-    to the byte as well. `is_error`: the recorded leader threw. `error_differences`: how message and cause of an error
-    of the same class differ, one line each.
+    """The comparison of a result with a recorded result. `differences`: one line each, empty if the two are equal after
+    decoding. `bytes_equal`: the two are equal to the byte as well. `is_error`: the recorded leader threw.
+    `error_differences`: the differences of message and cause between errors of the same class, one line each.
     """
 
     differences: tuple[str, ...]
@@ -40,7 +42,7 @@ class Comparison:
 
 
 def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comparison:
-    """Compares what was decided here with what was recorded."""
+    """Compares this program's result with the recorded output."""
     differences = tuple(_rebalance_differences(result, recorded))
     return Comparison(
         differences,
@@ -79,7 +81,7 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
     if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
-        return  # a difference already, or nothing to compare
+        return  # no error to compare, or errors of different classes, which `_rebalance_differences` reports
     ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
     if ours != theirs:
         yield _difference("error", ours, theirs)
@@ -93,8 +95,8 @@ def _java_class(error: str) -> str:
 
 
 def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:
-    """What differs between two ConsumerProtocolAssignments after decoding. Bytes that cannot be read count as a
-    difference.
+    """Yields the differences between two ConsumerProtocolAssignments after decoding, each prefixed with `what`. Bytes
+    that cannot be decoded count as a difference.
     """
     try:
         our_assignment, their_assignment = decode_assignment(ours), decode_assignment(theirs)

@@ -1,4 +1,4 @@
-"""Pictures. Only this file of the library knows matplotlib, which comes with the extra `batch`.
+"""Creates and saves pictures with matplotlib, which the extra `batch` installs.
 
 The same figure gives the same bytes: an SVG carries no date, and its ids come from a fixed salt.
 """
@@ -25,8 +25,9 @@ _HASH_SALT = "assignor"
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Checks, before any work is done, that a picture can be saved there. Raises InputError when matplotlib is not
-    installed, for a suffix other than .svg and .png, and for a directory that does not exist.
+    """Checks that a picture can be saved at `path`, so that a long command fails early. Raises InputError when
+    matplotlib is not installed, for a suffix other than .svg and .png, for a directory that does not exist, and for a
+    path that is a directory.
     """
     path = Path(path)
     _needs_matplotlib(str(path))
@@ -50,7 +51,7 @@ def new_figure(width: float, height: float) -> Figure:
 
 
 def plain_text(text: str) -> str:
-    """Escapes a name that comes from outside: matplotlib would set text between two $ as a formula."""
+    """Escapes `text` from recordings: matplotlib would typeset text between two $ as a formula."""
     return text.replace("$", r"\$")
 
 
@@ -66,7 +67,8 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
     try:
         with rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"}), warnings.catch_warnings():
-            warnings.filterwarnings("ignore", "Glyph .* missing")  # a name in another script; SVG keeps the text
+            # matplotlib's font lacks some scripts; an SVG keeps such names as text all the same
+            warnings.filterwarnings("ignore", "Glyph .* missing")
             figure.savefig(
                 partial,
                 format=kind,

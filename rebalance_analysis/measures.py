@@ -1,7 +1,8 @@
-"""What one rebalance did, in numbers: moved tasks, records to restore, load of the threads, standbys, racks.
+"""The measures of one rebalance: moved tasks, records to restore, load of the threads, standbys, racks.
 
-Replay, what-if, forecast and sweep all show these numbers, and only this file computes them. A move is judged by what
-the clients reported: the task was active on another process, or the process had no copy of it.
+Replay, what-if, forecast and sweep all show these measures, and only this file computes them. Moves are counted against
+the clients' reports: an active task moved if it was active on another process, a standby moved if its process had no
+copy of the task.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class RebalanceMeasures:
-    """`active_moved`: tasks active on another process than before; `active_started`: tasks that were active nowhere.
-    `standby_moved`: standbys, without warm-ups, on a process that had no copy of the task. `warm_ups`: copies that
-    exist only until they have caught up. `records_to_restore`: the sum of the lags of all copies; None when a lag is
-    not known. `thread_loads`: copies per stream thread, sorted; `skew`: the highest less the lowest of them;
-    `active_skew`: the same for active tasks only. `standby_coverage`: placed standbys divided by wanted ones
-    (num.standby.replicas for each stateful task); None when none are wanted. `rack_spread`: on how many racks a
-    stateful task's copies lie, divided by how many they could lie on, averaged over tasks with more than one copy;
-    None when a client has no rack or there is no such task. `cross_rack_reads`: how many partitions have no replica on
-    the rack of the client that reads them: source partitions of active tasks and, when standbys are wanted, changelog
-    partitions of standbys without warm-ups; None when a rack is not known.
+    """The measures of one rebalance. `active_moved`: tasks active on another process than before; `active_started`:
+    tasks that were active nowhere. `standby_moved`: standbys, without warm-ups, on a process that had no copy of the
+    task. `warm_ups`: copies that exist only until they have caught up. `records_to_restore`: the sum of the lags of all
+    copies; None if a lag is not known. `thread_loads`: copies per stream thread, sorted; `skew`: the highest load minus
+    the lowest; `active_skew`: the same for active tasks only. `standby_coverage`: placed standbys divided by configured
+    standbys (num.standby.replicas for each stateful task); None if none are configured. `rack_spread`: the number of
+    racks that have copies of a stateful task, divided by the number of racks that could have copies, averaged over
+    tasks with more than one copy; None if a client has no rack or no task has several copies. `cross_rack_reads`: the
+    number of partitions without a replica on the rack of the client that reads them: source partitions of active tasks
+    and, if standbys are configured, changelog partitions of standbys without warm-ups; None if a rack is not known.
     """
 
     tasks: int
@@ -50,7 +51,7 @@ class RebalanceMeasures:
 
 
 def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasures:
-    """`placement` has an entry for every client of `problem`."""
+    """Computes the measures of a placement. `placement` must have an entry for every client of `problem`."""
     previous = previous_owners(problem)
     active_moved = active_started = standby_moved = warm_ups = standbys = 0
     for process, placed in placement.clients.items():
@@ -86,7 +87,7 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
 
 
 def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
-    """Each task with the processes that reported it active; more than one only when they contradict each other."""
+    """Each task with the processes that reported it active; several processes only if their reports contradict."""
     owners: dict[TaskId, list[ProcessId]] = {}
     for process, client in problem.clients.items():
         for task in client.previous_active:
@@ -95,10 +96,10 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 
 
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
-    """Whether a copy that a client says it runs goes to another one.
+    """True if an active task or a standby that a client reported goes to another client.
 
-    A client reports state that lies closed on its disk as it reports a standby. So no more than num.standby.replicas
-    of a task count as standbys, those with the smallest lag.
+    A client reports the state directory of a closed task in the same way as a standby. So at most num.standby.replicas
+    of the copies that clients report count as standbys of a task: those with the smallest lag.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():
@@ -108,7 +109,7 @@ def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
 
 
 def places_ownerless(problem: PlacementProblem, placement: Placement) -> bool:
-    """Whether a task is placed that no client says it runs."""
+    """True if the placement has an active task that no client reported as active."""
     owners = previous_owners(problem)
     return any(task not in owners for placed in placement.clients.values() for task in placed.active)
 
@@ -134,13 +135,13 @@ def _moves_a_standby(problem: PlacementProblem, placement: Placement) -> bool:
 
 
 def records_to_restore(problem: PlacementProblem, placement: Placement) -> int | None:
-    """The sum over all copies of stateful tasks; None when a lag is not known."""
+    """The sum of the lags of all copies of stateful tasks; None if a lag is not known."""
     per_process = records_to_restore_by_process(problem, placement)
     return None if per_process is None else sum(per_process.values())
 
 
 def records_to_restore_by_process(problem: PlacementProblem, placement: Placement) -> dict[ProcessId, int] | None:
-    """How many records each process has to read until all its copies have caught up; None when a lag is not known."""
+    """The number of records that each process has to read until its copies have caught up; None if a lag is unknown."""
     stateful = frozenset(problem.stateful_tasks)
     records: dict[ProcessId, int] = {}
     for process, placed in placement.clients.items():
@@ -158,10 +159,10 @@ def records_to_restore_by_process(problem: PlacementProblem, placement: Placemen
 
 
 def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, bytes]) -> Placement | None:
-    """The placement that recorded bytes hold; None when a member belongs to no client of `problem`, or when bytes
-    cannot be read.
+    """The placement in recorded assignment bytes; None if a member belongs to no client of `problem`, or if the bytes
+    cannot be decoded.
 
-    The wire does not tell a warm-up from a standby, and a task that is held back until its owner gives it up is active
+    The bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it is active
     nowhere.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
@@ -191,7 +192,9 @@ def _copies(placed: ClientPlacement) -> int:
 
 
 def _thread_loads(problem: PlacementProblem, copies: Mapping[ProcessId, int]) -> tuple[int, ...]:
-    """A process spreads its copies evenly over its threads (step 4 of the pipeline)."""
+    """The number of copies of each thread, sorted. A process spreads its copies evenly over its threads (step 4 of the
+    pipeline).
+    """
     loads: list[int] = []
     for process, client in problem.clients.items():
         each, more = divmod(copies.get(process, 0), client.capacity)
@@ -219,7 +222,7 @@ def _rack_spread(problem: PlacementProblem, placement: Placement) -> float | Non
 
 
 def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | None:
-    """See `RebalanceMeasures`."""
+    """The measure `RebalanceMeasures.cross_rack_reads`."""
     information = problem.racks
     if information is None:
         return None
@@ -241,12 +244,14 @@ def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | N
 
 
 def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:
-    """The values of the configured client tags; without any configured, the consumer's rack."""
+    """The values of the configured client tags, or, if no tags are configured, the consumer's rack; None if a value is
+    missing.
+    """
     values = tuple(client.tags.get(tag) for tag in tags) or (client.rack,)
     known = tuple(value for value in values if value is not None)
     return known if len(known) == len(values) else None
 
 
 def _mean(values: list[float]) -> float | None:
-    """Rounded once (`fsum`), so that the order of `values`, which is that of sets, cannot show."""
+    """The mean. `fsum` rounds only once: the result must not depend on the order of `values`, which comes from sets."""
     return fsum(values) / len(values) if values else None

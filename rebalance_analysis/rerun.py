@@ -1,6 +1,6 @@
-"""One recorded line run again: a rebalance or a placement problem in, what this project's own leader decides out.
+"""Runs one recorded line again: this project's own leader decides a recorded rebalance or placement problem.
 
-Replay, what-if, forecast and sweep all start here, so that they cannot differ from `assignor assign`.
+Replay, what-if, forecast and sweep all use this file, so that their results cannot differ from `assignor assign`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rebalance_analysis.compare import Comparison, compare_placement, compare_re
 
 @dataclass(frozen=True, slots=True)
 class RerunRebalance:
-    """A rebalance/1 line and what this leader decides on its input."""
+    """A rebalance/1 line, and the result of this project's leader for its input."""
 
     recorded: RecordedRebalance
     result: RebalanceResult
@@ -51,14 +51,14 @@ class RerunRebalance:
 
     @property
     def placed(self) -> tuple[PlacementProblem, Placement] | None:
-        """What the task assignor was asked and what it answered; None when the rebalance ended before that."""
+        """The input and the output of the task assignor; None if the rebalance ended before the assignor ran."""
         if self.result.problem is None or self.result.placement is None:
             return None
         return self.result.problem, self.result.placement
 
     @property
     def error(self) -> str | None:
-        """Why no task was placed, or the name of the error code that the members are sent; None without an error."""
+        """The reason why no task was placed, or the name of the error code for the members; None without an error."""
         if self.result.error is not None:
             return self.result.error.with_hint()
         code = self.result.error_code
@@ -68,8 +68,8 @@ class RerunRebalance:
         return rebalance_output(self.result)
 
     def comparison(self) -> Comparison | None:
-        """None when the line was led by another leader or was interrupted, and is not to be compared. Raises InputError
-        when another line has no output.
+        """Compares the result with the recorded output. Returns None if another leader led the rebalance or if it was
+        interrupted: such lines are not compared. Raises InputError if any other line has no output.
         """
         if self.recorded.led_by is not None or self.recorded.interrupted:
             return None
@@ -83,13 +83,13 @@ class RerunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RerunPlacement:
-    """A placement/1 line and what its task assignor decides."""
+    """A placement/1 line, and the placement by its task assignor."""
 
     recorded: RecordedPlacement
     placement: Placement
     decisions: Sequence[Decision]
     error: ClassVar[None] = None
-    """A problem without a placement is refused."""
+    """Always None: a problem that cannot be placed raises InputError instead."""
 
     @property
     def id(self) -> str:
@@ -97,14 +97,14 @@ class RerunPlacement:
 
     @property
     def placed(self) -> tuple[PlacementProblem, Placement]:
-        """What the task assignor was asked and what it answered."""
+        """The input and the output of the task assignor."""
         return self.recorded.problem, self.placement
 
     def output(self) -> dict[str, object]:
         return placement_output(self.placement)
 
     def comparison(self) -> Comparison | None:
-        """Raises InputError when the line has no output."""
+        """Compares the placement with the recorded output. Raises InputError if the line has no output."""
         if self.recorded.output is None:
             raise InputError("is missing, so there is nothing to compare with", "output")
         return compare_placement(self.placement, self.recorded.output)
@@ -116,18 +116,18 @@ class RerunPlacement:
 Rerun = RerunRebalance | RerunPlacement
 
 LoadOwn = Callable[[str], TaskAssignor]
-"""Loads the task assignor that `module:Class` names. Loading runs code, so the caller decides whether and how."""
+"""Loads the task assignor that `module:Class` names. Loading runs user code, so the caller has to allow it."""
 
 
 def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
-    """Raises InputError for a document that cannot be used, NotBuiltYet for one that needs a later release,
-    DecodeError for bytes that cannot be read.
+    """Parses a line and runs it again. Raises InputError for a document that cannot be used, NotBuiltYet for a document
+    that needs a later release, and DecodeError for bytes that cannot be decoded.
     """
     return run_recorded(parse_recorded(document), load_own)
 
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
-    """Reads the line by its `format`. Raises InputError, NotBuiltYet."""
+    """Parses a line according to its `format`. Raises InputError, NotBuiltYet."""
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
         return parse_recorded_rebalance(document)
@@ -138,7 +138,7 @@ def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | Record
 
 
 def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None) -> Rerun:
-    """Raises InputError, DecodeError, NotBuiltYet."""
+    """Runs a parsed line again. Raises InputError, DecodeError, NotBuiltYet."""
     if isinstance(recorded, RecordedRebalance):
         own = _own_assignor(recorded.snapshot.assignor, load_own)
         return RerunRebalance(recorded, assign(recorded.snapshot, recorded.now_ms, own))
@@ -153,7 +153,7 @@ def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: Load
 
 
 def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
-    """The user's own class; None for a built-in assignor."""
+    """Loads the user's own class `name`; None for a built-in assignor."""
     if not is_class_path(name):
         return None
     if load_own is None:
@@ -163,7 +163,7 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 
 class _OwnAssignor:
-    """A user's own class. Whatever it raises becomes an OwnAssignorFailed of this line instead of a stack trace."""
+    """Wraps a user's own class. Any exception of the class becomes an OwnAssignorFailed, so only this line fails."""
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:
         self.name = assignor.name
@@ -185,7 +185,7 @@ class _OwnAssignor:
 
 
 class _OwnPublicAssignor(_OwnAssignor):
-    """One of the public interface. Source: `TaskAssignor` (KIP-924)."""
+    """Wraps a user's own class that implements the public interface. Source: `TaskAssignor` (KIP-924)."""
 
     def __init__(self, path: str, assignor: PublicInterfaceAssignor) -> None:
         super().__init__(path, assignor)

@@ -1,1 +1,1 @@
-"""The Spark session, and chunks of work on Spark or on processes of one machine."""
+"""The Spark session (`session`), and jobs of chunks that run on Spark or in processes of one machine (`batch`)."""

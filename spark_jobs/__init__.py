@@ -1,10 +1,10 @@
 """Instances of an application on Spark executors, or as plain processes of one machine.
 
-| room | what it does |
+| package or module | content |
 |---|---|
 | `workers/` | instances of an application as long-running Spark tasks or plain processes |
 | `ownership/` | the log of task owners that each instance writes, its history, and the state of the group |
-| `demo/` | `assignor demo`: a word count on executors, one of them killed, checked to the last count |
+| `demo/` | `assignor demo`: a word count on executors, one of which is killed, with a check of every count |
 | `commands` | the commands, registered with `assignor` |
 """
 

@@ -1,6 +1,6 @@
-"""The commands of this package for the one `assignor` program: `demo` and `workers run`.
+"""The commands of this package for the `assignor` program: `demo` and `workers run`.
 
-Spark and HTTP are imported when a command runs, so that the other commands of `assignor` start without them.
+Spark and HTTP libraries are imported only when a command runs, so that the other commands of `assignor` start faster.
 `workers run --local` needs no Spark at all.
 """
 
@@ -22,7 +22,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from assignor.errors import InputError
 from assignor.names.printable import one_line
 from assignor.types import JAVA_INT_MAX
-from assignor_cli.console import EXIT_NO, exit_code_of_signal, leave, say
+from assignor_cli.console import EXIT_NO, exit_code_of_signal, leave, print_message
 from assignor_cli.extras import Extra, ExtraMissing
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
@@ -46,7 +46,9 @@ if TYPE_CHECKING:
 
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
-"""What both kinds of instances need. `assignor[spark]` contains `assignor[streams]`, which is enough for --local."""
+"""The packages that instances need, on Spark and as plain processes. `assignor[spark]` contains `assignor[streams]`,
+which is enough for --local.
+"""
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = (
     "A path on the executors, a relative one below their directory for temporary files; with --local one of this "
@@ -75,13 +77,14 @@ def register(app: typer.Typer) -> None:
 
 def demo(
     keep: Annotated[
-        bool, typer.Option("--keep", help="Leave the group running in the end, to be looked at, until Ctrl-C.")
+        bool,
+        typer.Option("--keep", help="Leave the group running at the end, until Ctrl-C, so that you can inspect it."),
     ] = False,
 ) -> None:
     """Count words on Spark, kill an executor, and check.
 
-    Starts a word count on Spark executors, kills one of them and checks every count. Then runs recorded rebalances
-    of Kafka again. While it runs, the group can be looked at in a browser: it prints the address of its page.
+    Starts a word count on Spark executors, kills an executor and checks every count. Then runs recorded rebalances
+    of Kafka again. The command prints the address of a page that shows the group in a browser while it runs.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -89,17 +92,17 @@ def demo(
         with interruptible():
             Demo(console_of(Format.TEXT), keep=keep).run()
     except KeyboardInterrupt as interrupt:
-        say("interrupted; everything that was started is stopped")
+        print_message("interrupted; everything that was started is stopped")
         leave(exit_code_of_signal(interrupt))
 
 
 @dataclass(frozen=True, slots=True)
 class WorkersOptions:
-    """What the command line says of the instances to run."""
+    """The options of `workers run` about the instances."""
 
     app: Annotated[str, typer.Argument(help=_APP_HELP, metavar="MODULE:APP")]
     local: Annotated[
-        bool, typer.Option("--local", help="Run them as processes of this machine, without Spark, by the import path.")
+        bool, typer.Option("--local", help="Run instances as processes of this machine, without Spark.")
     ] = False
     instances: Annotated[
         int, typer.Option(min=1, max=JAVA_INT_MAX, help="Instances, each one Spark task; with --local, one process.")
@@ -112,19 +115,19 @@ class WorkersOptions:
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Coordinator of the group; {SEVERAL_COORDINATORS}.")
     ] = DEFAULT_URL
     wait_for_coordinator: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="How long to wait for a coordinator that does not answer.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not answer.")
     ] = 60.0
     token_file: Annotated[
         Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
     ] = None
-    state_dir: Annotated[Path | None, typer.Option(help=f"Where instances keep their state. {_EXECUTORS_PATH}")] = None
-    log_dir: Annotated[Path | None, typer.Option(help=f"Where threads log which tasks they own. {_EXECUTORS_PATH}")] = (
-        None
-    )
+    state_dir: Annotated[Path | None, typer.Option(help=f"Directory of the instances' state. {_EXECUTORS_PATH}")] = None
+    log_dir: Annotated[
+        Path | None, typer.Option(help=f"Directory of the threads' ownership logs. {_EXECUTORS_PATH}")
+    ] = None
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Replace the topology under living members of the group; those that cannot run it end."
+            "--replace", help="Replace the topology while members run; members that cannot run the new one end."
         ),
     ] = False
     format: FormatOption = Format.TEXT
@@ -151,7 +154,7 @@ def spark_options(
         Path | None, typer.Option(help="File to which the driver's Spark writes its log. Default: a temporary file.")
     ] = None,
 ) -> SparkOptions:
-    """What the command line says of Spark. Raises InputError."""
+    """Makes the options of Spark from the command line. Raises InputError."""
     return SparkOptions(master, parsed_confs(conf or ()), properties_file, log_level, driver_log)
 
 
@@ -159,13 +162,13 @@ def spark_options(
 def run(options: WorkersOptions, spark: SparkOptions) -> None:
     """Run instances of an application on Spark, or on this machine.
 
-    They are Spark tasks on executors, or with --local processes of this machine, without Spark.
+    Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
-    Shows their state until the coordinator drains the group, or until Ctrl-C. The exit code is 0 when all instances
-    ended well, and 1 when one of them ended with an error, or fails at each start.
+    Shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code is 0 when
+    all instances ended without errors, and 1 when an instance ended with an error, or fails at each start.
 
-    The coordinator has to allow the application's log by its setting cluster.bootstrap.servers. An embedded log is
-    named by an absolute directory.
+    The coordinator's setting cluster.bootstrap.servers has to allow the application's log. An embedded log is named by
+    an absolute directory.
     """
     from spark_jobs.workers.instance_starts import WorkersFailed
     from spark_jobs.workers.member_process import InstanceSettings
@@ -179,7 +182,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             "--local runs processes of this machine"
         )
     application = load_application(options.app)
-    group_body(application)  # raises for an application that cannot be declared, before Spark starts
+    group_body(application)  # raises for an application that cannot be declared, so that Spark is not started in vain
     token_file = token_file_of(options.token_file)
     settings = InstanceSettings(
         application,
@@ -194,7 +197,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
         with interruptible():
             ends = _run_locally(settings, options) if options.local else _run_on_spark(settings, options, spark)
     except KeyboardInterrupt as interrupt:
-        say("interrupted; the instances were killed" if options.local else "interrupted; Spark is stopped")
+        print_message("interrupted; the instances were killed" if options.local else "interrupted; Spark is stopped")
         leave(exit_code_of_signal(interrupt))
     if not ends:
         raise WorkersFailed("the instances did not end in time and were killed")
@@ -212,7 +215,8 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
     configs = settings.application.configs
     check_endpoint(configs, options.instances)
-    logging.getLogger("httpx").setLevel(logging.WARNING)  # for an application that has configured logging to stderr
+    # if the application logs to stderr, httpx would log a line for each request
+    logging.getLogger("httpx").setLevel(logging.WARNING)
     settings = replace(
         settings,
         state_dir=str((options.state_dir or configs.state_dir).absolute()),
@@ -222,13 +226,15 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
     console = Console(stderr=True)
     with (
         _declared(settings, options) as client,
-        LocalInstances(LocalInstance.of(options.app, settings), options.instances, _teller(console)) as instances,
+        LocalInstances(
+            LocalInstance.of(options.app, settings), options.instances, _line_reporter(console)
+        ) as instances,
     ):
         return show_until_ended(instances, client, settings.application, console)
 
 
 def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
-    """The group is declared first: what stands in its way is said at once, not after Spark has started."""
+    """Declares the group before it starts Spark, so that errors of the declaration appear at once."""
     from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import show_until_ended
     from spark_jobs.workers.running import check_picklable, start
@@ -239,12 +245,12 @@ def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: Sp
     defaults = functools.partial(checked_defaults, instances=instances)
     console = Console(stderr=True)
     with _declared(settings, options) as client, contextlib.ExitStack() as undo:
-        say(f"starting Spark on {spark.known_master()}")
+        print_message(f"starting Spark on {spark.known_master()}")
         with _seconds_shown(console, "Spark starts"):
             title = f"instances of {application.id}"
             session = undo.enter_context(spark_session(None, title, options=spark, defaults=defaults))
-        say(_started(session))
-        workers = start(session, settings, instances=instances, say=_teller(console))
+        print_message(_started(session))
+        workers = start(session, settings, instances=instances, report=_line_reporter(console))
         return show_until_ended(workers, client, application, console)
 
 
@@ -258,25 +264,25 @@ def _declared(settings: InstanceSettings, options: WorkersOptions) -> Iterator[C
             settings,
             client,
             instances=options.instances,
-            say=say,
+            report=print_message,
             wait_s=options.wait_for_coordinator,
             replace=options.replace,
         )
         yield client
 
 
-def _teller(console: Console) -> Callable[[str], None]:
-    """Prints a line above the table."""
+def _line_reporter(console: Console) -> Callable[[str], None]:
+    """Returns a function that prints a line above the table."""
 
-    def tell(line: str) -> None:
+    def report_line(line: str) -> None:
         console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
-    return tell
+    return report_line
 
 
 @contextlib.contextmanager
 def _seconds_shown(console: Console, what: str) -> Iterator[None]:
-    """On a terminal, how long it has been going on, in a line that goes when it is over."""
+    """On a terminal, shows the elapsed time during the block, in a line that is removed at the end."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=None)
@@ -290,4 +296,4 @@ def _started(session: SparkSession) -> str:
 
 
 def _all_commands() -> None:
-    """A callback keeps `run` a command although it is the only one."""
+    """Does nothing. Without a callback, Typer would make a single command `run` the command `workers` itself."""

@@ -1,32 +1,33 @@
-"""Kafka Streams' runtime in Python: what a member of the group does with the tasks it is assigned.
+"""Kafka Streams' runtime in Python: it runs the tasks that the group assigns to this process.
 
 Everything that an application needs can be imported from here. A name is loaded when it is first used, so importing
-this package costs nothing. Where to begin:
+this package costs nothing. Starting points:
 
 ========================  =============================================================  ==============================
-a user wants to           begins with                                                    and finds it in
+task of the user          starting point                                                 code
 ========================  =============================================================  ==============================
 write in the DSL          `StreamsBuilder().stream(topic, STRING, JSON)`                 `dsl/`
 write processors          `Topology`, `Processor`, `ProcessorContext`, `Record`          `processors/`
 keep state                `key_value_store`, `window_store`, ...                         `state_stores/`
-choose how bytes look     `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `Serdes`  `serdes/`
-look at a topology        `Topology.describe()`, `Topology.draw(path)`                   `processors/`
+choose serdes             `STRING`, `LONG`, `JSON`, `AvroSerde`, ...; `Serde`, `Serdes`  `serdes/`
+inspect a topology        `Topology.describe()`, `Topology.draw(path)`                   `processors/`
 test a topology           `TopologyTestDriver(topology)`                                 `local_run/`
 configure an application  `Application(topology, configs)`                               `instance/`, `configs.py`
-make topics               `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`
-put data in, get it out   `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `logs/record_producer.py`
+create topics             `open_log(bootstrap_servers).create_topics([NewTopic(...)])`   `logs/`
+write and read records    `RecordProducer(log, STRING, JSON)`, `read_topic(log, topic)`  `logs/record_producer.py`
 handle bad records        `log_and_continue`, `dead_letter`, or an `ExceptionHandler`    `tasks/exception_handling.py`
-run it here, for a try    `with LocalRun(application) as run:`                           `local_run/`
+try it on this machine    `with LocalRun(application) as run:`                           `local_run/`
 run it in a process       `group_body(application)`, `StreamsInstance(application, url)` `instance/`
 run it in processes       `assignor workers run --local`; on Spark without `--local`     `spark_jobs`
 read its stores           `GET /v1/stores/...` of an instance; `StateStoreClient`        `queries/`
-watch a restore           `RestoreProgress`, or their own `RestoreListener`              `instance/restore/`
+watch a restore           `RestoreProgress`, or your own `RestoreListener`               `instance/restore/`
 ========================  =============================================================  ==============================
 
-Inside, from the group to the bytes: a `member_machine` decides what a member does, and `process_membership` talks to
-the coordinator for all members of the process. `rebalance_mailbox` hands their orders to the `stream_thread`, whose
-passes are made of the steps in `thread_work`, all in `instance/`. It works on `tasks/`, `instance/restore/` fills their
-stores, and all records live in `logs/`. docs/runtime/ describes how each of them behaves.
+The layers, from the group protocol down to the bytes: in `membership/`, a `member_machine` makes the decisions of one
+member, `process_membership` calls the coordinator for all members of the process, and `rebalance_mailbox` passes the
+members' orders to the stream threads. In `instance/`, a `stream_thread` loops over the steps of `thread_work`. These
+steps run the tasks of `tasks/`; `instance/restore/` restores the stores of the tasks; `logs/` stores all records.
+docs/runtime/ describes the behaviour of each layer.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ if TYPE_CHECKING:
     from streams_runtime.tasks.exception_handling import fail as fail
     from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
 
-# the same names for when the program runs; a test compares the two
+# The imports above are for type checkers, this table is for the lazy loading at run time. A test compares the two.
 _NAMES_OF = {
     "assignor.errors": ("InputError", "TopologyError"),
     "assignor.types": ("TaskId", "TopicPartition"),

@@ -1,8 +1,8 @@
 """A member's configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
 Source: `StreamsConfig` of 4.3.1. Keys about placement (`num.standby.replicas`, ...) belong to `assignor.configs` and
-become part of the group's definition. An unknown key is an error that names what to write instead: the nearest known
-key, or the place where Kafka's key has its meaning here.
+become part of the group's definition. An unknown key is an error whose message has advice: the nearest known key, or
+this project's equivalent of a Kafka key.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ DEFAULT_SESSION_TIMEOUT_MS = 45_000
 REUSE_KTABLE_SOURCE_TOPICS = "reuse.ktable.source.topics"
 MERGE_REPARTITION_TOPICS = "merge.repartition.topics"
 OPTIMIZATIONS = frozenset({REUSE_KTABLE_SOURCE_TOPICS, MERGE_REPARTITION_TOPICS, "single.store.self.join"})
-"""The values that `topology.optimization` may list. There are no joins of two streams here, so the last one changes
-nothing.
+"""The values that `topology.optimization` may list. There are no joins of two streams here, so
+`single.store.self.join` changes nothing.
 """
 
 
@@ -48,8 +48,9 @@ class ProcessingGuarantee(StrEnum):
 
 
 def _values(read: Callable[[str, object, str], object], accepted: str = "") -> Mapping[str, Any]:
-    """Of a field of `StreamsConfig`. `read`: from its key, what was given and where to its value; raises InputError.
-    `accepted`: which values it may have, as the documentation says it; "" for any text.
+    """Returns the metadata of a field of `StreamsConfig`. `read`: a function of the key, the given value and the place
+    for an error, which returns the field's value or raises InputError. `accepted`: the accepted values, worded as in
+    the documentation; "" for any text.
     """
     return {"read": read, "accepted": accepted}
 
@@ -96,7 +97,7 @@ def _text(key: str, value: object, where: str) -> str:
 
 def _secret(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"{key} must be text", where)  # which is not shown
+        raise InputError(f"{key} must be text", where)  # without the value, which is secret
     return value
 
 
@@ -138,16 +139,16 @@ def _optimization(key: str, value: object, where: str) -> frozenset[str]:
 
 @dataclass(frozen=True, slots=True)
 class StreamsConfig:
-    """The configs of one instance. Times are in milliseconds. A row has name, default and values of a config; None may
-    be given where it is the default.
+    """The configs of one instance. Times are in milliseconds. None may be given for a config whose default is None.
 
-    `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: of Kafka, or
-    `embedded:<directory>` for the log that needs nothing installed. `application_server`: host:port under which an
-    instance on Spark serves its stores; port 0 picks a free one. None: a free port of the executor's host, or of
-    loopback while there is no token. `application_server_ssl_*`: with a certificate it speaks TLS.
-    `restore_batch_records`, `restore_pass_ms`: how much one pass of a thread restores while other tasks run.
-    `record_pass_ms`: how long one pass may process records before it punctuates and commits. `topology_optimization`:
-    of `OPTIMIZATIONS`; None: not given. `kafka_properties`: of Kafka's clients; they may hold secrets.
+    `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: the servers of Kafka, or
+    `embedded:<directory>` for the log in a SQLite file, which needs no server. `application_server`: host:port under
+    which an instance on Spark serves its stores; port 0 picks a free port. None: a free port of the executor's host,
+    or of loopback while there is no token. `application_server_ssl_*`: the TLS settings of this endpoint; without a
+    certificate it serves plain HTTP. `restore_batch_records`, `restore_pass_ms`: the most records, and the longest
+    time, that one pass of a thread restores while other tasks run. `record_pass_ms`: the longest time that one pass
+    processes records before it punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None: not
+    given. `kafka_properties`: properties of Kafka's clients; may contain secrets.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -158,7 +159,7 @@ class StreamsConfig:
     )
     commit_interval_ms: int | None = field(default=None, metadata=_whole(0))
     linger_ms: int = field(default=DEFAULT_LINGER_MS, metadata=_whole(0, JAVA_INT_MAX))
-    # Kafka: no limit; one heartbeat speaks for all of them
+    # Kafka has no limit; here one heartbeat of the process has the data of all its threads
     num_stream_threads: int = field(default=1, metadata=_whole(1, 1_000))
     max_task_idle_ms: int = field(default=0, metadata=_whole(-1))
     task_timeout_ms: int = field(default=300_000, metadata=_whole(0))
@@ -194,18 +195,18 @@ class StreamsConfig:
 
     @property
     def spreads_over_hosts(self) -> bool:
-        """Whether neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
+        """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
-        Then each instance has the tag HOST_TAG of its host, and standbys are spread over that tag, so that a standby is
-        placed on another host than the active copy where there is one. An empty `rack.aware.assignment.tags` turns it
-        off. Differs from Kafka: there no tag is set, and a standby may be in another process of the same host, which a
-        failure of the host takes along.
+        In this case each instance has the tag HOST_TAG of its host, and standbys are spread over that tag: a standby is
+        placed on another host than the active copy if there is another host. An empty `rack.aware.assignment.tags`
+        turns this off. Differs from Kafka: there no tag is set, so a standby may be in another process of the active
+        copy's host, and a failure of the host ends both copies.
         """
         return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
 
     @property
     def placement(self) -> Mapping[str, object]:
-        """The configs about placement that the group is declared with: `assignment`, with the tag of the host."""
+        """The placement configs in the group's definition: `assignment`, with HOST_TAG if `spreads_over_hosts`."""
         if not self.spreads_over_hosts:
             return self.assignment
         return {**self.assignment, RACK_AWARE_ASSIGNMENT_TAGS: HOST_TAG}
@@ -216,7 +217,7 @@ class StreamsConfig:
 
     @property
     def isolation_level(self) -> IsolationLevel:
-        """Of what tasks read: their input, and their changelogs when they restore."""
+        """The isolation level at which tasks read their input, and their changelogs when they restore."""
         return IsolationLevel.READ_COMMITTED if self.exactly_once else IsolationLevel.READ_UNCOMMITTED
 
     @property
@@ -227,7 +228,9 @@ class StreamsConfig:
 
     @property
     def endpoint_tls(self) -> ServerTls | None:
-        """Of the instance's endpoint; None for plain HTTP. Raises InputError for configs that do not go together."""
+        """The TLS settings of the instance's endpoint; None for plain HTTP. Raises InputError for contradictory
+        configs.
+        """
         return server_tls(
             self.application_server_ssl_certfile,
             self.application_server_ssl_keyfile,
@@ -243,7 +246,7 @@ class StreamsConfig:
 
     @property
     def log_properties(self) -> Mapping[str, str]:
-        """The properties that `open_log` needs beside the servers."""
+        """The properties that `open_log` needs in addition to the servers."""
         if kafka_servers(self.bootstrap_servers) is None:
             return self.kafka_properties
         properties = {**self.kafka_properties, LINGER_MS: str(self.linger_ms)}
@@ -254,7 +257,7 @@ class StreamsConfig:
 
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> StreamsConfig:
-        """Raises InputError that names the key."""
+        """Reads configs by their dotted names. Raises InputError that names the key."""
         given = _ReadConfigs.of(values, where)
         for key in ("application.id", "bootstrap.servers"):
             if _FIELD_OF[key].name not in given.fields:
@@ -282,7 +285,9 @@ class StreamsConfig:
 
 @dataclass(frozen=True, slots=True)
 class _ReadConfigs:
-    """Configs by dotted names, read. `fields`: of StreamsConfig, but its mappings."""
+    """Configs that were given by dotted names, after reading. `fields`: the fields of StreamsConfig that are no
+    mappings.
+    """
 
     fields: dict[str, Any]
     client_tags: dict[str, str]
@@ -310,9 +315,9 @@ class _ReadConfigs:
 
 
 def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
-    """Raises InputError for values that do not go together, and for assignment configs out of their bounds."""
+    """Raises InputError for contradictory values, and for assignment configs out of their bounds."""
     _check_heartbeats(configs, where)
-    AssignmentConfigs.from_dotted(configs.assignment, where)  # here the user can correct them
+    AssignmentConfigs.from_dotted(configs.assignment, where)  # raised here, where the user can correct them
     check_names(configs, where)
     _check_properties(configs, where)
     _ = configs.endpoint_tls
@@ -320,7 +325,7 @@ def _checked(configs: StreamsConfig, where: str) -> StreamsConfig:
 
 
 HOST_TAG = "host"
-"""The client tag that says on which machine an instance is."""
+"""The client tag that names the machine of an instance."""
 
 _CLIENT_TAG_PREFIX = "client.tag."
 MOST_TAGS, LONGEST_TAG, LONGEST_TAG_VALUE = 5, 20, 30
@@ -330,7 +335,7 @@ _ASSIGNMENT_KEYS = frozenset(KNOWN_KEYS)
 KAFKA_PROPERTIES = (CLIENT_KEYS | LOG_KEYS) - {"bootstrap.servers", "client.id", LINGER_MS, REPLICATION_FACTOR}
 """Properties of Kafka's clients that an application's configs may have."""
 
-# a field's dotted name is its own name with dots, so that the two cannot drift apart
+# a config's key is made from the field's name, so that the two cannot differ
 _FIELD_OF = {one.name.replace("_", "."): one for one in fields(StreamsConfig) if one.metadata}
 
 
@@ -341,7 +346,7 @@ def accepted_values(key: str) -> str:
 
 
 def check_names(configs: StreamsConfig, where: str) -> None:
-    """Check the configs that become a topic, a directory, a member's name or a line of a table. Raises InputError.
+    """Checks the configs that become names of topics, directories or members, or lines of a table. Raises InputError.
 
     Source: `Topic.validate`; for client tags `StreamsConfig.validateRackAwarenessConfiguration`.
     """
@@ -407,7 +412,7 @@ def _check_heartbeats(configs: StreamsConfig, where: str) -> None:
 
 
 def _hint(key: str) -> str:
-    """The advice for an unknown key, as the end of an error without a full stop."""
+    """The advice for an unknown key, as a suffix of an error message, without a full stop."""
     if key in _INSTEAD:
         return f": {_INSTEAD[key]}"
     if key in _SINGLE_CLIENT_KEYS or key.startswith(_CLIENT_PREFIXES):
@@ -415,8 +420,8 @@ def _hint(key: str) -> str:
     return did_you_mean(key, [*_FIELD_OF, *_ASSIGNMENT_KEYS])
 
 
-# what stands here for keys of Kafka's that mean something in another place, or nothing; source: `StreamsConfig`,
-# `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` was a config of this project
+# The advice for keys of Kafka that are set in another place here, or have no meaning here. Source: `StreamsConfig`,
+# `ConsumerConfig`, `ProducerConfig` of 4.3.1. `stream.threads.run.as` was a config of this project.
 _HANDLERS = "handlers are arguments of Application"
 _SENDING = f"{_HANDLERS}: processing_exception_handler= also handles errors when sending"
 _NO_CLIENT = "single clients cannot be configured here; the value is fixed, or write the key without its prefix"

@@ -1,4 +1,4 @@
-"""Kafka's public interface for task assignors (KIP-924), in Python's form: write your own, and name it `module:Class`.
+"""Kafka's public interface for task assignors (KIP-924) in Python. Write your own class, and name it `module:Class`.
 
 ```python
 from assignor.assignment import ApplicationState, CustomTaskAssignor, TaskAssignment
@@ -7,12 +7,12 @@ class MyTaskAssignor(CustomTaskAssignor):
     def assign(self, application_state: ApplicationState) -> TaskAssignment: ...
 ```
 
-An assignor is pure: it has no clock, and the same state gives the same assignment. What Java's interface has as
-getters are attributes here, `Optional` is None, an `Instant` is milliseconds since 1970, and the functions of
-`TaskAssignmentUtils` are functions of this package. An assignor can say why (`ApplicationState.log`); Kafka's cannot.
-There is no `configure`: the configs are in `ApplicationState.assignment_configs`. Java's TaskAssignor is called
-`CustomTaskAssignor`, because TaskAssignor is the simpler interface here, `assign(problem, log)`, which Kafka's own
-assignors have.
+An assignor is pure: it has no clock, and the same state gives the same assignment. Java's getters are attributes here,
+an empty `Optional` is None, an `Instant` is a number of milliseconds since 1970, and the functions of
+`TaskAssignmentUtils` are functions of this package. An assignor can log its reasons (`ApplicationState.log`), which
+Kafka does not support. There is no `configure`: the configs are in `ApplicationState.assignment_configs`. Java's
+TaskAssignor is called `CustomTaskAssignor`, because here the name TaskAssignor belongs to the simpler interface
+`assign(problem, log)` of Kafka's own assignors.
 Source: `org.apache.kafka.streams.processor.assignment`.
 """
 

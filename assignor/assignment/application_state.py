@@ -1,6 +1,6 @@
-"""What an assignor sees of its application: the tasks, the clients with what they had, and the configs.
+"""The assignor's view of its application: the tasks, the clients with their previous tasks, and the configs.
 
-All of it is read from the placement problem when it is asked for. Source: `ApplicationState`, `KafkaStreamsState`,
+All data are read from the placement problem when they are first used. Source: `ApplicationState`, `KafkaStreamsState`,
 `TaskInfo`, `TaskTopicPartition`, and `StreamsPartitionAssignor.buildApplicationState`.
 """
 
@@ -21,10 +21,11 @@ from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class TaskTopicPartition:
-    """A partition that a task reads, or logs its stores to; a source topic that serves as changelog is both.
+    """A source partition or a changelog partition of a task. A partition of a source topic that serves as changelog is
+    both.
 
-    `rack_ids`: of the brokers that have a replica of it; None when nothing is known of them. As in Kafka, of tasks that
-    read the same partition only one knows the racks, and so no task is swapped to save traffic.
+    `rack_ids`: the racks of the brokers with a replica; None if no racks are known. As in Kafka, if several tasks read
+    the same partition, only one of them has its racks; then no task is swapped to save traffic.
     """
 
     topic_partition: TopicPartition
@@ -35,8 +36,9 @@ class TaskTopicPartition:
 
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
-    """`is_stateful`: it has a store, logged or not. `has_changelog`: one of its stores is logged; Kafka has no such
-    field and looks at the partitions, which a placement/1 line may not have.
+    """A task of the application. `is_stateful`: True if the task has a store, with or without a changelog.
+    `has_changelog`: True if one of its stores has a changelog. Kafka has no such field and checks the partitions
+    instead, which a placement/1 line need not have.
     """
 
     id: TaskId
@@ -48,7 +50,7 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class KafkaStreamsState:
-    """One process. Tasks are sorted. Lags are in records, with the sentinels of `assignor.types`."""
+    """A process. Tasks are sorted. Lags are in records, or LATEST_OFFSET or UNKNOWN_OFFSET_SUM (`assignor.types`)."""
 
     _client: PlacementClient
     _has_lags: bool
@@ -68,12 +70,12 @@ class KafkaStreamsState:
 
     @property
     def previous_active_tasks(self) -> tuple[TaskId, ...]:
-        """Some may no longer be tasks of the application."""
+        """The tasks that ran here, sorted. Some of them may no longer exist."""
         return tuple(sorted(self._client.previous_active))
 
     @property
     def previous_standby_tasks(self) -> tuple[TaskId, ...]:
-        """Some may no longer be tasks of the application."""
+        """The tasks that had standbys here, sorted. Some of them may no longer exist."""
         return tuple(sorted(self._client.previous_standby))
 
     @property
@@ -89,19 +91,23 @@ class KafkaStreamsState:
         return self._client.rack
 
     def lag_for(self, task: TaskId) -> int:
-        """Raises UnsupportedOperationError when no lags were asked for, IllegalStateError for a task without any."""
+        """The lag of this process on the task. Raises UnsupportedOperationError if lags were not requested,
+        IllegalStateError for a task without a lag.
+        """
         self._check_lags()
         return self._client.lags.lag_for(task)
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
-        """The stateful tasks that this consumer reported, smallest lag first. Raises UnsupportedOperationError."""
+        """The stateful tasks that this consumer reported, smallest lag first. Raises UnsupportedOperationError if lags
+        were not requested.
+        """
         self._check_lags()
         lags = self._client.lags
         reported = self._client.reported_tasks.get(consumer_client_id, ())
         return tuple(sorted({task for task in reported if task in lags}, key=lambda task: (lags.lag_for(task), task)))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
-        """Of every task with a changelog. Raises UnsupportedOperationError."""
+        """Every task with a changelog, with its lag. Raises UnsupportedOperationError if lags were not requested."""
         self._check_lags()
         return {task: self._client.lags.lag_for(task) for task in sorted(self._client.lags)}
 
@@ -114,9 +120,9 @@ class KafkaStreamsState:
 
 @dataclass(frozen=True)
 class ApplicationState:
-    """`problem`: what the pipeline asks, or `parse_placement` reads of a recorded line. `log`: takes the reasons of the
-    assignor, if it gives any. Tasks and clients are in the order of the leader's Java maps, by which Kafka's own
-    assignor breaks ties.
+    """The input of an assignor. `problem`: the placement problem, made by the pipeline or read from a recorded line by
+    `parse_placement`. `log`: the assignor may append its reasons. Tasks and clients are in the order of the leader's
+    Java maps, by which Kafka's own assignor breaks ties.
     """
 
     problem: PlacementProblem
@@ -134,8 +140,9 @@ class ApplicationState:
         return {task: tasks[task] for task in hash_set_order(self.problem.tasks, task_hash)}
 
     def kafka_streams_states(self, compute_task_lags: bool = False) -> Mapping[ProcessId, KafkaStreamsState]:
-        """`compute_task_lags`: whether they can be asked for lags. When the leader could not read where changelogs end,
-        every lag is UNKNOWN_OFFSET_SUM.
+        """Returns the state of each process. `compute_task_lags`: True if the returned states should have lags; without
+        it, their lag methods raise UnsupportedOperationError. If the leader could not read the end offsets of
+        changelogs, every lag is UNKNOWN_OFFSET_SUM.
         """
         return self._states_with_lags if compute_task_lags else self._states_without_lags
 
@@ -152,15 +159,16 @@ class ApplicationState:
         return frozenset(self.problem.stateful_tasks)
 
     def is_stateful(self, task: TaskId) -> bool:
-        """Whether a task of the application has a store. Without `TaskInfo`, which takes longer to make."""
+        """True if the task has a store. Faster than `TaskInfo.is_stateful`, because it creates no `TaskInfo`."""
         names = self.problem.store_names
         return task in self._with_changelog if names is None else bool(names.get(task.subtopology))
 
     def _task_info(
         self, task: TaskId, known: RackInformation, looked_up: set[tuple[TopicPartition, bool, bool]]
     ) -> TaskInfo:
-        """`looked_up`: partitions of the tasks before. One that several tasks read is looked up for the first of them
-        only: Kafka gathers equal partitions in a set, and says the racks to those that are in it.
+        """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks before. If several tasks read a
+        partition, its racks are looked up for the first task only: Kafka collects equal partitions in a set and sets
+        the racks of the elements of this set.
         """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())

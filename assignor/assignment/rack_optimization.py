@@ -1,9 +1,9 @@
-"""Swaps tasks between clients so that they read less across racks, for assignors of the public interface.
+"""Swaps tasks between clients to save cross-rack reads, for assignors of the public interface.
 
-It is the search of `task_assignors.racks` with other costs and in another order than Kafka's own assignors have it:
-an active copy also costs what its changelogs cost, clients are numbered in the leader's order and not by process id,
-and nothing is done unless both costs are configured, whatever an assignor overrides them with.
-Source: `TaskAssignmentUtils.optimizeRackAwareActiveTasks`, `optimizeRackAwareStandbyTasks`.
+It uses the search of `task_assignors.racks`, with three differences from Kafka's own assignors, as in Kafka. The cost
+of an active copy includes its changelog partitions. Clients are numbered in the leader's order, not by process id. And
+nothing is done unless both costs are configured, even if an assignor overrides them. Source:
+`TaskAssignmentUtils.optimizeRackAwareActiveTasks`, `optimizeRackAwareStandbyTasks`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,9 @@ Holders = Mapping[ProcessId, Iterable[TaskId]]
 
 @dataclass(frozen=True, slots=True)
 class RackAwareOptimizationParams:
-    """What to optimize: `tasks`, or None for all that are assigned. A cost of None is the configured one."""
+    """The parameters of an optimization. `tasks`: the tasks to optimize, None for all assigned tasks. `traffic_cost`,
+    `non_overlap_cost`: None for the configured cost.
+    """
 
     application_state: ApplicationState
     traffic_cost: int | None = None
@@ -61,7 +63,7 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost=non_overlap_cost)
 
     def costs(self) -> Costs | None:
-        """None when nothing can be optimized: no strategy is configured, or one of the costs is not."""
+        """The costs; None if no strategy is configured, or if one of the two costs is not configured."""
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         if not configs.rack_aware or traffic is None or non_overlap is None:
@@ -75,10 +77,11 @@ class RackAwareOptimizationParams:
 def optimize_rack_aware_active_tasks(
     params: RackAwareOptimizationParams, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Changes `assignments`. Does nothing when the racks of a client or a partition are not known.
+    """Swaps active tasks in `assignments`. Does nothing if the rack of a client or the racks of a partition are
+    unknown.
 
-    Raises IllegalArgumentError when a task to optimize has no active copy, or two; IllegalStateError for a task that
-    is none of the application's.
+    Raises IllegalArgumentError if a task to optimize has no active copy, or two; IllegalStateError for a task that the
+    application does not have.
     """
     holders = _holders(assignments, AssignedTaskType.ACTIVE)
     tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders)
@@ -93,11 +96,12 @@ def optimize_rack_aware_active_tasks(
 def optimize_rack_aware_standby_tasks(
     params: RackAwareOptimizationParams, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Changes `assignments`. Does nothing when the racks of a client or a changelog are not known.
+    """Swaps standbys in `assignments`. Does nothing if the rack of a client or the racks of a changelog are unknown.
 
-    As in Kafka, the tasks to optimize only say whether there is anything to do, and client tags forbid no swap: there
-    a standby's destination is compared with itself. Raises as for active tasks, and for balance_subtopology
-    IllegalStateError when a standby that could move is not to be optimized.
+    As in Kafka, all standbys are optimized if there are any tasks to optimize. Also as in Kafka, client tags forbid no
+    swap: Kafka compares the destination of a standby with itself. Raises the errors of
+    `optimize_rack_aware_active_tasks`; with balance_subtopology, also raises IllegalStateError if a standby that could
+    move is not among the tasks to optimize.
     """
     active, standby = (_holders(assignments, each) for each in (AssignedTaskType.ACTIVE, AssignedTaskType.STANDBY))
     tasks = params.tasks if params.tasks is not None else _sorted_tasks(standby)
@@ -114,7 +118,7 @@ def optimize_rack_aware_standby_tasks(
 
 
 def active_moves(params: RackAwareOptimizationParams, tasks: Sequence[TaskId], holders: Holders) -> list[TaskMove]:
-    """`tasks`: sorted. Raises as `optimize_rack_aware_active_tasks`."""
+    """Returns the moves of active tasks. `tasks`: sorted. Raises the errors of `optimize_rack_aware_active_tasks`."""
     costs = params.costs()
     traffic = PublicRackTraffic.of(params.application_state, Role.ACTIVE) if tasks and costs is not None else None
     if traffic is None or costs is None:
@@ -140,7 +144,7 @@ def active_moves(params: RackAwareOptimizationParams, tasks: Sequence[TaskId], h
 def standby_moves(
     params: RackAwareOptimizationParams, tasks: Sequence[TaskId], active: Holders, standby: Holders
 ) -> list[TaskMove]:
-    """`tasks`: sorted. Raises as `optimize_rack_aware_standby_tasks`."""
+    """Returns the moves of standbys. `tasks`: sorted. Raises the errors of `optimize_rack_aware_standby_tasks`."""
     costs = params.costs()
     traffic = PublicRackTraffic.of(params.application_state, Role.STANDBY) if tasks and costs is not None else None
     if traffic is None or costs is None:
@@ -170,7 +174,9 @@ def standby_moves(
 
 @dataclass(slots=True)
 class PublicRackTraffic:
-    """What a copy reads across racks. `processes`, `racks`: of the clients, in the leader's order."""
+    """The cross-rack reads of tasks. `processes`, `racks`: the process id and the rack of each client, in the leader's
+    order.
+    """
 
     state: ApplicationState
     processes: tuple[ProcessId, ...]
@@ -179,8 +185,8 @@ class PublicRackTraffic:
 
     @classmethod
     def of(cls, state: ApplicationState, role: Role) -> PublicRackTraffic | None:
-        """None when a client has no rack, or those of a partition are not known: of any for active copies, and of
-        changelogs for standbys.
+        """Returns None if a client has no rack, or if the racks of a partition are unknown. For active copies, all
+        partitions count; for standbys, only changelogs count.
         """
         clients = state.problem.clients
         racks = tuple([client.rack for client in clients.values() if client.rack is not None])
@@ -189,7 +195,9 @@ class PublicRackTraffic:
         return cls(state, tuple(clients), racks, {})
 
     def foreign_partitions(self, task: TaskId, role: Role) -> Foreign:
-        """Raises IllegalStateError for a task that is none of the application's."""
+        """Counts the partitions that each client would read across racks. Raises IllegalStateError for a task that the
+        application does not have.
+        """
         info = self.state.all_tasks.get(task)
         if info is None:
             raise IllegalStateError(f"{task} is no task of this application")
@@ -230,8 +238,9 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
-    """Of every standby that could be swapped, two clients at a time, and of their tasks in sorted order. Source:
-    `BalanceSubtopologyGraphConstructor.validateTasks`.
+    """Raises IllegalStateError for the first standby that could be swapped but is not in `wanted`. The pairs of clients
+    are checked in order, and the standbys of each pair in sorted order.
+    Source: `BalanceSubtopologyGraphConstructor.validateTasks`.
     """
     for source, destination in combinations(range(len(traffic.racks)), 2):
         if traffic.racks[source] == traffic.racks[destination]:

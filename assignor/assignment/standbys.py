@@ -1,8 +1,9 @@
-"""Kafka's default standbys, for assignors of the public interface: by load, or by client tags (KIP-708).
+"""Places Kafka's default standbys, for assignors of the public interface: by load, or by client tags (KIP-708).
 
-They differ from those of Kafka's own assignors in the order of tasks, that of a HashSet. No load changes while its
-client is queued, so a plain heap draws the same clients as Kafka's ConstrainedPrioritySet.
-Source: `TaskAssignmentUtils.defaultStandbyTaskAssignment`.
+The rules are those of `task_assignors/standby_assignors.py`, but the tasks are placed in the order of a HashSet. The
+rule of the tags also stands in `task_assignors/minimal/spread.py`. The load of a client does not change while the
+client is queued, so `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
+`TaskAssignmentUtils.defaultStandbyTaskAssignment`.
 """
 
 from __future__ import annotations
@@ -25,17 +26,16 @@ from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 
 Tag = tuple[str, str]
-"""Key and value."""
+"""A tag's key and value."""
 
 
 def default_standby_task_assignment(
     application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Adds num.standby.replicas standbys of every task with a changelog, as far as there are clients for them. Changes
-    `assignments`, whose order counts when tags are configured.
+    """Adds num.standby.replicas standbys of every task with a changelog to `assignments`, or as many as there are
+    clients for. If tags are configured, the order of `assignments` changes the result.
 
-    As in Kafka, with tags and num.standby.replicas=0 a task still gets one standby, if a client with other tags is
-    there.
+    As in Kafka, with tags and num.standby.replicas=0 a task still gets one standby if a client with other tags exists.
     """
     add_missing_clients(application_state, assignments)
     standbys = _StandbysToPlace(application_state, assignments)
@@ -58,7 +58,9 @@ class _StandbysToPlace:
         self._queue: list[tuple[float, ProcessId]] = []
 
     def assign_by_load(self, wanted: Iterable[tuple[TaskId, int]]) -> None:
-        """`wanted`: tasks in the order to place them, each with the number of standbys that it still needs."""
+        """Places standbys on the least loaded clients. `wanted`: the tasks in the order in which to place them, each
+        with the number of standbys that it still needs.
+        """
         self._queue_all()
         for task, missing in wanted:
             drawn: list[ProcessId] = []
@@ -75,7 +77,9 @@ class _StandbysToPlace:
                 self._state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=missing))
 
     def assign_by_tags(self, tasks: list[TaskId]) -> None:
-        """Each standby on a client that shares no tag with the other copies. What finds none goes by load."""
+        """Places each standby on a client that shares no configured tag with the task's other copies. Standbys for
+        which there is no such client are placed by load.
+        """
         keys = self._state.assignment_configs.rack_aware_assignment_tags
         values: dict[str, set[str]] = {}
         for client in self._clients.values():
@@ -96,7 +100,7 @@ class _StandbysToPlace:
     def _assign_on_other_tags(
         self, task: TaskId, active: ProcessId, keys: tuple[str, ...], values: dict[str, set[str]], wanted: int
     ) -> int:
-        """Returns how many standbys are missing."""
+        """Places standbys of the task on clients without used tags. Returns the number of standbys that are missing."""
         self._queue_all()
         used: set[Tag] = set()
         last, missing = active, wanted
@@ -127,7 +131,9 @@ class _StandbysToPlace:
         return len(self._assignments[client].tasks) / threads if threads else inf
 
     def _draw(self, task: TaskId, used: frozenset[Tag]) -> ProcessId | None:
-        """The client with the least load that has no copy of the task and no used tag; it leaves the queue."""
+        """Removes the least loaded client that has no copy of the task and no used tag from the queue, and returns it.
+        Returns None if there is none.
+        """
         rejected: list[tuple[float, ProcessId]] = []
         found: ProcessId | None = None
         while self._queue and found is None:

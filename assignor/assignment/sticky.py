@@ -1,9 +1,9 @@
 """The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
 
-It takes the steps of LegacyStickyTaskAssignor. It differs where a tie falls: of clients with the same load, the one
-with more threads has no precedence. And the racks count as `rack_optimization` says. Standbys are given out in the
-order of a HashSet of objects in Kafka, which is another one in each run; here it is that of a HashSet of task ids.
-Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
+It has the steps of LegacyStickyTaskAssignor, with two differences: of clients with the same load, the one with more
+threads has no precedence; and racks are used as in `rack_optimization`. Differs from Kafka: Kafka places standbys in
+the order of a HashSet of objects without a hash code of their own, which differs in each run. Here the order is that of
+a HashSet of task ids. Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from assignor.types import TaskId
 
 
 class StickyTaskAssignor(CustomTaskAssignor):
-    """Tasks stay where they were as long as the load allows it. Never asks for a probing rebalance.
+    """Keeps tasks on their clients as long as the load allows it. Never requests a probing rebalance.
 
-    `must_preserve_active_task_assignment`: every active task stays with its previous owner, whatever its load; racks
-    are not looked at, and one client asks for the next rebalance at once. Raises IllegalStateError when the clients
+    `must_preserve_active_task_assignment`: every active task stays with its previous owner, whatever the owner's load.
+    Then racks are ignored, and one client requests the next rebalance at once. Raises IllegalStateError if the clients
     have no threads.
     """
 
@@ -55,13 +55,15 @@ class _PublicStickyPlacement(StickyPlacement):
     prefers_more_threads = False
 
     def _ranks(self) -> Sequence[int]:
-        """Kafka gathers the clients in one more HashSet."""
+        """The rank of each client in the order of a HashSet, because Kafka collects the clients in one more HashSet."""
         order = hash_set_order([client.process_id for client in self._clients], process_hash)
         ranks = {process: rank for rank, process in enumerate(order)}
         return [ranks[client.process_id] for client in self._clients]
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
-        """Kafka copies a map of all tasks, and removes the assigned ones one by one."""
+        """Returns the unassigned tasks in Kafka's order. Kafka copies the keys of a map of all tasks and removes the
+        assigned tasks one by one.
+        """
         unassigned = JavaHashSet.copy_of(hash_set_order(self._problem.tasks, task_hash), task_hash)
         for task in self._previous_active:
             if task in unassigned and task not in self._unassigned:
@@ -90,7 +92,7 @@ class _PublicStickyPlacement(StickyPlacement):
         self.swap_standbys(standby_moves(_params(state), tasks, active, standby))
 
     def assignments(self) -> list[KafkaStreamsAssignment]:
-        """Tasks in the order in which they were given out."""
+        """Returns the assignment of each client, with its tasks in the order in which they were placed."""
         return [
             KafkaStreamsAssignment(
                 client.process_id,

@@ -1,4 +1,4 @@
-"""What an assignor answers: for each process its tasks, and when it is to ask for the next rebalance.
+"""The output of an assignor: the tasks of each process, and the time at which it should request the next rebalance.
 
 Source: `KafkaStreamsAssignment`, `TaskAssignor.TaskAssignment`, `TaskAssignmentUtils.identityAssignment`,
 `validateTaskAssignment`.
@@ -41,12 +41,12 @@ class AssignedTask(NamedTuple):
 
 
 class KafkaStreamsAssignment:
-    """The tasks of one process, which can be changed; it has one copy of a task at most."""
+    """The tasks of one process, at most one copy of each task. The tasks can be changed."""
 
     __slots__ = ("_followup_rebalance_deadline_ms", "_process_id", "_tasks")
 
     def __init__(self, process_id: ProcessId, tasks: Iterable[AssignedTask] = ()) -> None:
-        """Raises IllegalStateError when a task is both active and standby."""
+        """Raises IllegalStateError if `tasks` has a task both as active and as standby."""
         self._process_id = process_id
         self._followup_rebalance_deadline_ms: int | None = None
         self._tasks: dict[TaskId, AssignedTask] = {}
@@ -67,17 +67,18 @@ class KafkaStreamsAssignment:
         return self._followup_rebalance_deadline_ms
 
     def assign_task(self, task: AssignedTask) -> None:
-        """Replaces the copy of that task that the process has, if any."""
+        """Adds a copy of a task. Replaces the process's present copy of this task, if there is one."""
         self._tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
-        """Of either type; nothing when there is none."""
+        """Removes the copy of the task, active or standby, if there is one."""
         self._tasks.pop(task.id, None)
 
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
-        """Another one for the same process, with the same tasks: what is done to one is done to both. The process asks
-        for a rebalance at that time (milliseconds since 1970), or at once when it is 0. The next assignment has to ask
-        again. Raises IllegalArgumentError for a time that is no 64-bit number.
+        """Returns an assignment of the same process with a deadline. The two objects share their tasks, so a change of
+        one changes both. The process requests a rebalance at `deadline_ms` (milliseconds since 1970), or at once if it
+        is
+        0. The deadline holds for this assignment only. Raises IllegalArgumentError for a time that is no 64-bit number.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
             raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")
@@ -97,13 +98,16 @@ class KafkaStreamsAssignment:
 
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
-    """One entry for each process, tasks or none. When a process has several, the last one counts."""
+    """The assignments of all processes, one for each process, also for a process without tasks. If a process has
+    several entries, the last one counts.
+    """
 
     assignment: Collection[KafkaStreamsAssignment]
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Every process keeps what it had, in the order of the clients. What is no task any more is not left out.
+    """Returns an assignment in which every process keeps its previous tasks, in the order of the clients. Tasks that no
+    longer exist are not left out.
 
     Source: `TaskAssignmentUtils.identityAssignment`.
     """
@@ -122,14 +126,16 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
 def add_missing_clients(
     application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Source: `TaskAssignmentUtils.initializeAssignmentsForAllClients`."""
+    """Adds an empty assignment for each process that has none.
+    Source: `TaskAssignmentUtils.initializeAssignmentsForAllClients`.
+    """
     for process in application_state.kafka_streams_states():
         if process not in assignments:
             assignments[process] = KafkaStreamsAssignment(process)
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """Kafka's check: the first error, or NONE. As in Kafka, a task that nobody runs is no error."""
+    """Runs Kafka's check. Returns the first error, or NONE. As in Kafka, a task that no process runs is no error."""
     tasks = frozenset(application_state.problem.tasks)
     active: set[TaskId] = set()
     standby: set[TaskId] = set()
@@ -151,7 +157,7 @@ def validate_task_assignment(application_state: ApplicationState, task_assignmen
 def _first_in_java_order(
     assignment: KafkaStreamsAssignment, tasks: Set[TaskId], active: Set[TaskId]
 ) -> AssignmentError:
-    """Of a client that has tasks of both errors, the one that Kafka meets first in its HashMap."""
+    """Returns the error that Kafka finds first for a client with faulty tasks, in the order of Kafka's HashMap."""
     unknown = next(
         task not in tasks
         for task in hash_set_order(assignment.tasks, task_hash)

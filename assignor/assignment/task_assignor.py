@@ -1,11 +1,12 @@
-"""The class that a user's own assignor extends, and how the pipeline runs it.
+"""The class that a user's own assignor extends, and the class that runs it in the pipeline.
 
-What the pipeline does with the answer: with an error that is fatal the assignor hears of it with an empty assignment,
-and with another one, or none, when the whole assignment is made; in both cases of an error the rebalance then fails
-with a StreamsException. An answer that names a process which is not there, and has another error that Kafka finds
-first, fails it at once with a NullPointerException. An assignor that raises TaskAssignmentError has every member told
-ASSIGNMENT_ERROR; with MissingSourceTopicError it is INCOMPLETE_SOURCE_TOPIC_METADATA. Whatever else it raises fails the
-rebalance.
+The pipeline validates the assignor's answer, and calls `on_assignment_computed` with the result. After a fatal error,
+it calls the method at once, with an empty assignment; otherwise it calls it when the whole assignment is made. After
+either kind of error, the rebalance fails with a StreamsException. If the answer names an unknown process, but
+validation stops earlier at a non-fatal error, the rebalance fails at once with a NullPointerException.
+
+If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If it raises MissingSourceTopicError,
+every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. Any other exception fails the rebalance.
 Source: `TaskAssignor`, `StreamsPartitionAssignor.processStreamsPartitionAssignment`.
 """
 
@@ -30,33 +31,35 @@ from assignor.types import ProcessId, TaskId
 
 
 class CustomTaskAssignor(ABC):
-    """Made without arguments, once; `assign` may be called any number of times, for any group."""
+    """The base class of users' own assignors. It is created once, without arguments. `assign` may be called any number
+    of times, for different groups.
+    """
 
     @abstractmethod
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        """Raises TaskAssignmentError when the group is to try again."""
+        """Returns the assignment. Raises TaskAssignmentError if the group should rebalance again."""
 
-    def on_assignment_computed(  # noqa: B027 - nobody has to listen
+    def on_assignment_computed(  # noqa: B027 - subclasses need not override it
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """Hears what became of the answer. `assignment`, `subscription`: ConsumerProtocol bytes by member; no
-        assignment with a fatal error.
+        """Called with the result of the validation. `assignment`, `subscription`: member id to ConsumerProtocol bytes.
+        `assignment` is empty after a fatal error.
         """
 
     def in_pipeline(self, name: str) -> RunTaskAssignor:
-        """`name`: how it is named in configs."""
+        """Returns this assignor with the interface of the pipeline. `name`: its name in configs."""
         return RunTaskAssignor(name, self)
 
 
 class RunTaskAssignor:
-    """An assignor of the public interface, as the pipeline runs it (`PublicInterfaceAssignor`)."""
+    """Runs an assignor of the public interface in the pipeline (`PublicInterfaceAssignor`)."""
 
     def __init__(self, name: str, assignor: CustomTaskAssignor) -> None:
         self.name = name
         self._assignor = assignor
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError when the answer is no TaskAssignment."""
+        """Calls the assignor and checks its answer. Raises InputError if the answer is no TaskAssignment."""
         state = ApplicationState(problem, log)
         answer = self._assignor.assign(state)
         _check_types(answer, self.name)
@@ -78,7 +81,9 @@ class RunTaskAssignor:
 
 
 def _client_placement(assignment: KafkaStreamsAssignment) -> ClientPlacement:
-    """Kafka collects the tasks of a HashMap in two HashSets. Source: `ClientState.setAssignedTasks`."""
+    """Converts a client's assignment. The tasks get the order of Kafka, which copies them from a HashMap into two
+    HashSets. Source: `ClientState.setAssignedTasks`.
+    """
     active: list[TaskId] = []
     standby: list[TaskId] = []
     for task in hash_set_order(assignment.tasks, task_hash):
@@ -93,7 +98,7 @@ def _client_placement(assignment: KafkaStreamsAssignment) -> ClientPlacement:
 
 
 def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
-    """Raises NullPointerError."""
+    """Raises NullPointerError if the answer names a process that the group does not have."""
     for each in answer.assignment:
         if each.process_id not in problem.clients:
             raise NullPointerError(
@@ -103,7 +108,7 @@ def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
 
 
 def _check_types(answer: object, name: str) -> None:
-    """In Java the compiler does it."""
+    """Checks the types of the answer; in Java, the compiler does."""
     if not isinstance(answer, TaskAssignment):
         raise InputError(f"{name} returned {type(answer).__name__} instead of a TaskAssignment", "assignor")
     for each in answer.assignment:

@@ -1,10 +1,10 @@
-"""Step 0: the members' subscriptions, gathered by process.
+"""Step 0: groups the members' subscriptions by process.
 
-A process (`ClientMetadata`) has one member for each stream thread. Where its members disagree, the order in which
-Kafka's leader walks them decides, which is the order of a Java HashMap of member ids: the first member's endpoint,
-tags and rack count, and the last member's claim on a partition and its offset sum of a task. Members of a version
-newer than ours can only be counted; they are collected in one dummy client. Source: step zero of
-`StreamsPartitionAssignor.assign`.
+A process (`ClientMetadata`) has one member for each stream thread. If members of one process disagree, the order in
+which Kafka's leader iterates over the members decides; this is the order of a Java HashMap of member ids. The endpoint,
+the tags and the rack come from the first member. The owner of a partition and the offset sum of a task come from the
+last member that reports them. Subscriptions of a newer version than LATEST_SUPPORTED_VERSION cannot be decoded: their
+members are only counted, in one dummy client. Source: step zero of `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from assignor.types import (
 )
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
-"""Differs from Kafka: there the dummy client's id is random; results here must be repeatable."""
+"""The id of the dummy client. Differs from Kafka: Kafka's id is random, but results here must be repeatable."""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _TOPOLOGY_NAME = itemgetter(2)
@@ -44,11 +44,11 @@ _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """One process. `consumers`: its members, sorted; their number is its capacity.
+    """One process. `consumers`: the ids of its members, sorted; their number is the capacity of the process.
 
-    `owned_partitions`: each partition that a member claims, with that member. `offset_sums`: by reported task.
-    `reported_tasks`: the tasks of each member that reported any. `rack`: None unless all members have the same.
-    `first_rack`: of the first member, which is what assignors of the public interface see.
+    `owned_partitions`: partition to the member that claims it. `offset_sums`: reported task to offset sum.
+    `reported_tasks`: member to reported tasks, for members that reported any. `rack`: the rack of all members; None if
+    their racks differ. `first_rack`: the rack of the first member, which assignors of the public interface see.
     """
 
     process_id: ProcessId
@@ -66,10 +66,10 @@ class ClientMetadata:
 class ReceivedVersions:
     """The versions of the subscriptions of one rebalance.
 
-    `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are written
-    in it. `min_supported`: the lowest of the members' latest supported versions, UNKNOWN_VERSION when a member does
-    not send it. `future`: a received version above LATEST_SUPPORTED_VERSION, that of the last such member; None
-    without one.
+    `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are encoded
+    in this version. `min_supported`: the lowest of the members' latest supported versions, UNKNOWN_VERSION if a member
+    does not send its own. `future`: the version of the last member whose version is above LATEST_SUPPORTED_VERSION;
+    None if there is no such member.
     """
 
     min_received: int = LATEST_SUPPORTED_VERSION
@@ -77,9 +77,10 @@ class ReceivedVersions:
     future: int | None = None
 
     def is_version_probing(self) -> bool:
-        """Whether another rebalance with lower versions must follow.
+        """True if another rebalance with lower versions must follow.
 
-        Raises TaskAssignmentError when a future member meets one so old that it cannot probe.
+        Raises TaskAssignmentError if one member has a future version and another member's version is too old for
+        version probing.
         """
         if self.future is None:
             return False
@@ -92,7 +93,9 @@ class ReceivedVersions:
 
 
 def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
-    """Folds (version, latest supported version) of every subscription, in the order of the members."""
+    """Returns the ReceivedVersions of all subscriptions. `versions`: the version and the latest supported version of
+    each subscription, in the order of the members.
+    """
     min_received = LATEST_SUPPORTED_VERSION
     min_supported = LATEST_SUPPORTED_VERSION
     future: int | None = None
@@ -106,9 +109,8 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """The whole group. `clients`: in the order of the leader's Java HashMap.
-
-    `owners`: every claimed partition with all members that claim it.
+    """All processes of a group. `clients`: in the order of the leader's Java HashMap. `owners`: claimed partition to
+    all members that claim it.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]
@@ -118,10 +120,11 @@ class GroupMetadata:
 
 
 def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: ProcessId | None) -> GroupMetadata:
-    """`subscriptions`: member id to bytes of ConsumerProtocolSubscription, in the order received.
+    """Decodes the subscriptions and groups them by process. `subscriptions`: member id to bytes of
+    ConsumerProtocolSubscription, in the order received.
 
-    Raises DecodeError naming the member, ConfigError for an endpoint that is not host:port, IllegalStateError for a
-    process that reports tasks of a named topology together with others.
+    Raises DecodeError with the member's id, ConfigError for an endpoint that is not host:port, IllegalStateError for a
+    process that reports tasks of a named topology together with tasks without a topology name.
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     for member_id, member in decode_members(subscriptions):
@@ -130,7 +133,9 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
 
 
 def host_of(endpoint: str | None) -> HostInfo | None:
-    """None for no endpoint. Raises ConfigError for one that is not host:port. Source: `HostInfo.buildFromEndpoint`."""
+    """Parses a user endpoint. Returns None for None or blank text. Raises ConfigError for text that is not host:port.
+    Source: `HostInfo.buildFromEndpoint`.
+    """
     if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
         return None
     match = _ENDPOINT.fullmatch(endpoint)
@@ -143,10 +148,10 @@ def host_of(endpoint: str | None) -> HostInfo | None:
 
 
 def named_beside_unnamed() -> IllegalStateError:
-    """Kafka keeps a client's tasks sorted, and a task of a named topology cannot be compared with others
-    (`TaskId.compareTo`).
+    """The error for a client that reports tasks of a named topology together with tasks without a topology name.
 
-    Kafka Streams 4 has no named topologies any more, but a member may still report their tasks.
+    Kafka sorts a client's tasks, and `TaskId.compareTo` cannot compare these two kinds. Kafka Streams 4 has no named
+    topologies any more, but a member may still report their tasks.
     """
     return IllegalStateError(
         "Can't compare a TaskId with a namedTopology to one without",
@@ -155,7 +160,7 @@ def named_beside_unnamed() -> IllegalStateError:
 
 
 class _ClientBuilder:
-    """One process while its members are added."""
+    """A `ClientMetadata` in the making, to which members are added."""
 
     def __init__(self, process_id: ProcessId, first: MemberSubscription) -> None:
         self.process_id = process_id
@@ -188,7 +193,7 @@ class _GroupBuilder:
         self.future_process_id = future_process_id
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.claims: list[dict[TopicPartition, str]] = []
-        """Of each member that has any."""
+        """Owned partition to member id, one mapping for each member that owns partitions."""
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
@@ -228,7 +233,7 @@ class _GroupBuilder:
 
 
 def _owners(claims: Sequence[Mapping[TopicPartition, str]]) -> dict[TopicPartition, tuple[str, ...]]:
-    """Every claimed partition with all members that claim it, in the order of the claims."""
+    """Returns each claimed partition with all members that claim it, in the order of `claims`."""
     owners: dict[TopicPartition, tuple[str, ...]] = {}
     for claimed in claims:
         owners.update(dict.fromkeys(claimed, (next(iter(claimed.values())),)))
@@ -253,5 +258,5 @@ def _sorted(consumers: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_CLIENTS_KEPT)
 def _remembered_order(consumers: tuple[str, ...]) -> tuple[str, ...]:
-    """As `_in_map_order`: a process of many threads has the same ones in most rebalances."""
+    """Sorts member ids. Cached, because the members of a process with many threads seldom change."""
     return _sorted(consumers)

@@ -1,14 +1,18 @@
-"""What each client had before: its previous tasks, and how far it lags on every stateful task.
+"""The state of each client before the rebalance: its previous tasks, and its lag on every stateful task.
 
-A task whose partition a member owns was active there. Of the other tasks that a member reported, one whose offset sum
-says "running" was active as well, and the rest were standbys.
+A task was active on a client if a member of the client owns a partition of the task, or reported LATEST_OFFSET as the
+task's offset sum. All other tasks that a member reported were standbys.
 
-The lag of a client on a task is the task's end-offset sum, the end offsets of its changelogs added up, minus the
-offset sum that the client reported. A changelog that this rebalance creates is empty and is not looked up. A source
-topic that serves as changelog ends at the committed offset here, because later records have not been processed;
-without a committed offset it ends at 0. Most clients report only the few tasks they hold; on every other task their
-lag is its end-offset sum, the same for all. So a client keeps its own entries and shares the rest, and 50,000 tasks on
-500 clients stay 50,000 + 50,000 numbers.
+The lag of a client on a task is the task's end-offset sum (the sum of the end offsets of its changelogs) minus the
+offset sum that the client reported. Three rules apply to the end offsets:
+
+- A changelog that this rebalance creates is empty and is not looked up.
+- If a source topic serves as changelog, its end is the committed offset, because later records have not been processed.
+- Without a committed offset, the end of such a source topic is 0.
+
+Most clients report only the few tasks that they hold. On every other task, the lag of a client is the task's end-offset
+sum, the same for all clients. So each client stores only its own entries, and all clients share one mapping for the
+rest: 50,000 tasks on 500 clients need about 100,000 numbers.
 
 Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, `lagFor`;
 `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`; `ClientUtils`.
@@ -32,8 +36,9 @@ COMMITTED_OFFSETS_FAILURE = "committed_offsets"
 
 @dataclass(frozen=True, slots=True)
 class EndOffsets:
-    """What the look-ups returned. `changelogs`: end offset of each partition by topic, None when the look-up failed;
-    `committed`: committed offset of each partition by topic; `failures`: see `failures` of rebalance/1.
+    """The offsets that the leader looked up. `changelogs`: topic to the end offset of each partition, None if the
+    look-up failed; `committed`: topic to the committed offset of each partition; `failures`: see `failures` of
+    rebalance/1.
     """
 
     changelogs: Mapping[str, tuple[int, ...]] | None
@@ -43,7 +48,9 @@ class EndOffsets:
 
 @dataclass(frozen=True, slots=True)
 class EndOffsetSums:
-    """`by_task`: for every stateful task; when the look-up failed, each is UNKNOWN_OFFSET_SUM."""
+    """`by_task`: the sum of every stateful task. `known`: False if a look-up failed; then each sum is
+    UNKNOWN_OFFSET_SUM.
+    """
 
     by_task: Mapping[TaskId, int]
     known: bool
@@ -55,8 +62,8 @@ def end_offset_sums(
     source_topics: frozenset[str],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """`topics`: by subtopology, the changelogs of its tasks that existed before this rebalance; `source_topics`: those
-    that serve as changelog.
+    """Adds up the end offsets of each task's changelogs. `topics`: subtopology to the changelogs that existed before
+    this rebalance; `source_topics`: the source topics that serve as changelog.
     """
     tasks = tuple(stateful_tasks)
     ends_of = {
@@ -77,7 +84,9 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Of each partition, and of those beyond. None: the look-up failed, as for a topic that it did not return."""
+    """Returns the end offset of each partition of the topic, and the end offset of partitions with higher numbers. None
+    means that the look-up failed or did not return the topic.
+    """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:
             return (), None
@@ -89,9 +98,11 @@ def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tup
 
 @dataclass(frozen=True, slots=True)
 class TaskLags:
-    """Lag in records by stateful task; LATEST_OFFSET for a running active task, UNKNOWN_OFFSET_SUM when not known.
+    """The lags of one client: stateful task to lag in records, LATEST_OFFSET for a running active task,
+    UNKNOWN_OFFSET_SUM for an unknown lag.
 
-    `reported`: this client's own entries. `unreported`: the lag on every other stateful task, shared between clients.
+    `reported`: the tasks that this client reported. `unreported`: all stateful tasks, with the lag of a client that did
+    not report the task. All clients share this mapping; `reported` has priority.
     """
 
     reported: Mapping[TaskId, int]
@@ -109,8 +120,8 @@ class TaskLags:
         return task in self.reported or task in self.unreported
 
     def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
-        """`tasks` that have a lag, and those that have none, both in the order given."""
-        # of a client that has reported any, nearly all are: these few are found faster than the many of all clients
+        """Returns the tasks that have a lag, and the tasks that have none, both in the order of `tasks`."""
+        # if the client reported tasks, nearly all of `tasks` are among them: a small mapping is searched faster
         first, second = (self.reported, self.unreported) if self.reported else (self.unreported, self.reported)
         known = [task for task in tasks if task in first or task in second]
         if len(known) == len(tasks):
@@ -123,13 +134,14 @@ class TaskLags:
 
 
 def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mapping[TaskId, int]) -> TaskLags:
-    """`offset_sums`: as the client reported them; `end_offset_sums`: of every stateful task.
+    """Computes the lags of a client. `offset_sums`: the sums that the client reported; `end_offset_sums`: the sum of
+    every stateful task.
 
-    A reported task that is not stateful, or no longer exists, is left out. A sum beyond the end counts as a full
-    restore.
+    Leaves out reported tasks that are not stateful or no longer exist. If the reported sum is greater than the
+    end-offset sum, the lag is the whole end-offset sum: the client has to restore the task from the beginning.
     """
     reported = dict(offset_sums)
-    # looked up all at once: one look-up then need not wait for the memory of the one before
+    # one pass of look-ups only, so that the CPU can overlap their cache misses
     end_sums = list(map(end_offset_sums.get, offset_sums))
     for (task, offset_sum), end_offset_sum in zip(offset_sums.items(), end_sums, strict=True):
         if end_offset_sum is None:
@@ -143,7 +155,9 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
 
 
 def is_caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
-    """UNKNOWN_OFFSET_SUM is not caught up. Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`."""
+    """True if a client with this lag counts as caught up. A client with UNKNOWN_OFFSET_SUM does so only if
+    `acceptable_recovery_lag` is the greatest long. Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`.
+    """
     return lag == LATEST_OFFSET or acceptable_recovery_lag == JAVA_LONG_MAX or 0 <= lag <= acceptable_recovery_lag
 
 
@@ -152,8 +166,8 @@ _SUBTOPOLOGY, _PARTITION, _TOPOLOGY_NAME = itemgetter(0), itemgetter(1), itemget
 
 @dataclass(frozen=True, slots=True)
 class ClientState:
-    """`previous_active` and `previous_standby` may contain tasks that the topology no longer has. `active_owners`: of
-    each task the member that owns a partition of it.
+    """A client before the rebalance. `previous_active` and `previous_standby` may contain tasks that the topology no
+    longer has. `active_owners`: task to the member that owns a partition of the task.
     """
 
     metadata: ClientMetadata
@@ -163,14 +177,14 @@ class ClientState:
     active_owners: Mapping[TaskId, str]
 
     def previous_tasks_by_lag(self, consumers: Iterable[str]) -> dict[str, Sequence[TaskId]]:
-        """The stateful tasks that each of these members reported, smallest lag first; without members that reported
-        nothing.
+        """Returns the stateful tasks that each of these members reported, smallest lag first. Members that reported no
+        tasks are left out.
         """
         reported, lag_of = self.metadata.reported_tasks, self.lags.reported
         previous: dict[str, Sequence[TaskId]] = {}
         for consumer in filter(reported.__contains__, consumers):
             tasks = reported[consumer]
-            # of thousands of threads nearly all have one
+            # fast path: in a group of thousands of threads, nearly all threads report one task
             previous[consumer] = tasks if len(tasks) == 1 and tasks[0] in lag_of else self._by_lag(tasks)
         return previous
 
@@ -178,12 +192,12 @@ class ClientState:
         lags = self.lags
         try:
             return sorted(_sorted_tasks(reported), key=lags.reported.__getitem__)
-        except KeyError:  # not all of them are stateful tasks, or known any more
+        except KeyError:  # a reported task is not stateful, or no longer exists
             return sorted(sorted([task for task in reported if task in lags]), key=lags.lag_for)
 
 
 def _sorted_tasks(tasks: Sequence[TaskId]) -> list[TaskId]:
-    """As `sorted`; of one subtopology, by their numbers alone, which are compared in a fraction of the time."""
+    """Sorts tasks. Tasks of one subtopology are compared only by partition, which takes a fraction of the time."""
     if len(set(map(_SUBTOPOLOGY, tasks))) > 1 or any(map(_TOPOLOGY_NAME, tasks)):
         return sorted(tasks)
     return sorted(tasks, key=_PARTITION)
@@ -194,8 +208,8 @@ def client_states(
     task_for_partition: Mapping[TopicPartition, TaskId],
     end_offset_sums: Mapping[TaskId, int],
 ) -> dict[ProcessId, ClientState]:
-    """In the order of Kafka's second HashMap of clients, filled in the order of the first: with crowded buckets the
-    two differ. Raises as `client_state`.
+    """Returns the state of each client, in the order of Kafka's second HashMap of clients. Kafka fills this map in the
+    order of the first one; with crowded buckets the two orders differ. Raises the errors of `client_state`.
     """
     return {
         process_id: client_state(clients[process_id], task_for_partition, end_offset_sums)
@@ -208,12 +222,13 @@ def client_state(
     task_for_partition: Mapping[TopicPartition, TaskId],
     end_offset_sums: Mapping[TaskId, int],
 ) -> ClientState:
-    """`end_offset_sums`: of every stateful task. Raises IllegalStateError, as Kafka does, when a client owns
-    partitions and none of them belongs to a task, or when it reports tasks of a named topology and there are others to
-    compare them with.
+    """Returns the state of one client. `end_offset_sums`: the sum of every stateful task.
+
+    Raises IllegalStateError, as Kafka does, if the client owns partitions and none of them belongs to a task. Also
+    raises it if the client reports tasks of a named topology and there are tasks without a topology name.
     """
     owned = metadata.owned_partitions
-    # looked up all at once: one look-up then need not wait for the memory of the one before
+    # one pass of look-ups only, so that the CPU can overlap their cache misses
     tasks_owned = list(map(task_for_partition.get, owned))
     active_owners = {task: member for task, member in zip(tasks_owned, owned.values(), strict=True) if task is not None}
     previous_active = set(active_owners)

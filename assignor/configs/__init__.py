@@ -1,4 +1,4 @@
-"""The configs of an assignment: Kafka's and this project's, and the pins and weights of single tasks.
+"""The configs of an assignment: Kafka's configs, and this project's pins and weights of single tasks.
 
 Source: `StreamsConfig`, `AssignmentConfigs` (KIP-924).
 """

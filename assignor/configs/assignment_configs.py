@@ -1,8 +1,8 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
-A value is read as Kafka reads the text of a properties file: whole numbers, and lists. An unknown key is an error that
-names the nearest known one; a value out of bounds is an error that names the bound. The keys that begin with
-`minimal.movement.` are this project's own, for MinimalMovementTaskAssignor; no other assignor looks at them.
+Values are parsed as Kafka parses the text of a properties file: whole numbers, and lists. The error for an unknown key
+names the nearest known key; the error for a value out of bounds names the bounds. The keys that begin with
+`minimal.movement.` are this project's own. Only MinimalMovementTaskAssignor uses them.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
 as `String.trim` does, `Integer.parseInt`, `Long.parseLong`.
@@ -20,21 +20,21 @@ from assignor.names.near_names import did_you_mean
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
 
 _TRIMMED = "".join(map(chr, range(0x21)))
-"""`String.trim` takes away every control character, and no other space than the blank."""
+"""`String.trim` removes control characters and blanks, but no other white space."""
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,4000}")
 _COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
 _FIRST_PAIR = "\U00010000"
-"""A digit that Java writes as two chars is none to `Character.digit(char)`."""
+"""`Character.digit(char)` does not accept a digit outside the BMP, which Java stores as two chars."""
 
 
 def trimmed(text: str) -> str:
-    """`text.trim()`."""
+    """Returns `text.trim()`."""
     return text.strip(_TRIMMED)
 
 
 def whole_number(text: str) -> int | None:
-    """Decimal digits of any script, with a sign or without; None for anything else."""
+    """Parses decimal digits of any script, with or without a sign. Returns None for any other text."""
     text = trimmed(text)
     if _WHOLE_NUMBER.fullmatch(text) is None or max(text) >= _FIRST_PAIR:
         return None
@@ -42,7 +42,7 @@ def whole_number(text: str) -> int | None:
 
 
 def listed(text: str) -> list[str]:
-    """The entries between commas, which may be empty; no entry at all for an empty text."""
+    """Returns the entries between commas; entries may be empty. An empty text has no entries."""
     text = trimmed(text)
     return _COMMA.split(text) if text else []
 
@@ -65,7 +65,7 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# key -> lowest and highest value that Kafka accepts; where it has no lowest one, it takes any int or long
+# key -> lowest and highest value that Kafka accepts; for keys without a bound in Kafka: the bounds of int or long
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
@@ -88,7 +88,7 @@ KNOWN_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
-    """The part of the leader's `StreamsConfig` that decides placement and internal topics. Times in milliseconds."""
+    """The configs of the leader's `StreamsConfig` that affect placement and internal topics. Times in milliseconds."""
 
     num_standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000
@@ -101,13 +101,13 @@ class AssignmentConfigs:
     replication_factor: int = -1
     window_store_additional_retention_ms: int = 86_400_000
     topic_configs: Mapping[str, str] = field(default_factory=dict)
-    """Keys with the prefix `topic.`, without it: configs of every internal topic that a rebalance creates."""
+    """The configs of every internal topic that a rebalance creates: the keys with the prefix `topic.`, without it."""
     minimal_movement_task_weights: TaskWeights | None = None
     minimal_movement_pins: tuple[Pin, ...] = ()
 
     @classmethod
     def from_dotted(cls, values: Mapping[str, object], where: str = "configs") -> AssignmentConfigs:
-        """Reads Kafka's dotted names; a key that is absent takes Kafka's default. Raises InputError."""
+        """Reads configs under Kafka's dotted names. A missing key gets Kafka's default. Raises InputError."""
         topic_configs: dict[str, str] = {}
         for key, value in values.items():
             if key.startswith(TOPIC_PREFIX):
@@ -138,14 +138,13 @@ class AssignmentConfigs:
 
     @property
     def rack_aware(self) -> bool:
-        """Whether a rack-aware strategy (KIP-925) is configured."""
+        """True if a rack-aware strategy (KIP-925) is configured."""
         return self.rack_aware_assignment_strategy != "none"
 
 
 def dotted_configs(configs: AssignmentConfigs) -> dict[str, object]:
-    """All configs under Kafka's dotted names, so that a recording keeps its meaning when a default changes.
-
-    This project's own keys are written only when they are set.
+    """Returns all configs under Kafka's dotted names, including defaults, so that a recording keeps its meaning if a
+    default changes. This project's own keys are included only if they are set.
     """
     dotted: dict[str, object] = {
         NUM_STANDBY_REPLICAS: configs.num_standby_replicas,

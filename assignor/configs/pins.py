@@ -1,7 +1,8 @@
-"""What a user may say about single tasks: how much they weigh, and where their copies must or must not lie.
+"""Per-task rules of a user: the weight of a task, and pins, which tell where its copies must or must not lie.
 
-Both are data in the configs of a group, under this project's own keys (`configs.py`); only MinimalMovementTaskAssignor
-reads them. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`, `name__0_*`), or all of them (`*`).
+Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`). Only
+MinimalMovementTaskAssignor uses them. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`,
+`name__0_*`), or all of them (`*`).
 """
 
 from __future__ import annotations
@@ -16,17 +17,19 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
-"""As the value of the weights: a task weighs as much as the records that a client without any of its state restores."""
+"""The value of the weights that makes the weight of a task the number of records in its state."""
 
 APART_BY_PROCESS = "process"
-"""As the value of `apart`: no two copies on the same process. Any other value is the key of a client tag."""
+"""The value of `apart` that separates copies by process. Any other value is the key of a client tag."""
 
 HEAVIEST_WEIGHT = 1e15
 _EVERY_TASK = "*"
 
 
 class TaskPattern(NamedTuple):
-    """None stands for any number: `TaskPattern(0, None)` is `0_*`, and `TaskPattern(None, None)` is `*`."""
+    """A pattern of task ids. None stands for any number: `TaskPattern(0, None)` is `0_*`, and `TaskPattern(None, None)`
+    is `*`.
+    """
 
     subtopology: int | None
     partition: int | None
@@ -34,7 +37,7 @@ class TaskPattern(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskPattern:
-        """Read `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError for anything else."""
+        """Parses `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError for any other text."""
         if text == _EVERY_TASK:
             return cls(None, None)
         try:
@@ -61,9 +64,11 @@ class TaskPattern(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pin:
-    """Exactly one of two rules. `tags`: copies of these tasks lie only on clients that have all of these tags.
-    `apart`: no two copies of one of these tasks, and no two of these tasks, lie on clients with the same value of this
-    tag (or on the same process).
+    """A rule for the tasks that match `tasks`; exactly one of `tags` and `apart` is set.
+
+    `tags`: copies of these tasks lie only on clients that have all of these tags. `apart`: the key of a client tag, or
+    APART_BY_PROCESS. All copies of all these tasks lie on clients whose values of this tag differ, or on different
+    processes.
     """
 
     tasks: tuple[TaskPattern, ...]
@@ -76,8 +81,8 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class TaskWeights:
-    """`by_restore_size`: weights come from the changelogs, and `weights` is empty. Otherwise a task without an entry
-    weighs 1.
+    """The weights of tasks. `by_restore_size`: True if the weights come from the sizes of the changelogs; then
+    `weights` is empty. Otherwise, a task without an entry in `weights` has the weight 1.
     """
 
     weights: tuple[tuple[TaskId, float], ...] = ()
@@ -85,8 +90,8 @@ class TaskWeights:
 
 
 def weights_from(value: object, where: str) -> TaskWeights | None:
-    """Reads an object, RESTORE_SIZE, or an object as JSON text; None when every task weighs the same. Raises
-    InputError.
+    """Reads weights: RESTORE_SIZE, an object, or an object as JSON text. None as input or result means that all tasks
+    have the same weight. Raises InputError.
     """
     if value is None:
         return None
@@ -109,12 +114,14 @@ def weights_from(value: object, where: str) -> TaskWeights | None:
 
 
 def weights_document(weights: TaskWeights) -> object:
-    """The inverse of `weights_from`."""
+    """Returns the weights as JSON data. It is the inverse of `weights_from`."""
     return RESTORE_SIZE if weights.by_restore_size else {str(task): weight for task, weight in weights.weights}
 
 
 def pins_from(value: object, where: str) -> tuple[Pin, ...]:
-    """Reads a list of objects, or one as JSON text; None is no pins. Raises InputError with the path of the mistake."""
+    """Reads pins: a list of objects, or a list as JSON text. None means no pins. Raises InputError with the path of the
+    mistake.
+    """
     if value is None:
         return ()
     value = _from_json_text(value, where)
@@ -124,7 +131,7 @@ def pins_from(value: object, where: str) -> tuple[Pin, ...]:
 
 
 def pins_document(pins: Iterable[Pin]) -> list[dict[str, object]]:
-    """The inverse of `pins_from`."""
+    """Returns the pins as JSON data. It is the inverse of `pins_from`."""
     return [
         {
             "tasks": [str(pattern) for pattern in pin.tasks],
@@ -190,7 +197,7 @@ def _shown(value: object) -> str:
 
 
 def _from_json_text(value: object, where: str) -> object:
-    """A shell passes both as JSON text."""
+    """Parses text as JSON, because weights and pins come from a shell as text. Returns other values unchanged."""
     if not isinstance(value, str):
         return value
     try:

@@ -15,7 +15,7 @@ _LONG_MASK = 2**64 - 1
 
 
 def int16(value: int) -> int:
-    """`Integer.shortValue()`."""
+    """Wraps as `Integer.shortValue()` does."""
     return ((value + 0x8000) & 0xFFFF) - 0x8000
 
 
@@ -45,7 +45,7 @@ def string_hash(text: str) -> int:
 
 
 def task_hash(task: TaskId) -> int:
-    """Source: `TaskId.hashCode`; a task without a named topology adds 0 for the name."""
+    """Source: `TaskId.hashCode`. A task without a named topology adds 0 for the name."""
     subtopology, partition, topology_name = task
     code = ((31 + subtopology) * 31 + partition) * 31
     if topology_name is not None:
@@ -85,7 +85,7 @@ _HASH_BY_TYPE: dict[type, Callable[..., int]] = {
 
 
 def java_hash(key: Hashable) -> int:
-    """`hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for anything else."""
+    """The `hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for any other type."""
     hash_of = _HASH_BY_TYPE.get(type(key))
     if hash_of is None:
         raise TypeError(f"no Java hash code is known for {type(key).__name__}")

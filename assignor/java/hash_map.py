@@ -1,4 +1,4 @@
-"""A `java.util.HashMap`: the keys of a `JavaHashSet` with values. Source: `HashMap` of Java 17."""
+"""A mapping that iterates in the order of a `java.util.HashMap`. Source: `HashMap` of Java 17."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ V = TypeVar("V")
 
 
 class JavaHashMap(MutableMapping[K, V]):
-    """A `java.util.HashMap`. Iterates over the keys as they are when the iteration starts.
+    """A `java.util.HashMap`. An iteration sees the keys that the map has when the iteration starts.
 
-    `items` are put one after the other, as `update` does.
+    `items` are put one after the other, as `update` does. The order of the keys is that of a `JavaHashSet` of them.
     """
 
     __slots__ = ("_keys", "_values")

@@ -1,30 +1,34 @@
-"""Java's hash maps and hash sets, walked in Java's order.
+"""The iteration order of Java's hash maps and hash sets.
 
-Some of Kafka's choices fall on the first client, task or member that a `HashMap` or `HashSet` yields, so its order is
-part of the behaviour. The order follows from four rules of Java's table:
+Kafka often chooses the first client, task or member that a `HashMap` or `HashSet` yields. So the order of these
+collections is part of Kafka's behaviour. The order follows from four rules of Java's hash table:
 
-1. A table is an array of buckets, and their number, the capacity, is a power of two. A key lies in the bucket
-   `spread & (capacity - 1)`, where `spread = hash ^ (hash >>> 16)` mixes the high half of the hash code into the low
-   half: the mask keeps low bits only. A walk visits the buckets from 0 up, and in each bucket the keys in the order of
-   its list.
-2. A new key goes to the end of its bucket's list. (`computeIfAbsent` alone puts it at the front.)
-3. When more than 3/4 of the capacity is in use, the table doubles, and it never shrinks. The mask then keeps one bit
-   more, so the keys of bucket b stay in b or go to b + old capacity. Both halves keep the order they had in the list.
-4. A ninth key in one bucket doubles the table as long as it has fewer than 64 buckets. From 64 buckets on, that bucket
-   becomes a red-black tree (`tree_bin.py`), which changes the order of its list. Such a bucket is crowded.
+1. A table is an array of buckets. The number of buckets, the capacity, is a power of two. A key lies in the bucket
+   `spread & (capacity - 1)`. This mask keeps only low bits, so Java first mixes the high half of the hash code into the
+   low half: `spread = hash ^ (hash >>> 16)`. An iteration visits the buckets from 0 up, and the keys of each bucket in
+   the order of the bucket's linked list.
+2. A new key goes to the end of its bucket's list. (Only `computeIfAbsent` puts it at the front.)
+3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. It never shrinks. The mask then keeps
+   one bit more, so each key of bucket b stays in b or moves to b + old capacity. The keys that stay keep their order,
+   and so do the keys that move.
+4. A ninth key in one bucket doubles a table of fewer than 64 buckets. In a table of 64 buckets or more, the bucket
+   becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's list. A bucket of nine or
+   more keys is called crowded here.
 
-By rules 1 to 3 a table without a crowded bucket has an order that does not depend on how it grew: sort the keys by
-`spread & (capacity - 1)` with a stable sort, that is, keys of one bucket stay in the order in which they were added.
-Only the final capacity has to be known. This holds for nearly every table, and `uncrowded_order` computes no more. A
-bucket can be crowded while the table is small and no longer be so when it has grown, but what the tree did to the list
-remains. So `uncrowded_capacity` looks at each capacity on the way, with the keys that the table held then.
-`JavaHashSet` follows all four rules, for the tables that have had a crowded bucket, and for those that keys leave.
+Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. Sort the keys by
+`spread & (capacity - 1)`, with a stable sort: keys of one bucket stay in the order in which they were added. Only the
+final capacity has to be known. Nearly all tables are of this kind; `uncrowded_order` handles them.
 
-Java's ways to fill a collection can each give another order, because they differ in capacity or in the way keys are
-added. They are written like this here:
+A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order
+that the tree gave to the list remains. Therefore `uncrowded_capacity` checks the buckets at each capacity that the
+table had, with the keys that the table held at that time. If a bucket became a tree, `JavaHashSet` computes the order:
+it carries out all four rules step by step. It also supports the removal of keys.
+
+Java has several ways to fill a collection. They can give different orders, because the capacities differ, or the ways
+in which keys are added. Each has a counterpart here:
 
 - `new HashSet<>()`, `new HashSet<>(n)`, then `add` or `addAll`, and `Collectors.toSet()`: `JavaHashSet(items)`,
-  `JavaHashSet(items, initial_capacity=n)`; when only the order is wanted, `hash_set_order`
+  `JavaHashSet(items, initial_capacity=n)`; `hash_set_order` if only the order is needed
 - `new HashSet<>(collection)`: `JavaHashSet.copy_of(collection)`, `hash_set_copy_order`
 - `new HashMap<>()`, then `put`, and `Collectors.toMap`: `JavaHashMap(items)` (`hash_map.py`)
 - `new HashMap<>()`, then `computeIfAbsent`: `compute_if_absent_order(keys)`
@@ -59,13 +63,13 @@ DEFAULT_INITIAL_CAPACITY = 16
 MAXIMUM_CAPACITY = 1 << 30
 TREEIFY_THRESHOLD = 8
 MIN_TREEIFY_CAPACITY = 64
-_SPARSE = 16  # buckets for each key, from which on counting in an array of all buckets takes longer than in a dict
+_SPARSE = 16  # with more buckets per key, counting in an array of all buckets takes longer than in a dict
 
 
 def hash_set_order(
     items: Iterable[K], hash_of: Callable[[K], int] = java_hash, initial_capacity: int = DEFAULT_INITIAL_CAPACITY
 ) -> list[K]:
-    """The order of a `HashSet` into which `items` were added one by one."""
+    """The order of a `HashSet` to which `items` were added one by one."""
     keys = list(dict.fromkeys(items))
     if len(keys) > 1:
         spreads = spreads_of_tasks(keys) if hash_of is task_hash else None
@@ -79,12 +83,12 @@ def hash_set_order(
 
 
 def hash_map_copy_order(keys: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of `new HashMap<>(map)`, where `keys` are those of the map."""
+    """The order of `new HashMap<>(map)`. `keys`: the keys of the map, in its order."""
     return list(JavaHashSet(keys, initial_capacity=capacity_to_copy(len(keys)), hash_of=hash_of))
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of a `new HashMap<>()` after `computeIfAbsent` of each of `keys`, including repeated ones."""
+    """The order of a `new HashMap<>()` after one call of `computeIfAbsent` for each of `keys`. Keys may repeat."""
     table: JavaHashSet[K] = JavaHashSet(hash_of=hash_of)
     for key in keys:
         table.compute_if_absent(key)
@@ -97,7 +101,7 @@ def hash_set_copy_order(items: Collection[K], hash_of: Callable[[K], int] = java
 
 
 class JavaHashSet(MutableSet[K]):
-    """A `java.util.HashSet`. Iterates over the keys as they are when the iteration starts.
+    """A `java.util.HashSet`. An iteration sees the keys that the set has when the iteration starts.
 
     `items` are added one after the other, so the table grows as it does in Java. `initial_capacity`: the argument of
     Java's constructor. `hash_of`: Java's `hashCode` of a key, as int32.
@@ -115,14 +119,14 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # None: no bucket was ever crowded, so a stable sort of `_spreads` by bucket is enough until the next `add`
+        # by bucket; None: no bucket was ever crowded, so `order` sorts `_spreads` by bucket, and `add` fills the bins
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
 
     @classmethod
     def copy_of(cls, items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> JavaHashSet[K]:
-        """`new HashSet<>(collection)`: sized for all of `items` before the first is added."""
+        """`new HashSet<>(collection)`: the table has room for all of `items` before the first of them is added."""
         capacity = max(capacity_to_copy(len(items)), DEFAULT_INITIAL_CAPACITY)
         return cls(items, initial_capacity=capacity, hash_of=hash_of)
 
@@ -139,7 +143,7 @@ class JavaHashSet(MutableSet[K]):
         return f"JavaHashSet({self.order()!r})"
 
     def order(self) -> list[K]:
-        """All keys as Java walks them. The list is kept until the next change; do not modify it."""
+        """All keys, in the order in which Java iterates. The list is cached until the next change; do not modify it."""
         if self._order is None:
             bins = self._bins
             if bins is None:
@@ -150,7 +154,7 @@ class JavaHashSet(MutableSet[K]):
         return self._order
 
     def add_all(self, keys: Iterable[K]) -> None:
-        """The same as `add` for each key; much faster when the table is empty."""
+        """Adds each key as `add` does; much faster if the table is empty."""
         if self._spreads:
             for key in keys:
                 self.add(key)
@@ -166,10 +170,11 @@ class JavaHashSet(MutableSet[K]):
             self._add(value, spread_hash(self._hash_of(value)))
 
     def compute_if_absent(self, key: K) -> None:
-        """As Java's `computeIfAbsent`.
+        """Adds the key as Java's `computeIfAbsent` does.
 
-        It puts a key in front of those in its bucket, makes a tree one key earlier, and grows the table before the
-        look-up instead of after adding.
+        `computeIfAbsent` differs from `add` in three points. It puts the key at the front of the bucket's list. It
+        makes a tree of a bucket one key earlier. And it grows the table before it looks for the key, not after it has
+        added the key.
         """
         if len(self._spreads) > self._capacity * 3 // 4:
             self._order = None
@@ -210,11 +215,11 @@ class JavaHashSet(MutableSet[K]):
         self._remove(value, JavaTreeBin.remove)
 
     def remove_while_iterating(self, key: K) -> None:
-        """As Java's `Iterator.remove`, which treats a crowded bucket differently."""
+        """Removes the key as Java's `Iterator.remove` does, which leaves another order in a tree than `discard`."""
         self._remove(key, JavaTreeBin.remove_while_iterating)
 
     def remove_all(self, items: Collection[K]) -> None:
-        """Source: `AbstractSet.removeAll`, which walks the smaller of the two."""
+        """Removes `items` as `AbstractSet.removeAll` does, which iterates over the smaller of the two collections."""
         if len(self) > len(items):
             for item in items:
                 self.discard(item)
@@ -239,9 +244,9 @@ class JavaHashSet(MutableSet[K]):
             del self._bins[bucket]
 
     def _fill(self, spreads: dict[K, int]) -> int:
-        """Places keys in the empty table until a bucket would become crowded; returns how many.
+        """Places keys in the empty table, up to a capacity at which a bucket would be crowded. Returns their number.
 
-        The keys that overflow one size are placed before the table grows to the next.
+        As in Java, the key that exceeds 3/4 of a capacity is placed before the table grows to the next capacity.
         """
         in_order, filled = list(spreads.values()), 0
         while True:
@@ -297,12 +302,14 @@ class JavaHashSet(MutableSet[K]):
 
 
 def capacity_to_copy(size: int) -> int:
-    """The capacity Java asks for to hold `size` entries, before it is rounded up to a power of two."""
+    """The capacity that Java computes for a copy of `size` entries, before Java rounds it up to a power of two."""
     return size * 4 // 3 + 1
 
 
 def spread_hash(hash_code: int) -> int:
-    """`hash_code`: int32; returns int32, because Java compares spread hashes with their sign."""
+    """Mixes the high half of a hash code into the low half. `hash_code`: int32. Returns int32, because trees compare
+    spread hashes as signed ints.
+    """
     return hash_code ^ ((hash_code & 0xFFFFFFFF) >> 16)
 
 
@@ -312,8 +319,10 @@ def table_size_for(capacity: int) -> int:
 
 
 def spreads_of_tasks(tasks: Sequence[Any]) -> list[int] | None:
-    """The spread `task_hash` of each: they are hashed more often than anything else, and calls for each take most of
-    it. None where a task has a name, or numbers so large that a hash code is to be wrapped.
+    """Returns the spread `task_hash` of each task. Returns None if a task has a topology name, or numbers so large that
+    a hash code would have to be wrapped.
+
+    Tasks are hashed more often than all other keys. A call of `task_hash` for each would take most of that time.
     """
     fields: list[Any] = list(chain.from_iterable(tasks))
     subtopologies, partitions, names = fields[::3], fields[1::3], fields[2::3]
@@ -331,14 +340,14 @@ def _usual_spreads(subtopologies: list[int], partitions: list[int]) -> list[int]
             if not 0 <= code <= largest:
                 return None
             spreads.append(code ^ code >> 16)
-    except OverflowError:  # as C types: a number that no long holds
+    except OverflowError:  # when compiled, the numbers are C longs
         return None
     return spreads
 
 
 def uncrowded_order(spreads: list[int], initial_capacity: int) -> list[int] | None:
-    """The places of keys in the order of the table to which they were added one by one; None when a bucket becomes a
-    tree on the way. `spreads`: the spread hashes of different keys.
+    """Returns the indices of the keys, in the iteration order of a table to which the keys were added one by one.
+    Returns None if a bucket became a tree meanwhile. `spreads`: the spread hashes of the keys, which all differ.
     """
     capacity = uncrowded_capacity(spreads, initial_capacity)
     if capacity is None:
@@ -349,20 +358,21 @@ def uncrowded_order(spreads: list[int], initial_capacity: int) -> list[int] | No
 
 
 def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
-    """The capacity of a table after keys with these spread hashes were added one by one, if its order is that of the
-    buckets alone; None when a bucket becomes a tree on the way.
+    """Returns the capacity of a table after keys with these spread hashes were added one by one. Returns None if a
+    bucket became a tree meanwhile.
     """
     size = len(spreads)
     capacity = table_size_for(initial_capacity)
     is_small = size < capacity + TREEIFY_THRESHOLD
-    if is_small and size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:  # too few share a bucket
+    # fast path: with nine keys in one bucket, the keys would use at least eight buckets fewer than there are keys
+    if is_small and size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:
         while size > capacity * 3 // 4 and capacity < MAXIMUM_CAPACITY:
             capacity *= 2
         return capacity
     capacity, present = _small_table(spreads, capacity)
     while present < size:
         room = capacity * 3 // 4
-        until = min(size, room + 1)  # the key that overflows the table is added before it grows
+        until = min(size, room + 1)  # the key that exceeds `room` is added before the table grows
         fill = spreads if size <= room else spreads[:until]
         if is_crowded(fill, capacity) and _gets_crowded(spreads, present, until, capacity):
             return None
@@ -373,7 +383,9 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
 
 
 def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
-    """The capacity once it is too large to grow for a crowded bucket, or holds all keys; and how many it holds."""
+    """Adds keys to a table of fewer than 64 buckets, where a crowded bucket doubles the table (rule 4). Stops when all
+    keys are in, or the table has 64 buckets. Returns its capacity, and the number of keys in it.
+    """
     present = 0
     while capacity < MIN_TREEIFY_CAPACITY:
         room, mask = capacity * 3 // 4, capacity - 1
@@ -394,7 +406,7 @@ def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
 
 
 def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: int) -> bool:
-    """Whether one of the keys from `present` up to `until` finds eight others in its bucket."""
+    """True if one of the keys from `present` up to `until` is at least the ninth key of its bucket."""
     bucket_of = (capacity - 1).__and__
     counts = Counter(map(bucket_of, islice(spreads, present)))
     for number in range(present, until):
@@ -406,9 +418,7 @@ def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: in
 
 
 def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
-    """Whether so many of these spread hashes share a bucket, at this capacity, that more than the order in the bucket
-    changes.
-    """
+    """True if, at this capacity, more than eight of these spread hashes share a bucket."""
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
     if capacity > _SPARSE * len(spreads):

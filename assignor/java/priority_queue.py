@@ -1,7 +1,8 @@
-"""Java's binary heap, including the order among equals and the order of iteration.
+"""Java's binary heap, with Java's order of equal elements and Java's order of iteration.
 
-Kafka changes the weights of clients while they are in the queue, and walks queues without emptying them, so the exact
-place of each element matters; `heapq` moves elements differently. Source: `java.util.PriorityQueue` of Java 17.
+Kafka changes the loads of clients while the clients are in the queue, and iterates over queues without emptying them.
+So the index of each element in the heap's array matters, and `heapq` moves elements differently.
+Source: `java.util.PriorityQueue` of Java 17.
 """
 
 from __future__ import annotations
@@ -18,9 +19,10 @@ E = TypeVar("E")
 
 
 class JavaPriorityQueue(Generic[E]):
-    """The least `key(element)` comes first. Keys are computed anew for each comparison, never kept.
+    """A queue that gives the element with the least `key(element)` first. Keys are computed for each comparison, and
+    never cached.
 
-    Iterates over the heap's array, which starts with the least element but is not sorted.
+    An iteration follows the heap's array, which starts with the least element but is not sorted.
     """
 
     __slots__ = ("_heap", "_key")
@@ -52,7 +54,7 @@ class JavaPriorityQueue(Generic[E]):
         return self._heap[0] if self._heap else None
 
     def poll(self) -> E | None:
-        """Takes out the first element; None when empty."""
+        """Removes and returns the first element; None if the queue is empty."""
         if not self._heap:
             return None
         first, last = self._heap[0], self._heap.pop()
@@ -61,7 +63,7 @@ class JavaPriorityQueue(Generic[E]):
         return first
 
     def remove(self, element: E) -> bool:
-        """Takes out the first equal element of the array; False when there is none."""
+        """Removes the first element of the array that equals `element`. Returns False if there is none."""
         try:
             at = self._heap.index(element)
         except ValueError:
@@ -77,7 +79,7 @@ class JavaPriorityQueue(Generic[E]):
         self._heap.clear()
 
     def _sift_up(self, at: int, element: E) -> None:
-        """Puts `element` at `at` or above it; it does not pass an equal one."""
+        """Puts `element` at index `at` or at one of its ancestors. The element does not pass an equal parent."""
         heap, key = self._heap, self._key
         own = key(element)
         while at > 0:
@@ -89,7 +91,7 @@ class JavaPriorityQueue(Generic[E]):
         heap[at] = element
 
     def _sift_down(self, at: int, element: E) -> None:
-        """Puts `element` at `at` or below it; of two equal children the left one rises."""
+        """Puts `element` at index `at` or at one of its descendants. Of two equal children the left one rises."""
         heap, key = self._heap, self._key
         size = len(heap)
         own = key(element)

@@ -1,28 +1,33 @@
-"""One crowded bucket of a Java `HashMap`: a red-black tree whose entries are walked as a list.
+"""One crowded bucket of a Java `HashMap`: a red-black tree that is iterated as a linked list.
 
-A bucket of more than eight entries becomes a tree, so that a look-up takes a logarithmic number of comparisons. Every
-entry is in both: it is a node of the tree, and an element of the doubly linked list that a walk over the map follows.
-Look-ups use the tree alone, and walks use the list alone. But the tree shapes the list, in two places:
+Java makes a tree of a bucket of more than eight entries, so that a look-up takes a logarithmic number of comparisons.
+Every entry is a node of the tree, and also an element of a doubly linked list. Look-ups use only the tree, and
+iterations use only the list. But the tree changes the order of the list, at two points:
 
-1. A new entry is linked into the list right behind the entry that is its parent in the tree at the moment of
-   insertion, before the tree is balanced (`TreeNode.putTreeVal`).
-2. After every insertion, and after a removal that is not done by an iterator, the entry that has become the root of
-   the tree is moved to the front of the list (`TreeNode.moveRootToFront`).
+1. A new entry is inserted into the list directly after the entry that is its parent in the tree. This is the parent at
+   the moment of insertion, before the tree is balanced (`TreeNode.putTreeVal`).
+2. After an insertion, the root of the tree moves to the front of the list (`TreeNode.moveRootToFront`). The same
+   happens after a removal, unless an iterator removes the entry.
 
-So the order of the list depends on which entry is the root and which is whose parent, and that depends on every
-rotation before. Therefore the tree here is balanced exactly as Java balances it: the same cases in the same order. The
-tree is sorted by the spread hash, with its sign; of entries with one hash, by their natural order (`compareTo`).
+So the order of the list depends on the root and on the parents, and these depend on all earlier rotations. Therefore
+the tree here is balanced exactly as in Java: with the same cases in the same order. The tree is sorted by the spread
+hash as a signed int. Entries with equal spread hashes are sorted by their natural order (`compareTo`).
 
-When a bucket becomes a tree, its entries are inserted in the order of the plain list, which keeps its order except that
-the root comes first. When the table doubles, each half of the list that has six entries or fewer becomes a plain list
-again; the others become new trees. A removal turns a small tree into a plain list, too, but Java then judges by the
-shape of the tree near its root instead of counting.
+Three operations convert between a list and a tree:
 
-It takes nine tasks with one bucket to get here; 31 * subtopology + partition gives them one hash code from nine
-subtopologies of 249 partitions on. Source: `HashMap.TreeNode` of Java 17.
+- When a bucket becomes a tree, its entries are inserted in the order of the plain list. The list keeps its order,
+  except that the root moves to the front.
+- When the table doubles, the list is split into two parts. A part of six entries or fewer becomes a plain list again; a
+  larger part becomes a new tree.
+- A removal turns a small tree into a plain list. Java does not count the entries for this: it checks which nodes exist
+  near the root.
 
-Differs from Java: keys with one hash and no natural order (`TopicPartition`, `HostInfo`) are told apart by object
-identity in Java, which cannot be repeated; here the newer one goes left.
+At least nine keys have to share a bucket before it becomes a tree. Tasks with equal 31 * subtopology + partition have
+equal hash codes; nine such tasks exist in an application of nine subtopologies with 249 partitions each, or more.
+Source: `HashMap.TreeNode` of Java 17.
+
+Differs from Java: Java orders keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) by their
+identity hash codes, which no other process can reproduce. Here the newer key goes to the left of the older one.
 """
 
 from __future__ import annotations
@@ -39,7 +44,7 @@ LEFT, RIGHT = 0, 1
 
 
 def natural_rank(key: Hashable) -> tuple[object, ...]:
-    """A tuple that sorts as the key's `compareTo`; empty for keys that are not `Comparable` in Kafka."""
+    """Returns a tuple that sorts as the key's `compareTo`, or an empty tuple if Kafka's class is not `Comparable`."""
     if isinstance(key, str):
         return (utf16_order(key),)
     if isinstance(key, TaskId):
@@ -51,7 +56,7 @@ def natural_rank(key: Hashable) -> tuple[object, ...]:
 
 
 class _BinEntry(Generic[K]):
-    """A key in the list of the bucket. `spread`: its hash as the table uses it, signed."""
+    """A key in the list of the bucket. `spread`: the key's spread hash, as a signed int."""
 
     __slots__ = ("after", "before", "key", "node", "rank", "spread")
 
@@ -65,7 +70,9 @@ class _BinEntry(Generic[K]):
 
 
 class _Node(Generic[K]):
-    """A place in the tree. `children`: left and right; indexed by side, so that each rule is written once."""
+    """A node of the tree. `children`: the left and the right child, indexed by LEFT and RIGHT, so that one piece of
+    code balances both sides.
+    """
 
     __slots__ = ("children", "entry", "parent", "red")
 
@@ -77,7 +84,7 @@ class _Node(Generic[K]):
 
 
 class JavaTreeBin(Generic[K]):
-    """The entries of one bucket, at least one. Iterates keys in Java's order."""
+    """The entries of one bucket, at least one. An iteration yields the keys in Java's order."""
 
     __slots__ = ("_entries", "_first", "_root")
 
@@ -105,7 +112,7 @@ class JavaTreeBin(Generic[K]):
             entry = entry.after
 
     def add(self, key: K, spread: int) -> None:
-        """`key` must be new."""
+        """Adds a key that the bin does not contain yet."""
         entry = _BinEntry(key, spread)
         self._entries[key] = entry
         parent = self._plant(entry)
@@ -113,7 +120,7 @@ class JavaTreeBin(Generic[K]):
         self._list_root_first()
 
     def remove(self, key: K) -> JavaTreeBin[K] | list[K]:
-        """Returns what is left: this bin, or a plain list once the tree has become too small."""
+        """Removes the key. Returns the remaining bin: this object, or a plain list if the tree has become too small."""
         entry = self._entries.pop(key)
         self._unlist(entry)
         if not self._entries or self._is_small():
@@ -123,7 +130,7 @@ class JavaTreeBin(Generic[K]):
         return self
 
     def remove_while_iterating(self, key: K) -> JavaTreeBin[K] | list[K]:
-        """As `Iterator.remove`: the bin stays a tree and the root stays where it is listed."""
+        """Removes the key as `Iterator.remove` does: the bin stays a tree, and the root does not move in the list."""
         entry = self._entries.pop(key)
         self._unlist(entry)
         if not self._entries:
@@ -132,9 +139,9 @@ class JavaTreeBin(Generic[K]):
         return self
 
     def split(self, bit: int) -> tuple[JavaTreeBin[K] | list[K], JavaTreeBin[K] | list[K]]:
-        """Splits the entries by one more bit of the hash, as the table doubles; small parts become plain lists.
+        """Splits the entries by one more bit of the hash when the table doubles. Small parts become plain lists.
 
-        A single entry, left by removals while iterating, is moved as it is and stays a tree.
+        Exception: a tree of one entry, which only removals by an iterator can leave, stays a tree.
         """
         low: list[tuple[K, int]] = []
         high: list[tuple[K, int]] = []
@@ -147,13 +154,13 @@ class JavaTreeBin(Generic[K]):
         return _tree_or_list(low), _tree_or_list(high)
 
     def _is_small(self) -> bool:
-        """Java's test for a small tree: it looks at the shape before the removal, not at the count."""
+        """Java's test for a small tree. It does not count: it checks the shape of the tree before the removal."""
         assert self._root is not None
         left, right = self._root.children
         return left is None or right is None or left.children[LEFT] is None
 
     def _list_behind(self, before: _BinEntry[K] | None, entry: _BinEntry[K]) -> None:
-        """`before` None: at the front."""
+        """Inserts `entry` into the list after `before`, or at the front if `before` is None."""
         after = self._first if before is None else before.after
         entry.before, entry.after = before, after
         if before is None:
@@ -177,7 +184,7 @@ class JavaTreeBin(Generic[K]):
             self._list_behind(None, self._root.entry)
 
     def _plant(self, entry: _BinEntry[K]) -> _Node[K] | None:
-        """Adds a leaf and balances the tree; returns the leaf's parent before balancing, None for the root."""
+        """Adds a leaf to the tree and balances it. Returns the leaf's parent before balancing, None for the root."""
         parent, side, place = None, LEFT, self._root
         while place is not None:
             parent, side = place, _side_of(entry, place.entry)
@@ -211,7 +218,7 @@ class JavaTreeBin(Generic[K]):
         self._root.red = False
 
     def _uproot(self, node: _Node[K]) -> None:
-        """Takes the node's entry out of the tree; a node with two children first swaps entries with its successor."""
+        """Removes the node's entry from the tree. A node with two children first swaps entries with its successor."""
         left, successor = node.children
         if left is not None and successor is not None:
             while (smaller := successor.children[LEFT]) is not None:
@@ -231,7 +238,7 @@ class JavaTreeBin(Generic[K]):
         self._put_in_place_of(node, None)
 
     def _balance_after_uprooting(self, node: _Node[K]) -> None:
-        """The way to the root through `node` has one black node too few."""
+        """Balances the tree when each path from a leaf to the root through `node` has one black node too few."""
         while not node.red and (parent := node.parent) is not None:
             side = _side_in_parent(node)
             sibling = parent.children[1 - side]
@@ -257,7 +264,7 @@ class JavaTreeBin(Generic[K]):
         node.red = False
 
     def _rotate(self, node: _Node[K], side: int) -> None:
-        """Turns `node` down to `side`; the child on the other side takes its place."""
+        """Rotates `node` down to `side`. Its child on the other side takes its place."""
         riser = node.children[1 - side]
         assert riser is not None
         inner = riser.children[side]

@@ -1,7 +1,8 @@
-"""A sorted set whose members' keys may change after they were added, as in `java.util.TreeSet`.
+"""A sorted set that reproduces `java.util.TreeSet` even if the sort keys of its members change later.
 
-A member's place depends on the comparisons made when it was added, so once keys have changed, the red-black tree
-itself decides the order. `Topology#describe` sorts nodes by sizes that still grow. Source: `TreeMap.put`.
+A member's position in the tree depends on the comparisons at the time when the member was added. After a sort key has
+changed, the shape of the red-black tree decides where new members go. `Topology#describe` needs this: it sorts nodes by
+sizes that still grow. Source: `TreeMap.put`.
 """
 
 from __future__ import annotations
@@ -22,20 +23,20 @@ class _TreeEntry(Generic[T]):
         self.red = True
 
     def side(self) -> int:
-        """0 for a left child, 1 for a right one."""
+        """Returns 0 for a left child, 1 for a right child."""
         assert self.parent is not None
         return 0 if self.parent.children[0] is self else 1
 
 
 class JavaTreeSet(Generic[T]):
-    """`compare(a, b)`: negative, zero or positive; zero means the same member."""
+    """`compare(a, b)`: returns a negative number, zero or a positive number; zero means that both are one member."""
 
     def __init__(self, compare: Callable[[T, T], int]) -> None:
         self._compare = compare
         self._root: _TreeEntry[T] | None = None
 
     def add(self, value: T) -> None:
-        """Does nothing when the way down meets an equal member."""
+        """Adds a member, unless the search from the root meets an equal member."""
         parent: _TreeEntry[T] | None = None
         entry, order = self._root, 0
         while entry is not None:
@@ -62,7 +63,7 @@ class JavaTreeSet(Generic[T]):
             entry = last.children[1]
 
     def _restore_balance(self, entry: _TreeEntry[T]) -> None:
-        """No red parent has a red child: recolour upwards, or rotate once or twice."""
+        """Restores the rule that a red entry has no red child: recolours upwards, or rotates once or twice."""
         while entry.parent is not None and entry.parent.red and entry.parent.parent is not None:
             parent, grandparent = entry.parent, entry.parent.parent
             side = parent.side()
@@ -82,7 +83,7 @@ class JavaTreeSet(Generic[T]):
             self._root.red = False
 
     def _rotate(self, entry: _TreeEntry[T], side: int) -> None:
-        """`entry` goes down to `side`; its child on the other side takes its place."""
+        """Rotates `entry` down to `side`. Its child on the other side takes its place."""
         riser = entry.children[1 - side]
         assert riser is not None
         moved = riser.children[side]

@@ -1,1 +1,1 @@
-"""Names: which are legal, short forms for people, near misses, text that is safe to print; public names of packages."""
+"""Names: legal names, short names for people, suggestions for misspelt names, printable text, names of packages."""

@@ -1,4 +1,4 @@
-"""Names of a package that are loaded when they are first used (PEP 562): importing the package alone costs nothing."""
+"""Loads the names of a package when they are first used (PEP 562), so that the import of the package is cheap."""
 
 from __future__ import annotations
 
@@ -7,26 +7,28 @@ from importlib import import_module
 
 
 class LazyNames:
-    """The names of one package; `load` and `listed` are its `__getattr__` and `__dir__`."""
+    """The names of one package. `load` and `listed` serve as the package's `__getattr__` and `__dir__`."""
 
     def __init__(self, modules: Mapping[str, Iterable[str]], globals_: dict[str, object]) -> None:
-        """`modules`: names by the full name of their module. `globals_`: the package's, where a loaded name is kept."""
+        """`modules`: full module name to the names that it defines. `globals_`: the package's globals, to which loaded
+        names are added.
+        """
         self.home_of = {name: module for module, names in modules.items() for name in names}
         self._globals = globals_
 
     def names(self) -> list[str]:
-        """In the order of the table."""
+        """All names, in the order of `modules`."""
         return [*self.home_of]
 
     def load(self, name: str) -> object:
-        """Raises AttributeError for a name that is not in the table, as Python itself would."""
+        """Loads a name. Raises AttributeError for a name that is not in `modules`, with Python's own message."""
         home = self.home_of.get(name)
         if home is None:
             raise AttributeError(f"module {self._globals['__name__']!r} has no attribute {name!r}")
         found: object = getattr(import_module(home), name)
-        self._globals[name] = found  # the next use does not come here
+        self._globals[name] = found  # Python finds the name there at the next use
         return found
 
     def listed(self) -> list[str]:
-        """For `dir`: what is there already, and what can be loaded."""
+        """All names for `dir`: the loaded ones, and those that can be loaded."""
         return sorted({*self._globals, *self.home_of})

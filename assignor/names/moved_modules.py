@@ -1,7 +1,7 @@
-"""Where modules have gone: the import of an old name fails with the new one.
+"""The new names of moved modules. The import of an old name raises an ImportError that contains the new name.
 
-A package appends an entry to its `__path__` that names no directory. Python asks the finder of that entry for a module
-of the package that no directory has.
+A package appends an entry to its `__path__` that is no directory. If no directory has a module of the package, Python
+calls the finder of this entry.
 """
 
 from __future__ import annotations
@@ -51,25 +51,25 @@ MOVED_FROM_TOPOLOGY = {"assignor.topology.described": "kafka_groups.described"}
 
 
 class _MovedModules:
-    """The finder of one entry of a package's `__path__`. `new_names`: by the old ones."""
+    """The finder for one entry of a package's `__path__`. `new_names`: old module name to new module name."""
 
     def __init__(self, new_names: Mapping[str, str]) -> None:
         self._new_names = new_names
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        """None for every other name. Raises ImportError."""
+        """Raises ImportError with the new name of a moved module. Returns None for all other modules."""
         if new_name := self._new_names.get(fullname):
             raise ImportError(f"{fullname} is now {new_name}", name=fullname)
         return None
 
 
 def name_new_modules(package_path: MutableSequence[str], new_names: Mapping[str, str]) -> None:
-    """From now on, in this process. `package_path`: the package's `__path__`."""
+    """Installs the finder for a package in this process. `package_path`: the package's `__path__`."""
     entry = f"moved modules, such as {next(iter(new_names))}"
 
     def finder_of(path_entry: str) -> _MovedModules:
         if path_entry != entry:
-            raise ImportError  # the next hook is asked
+            raise ImportError  # Python then calls the next hook
         return _MovedModules(new_names)
 
     sys.path_hooks.append(finder_of)

@@ -1,6 +1,6 @@
-"""The known name that a wrong one was probably meant to be, for every error that ends in "did you mean".
+"""Suggests the known name that is closest to a misspelt name, for errors that end in "did you mean".
 
-A name that is only a little alike misleads, so there may be none.
+A weak match would mislead, so there may be no suggestion.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ from collections.abc import Iterable
 
 _CLOSE = 0.6
 _PART_COUNTS = 0.9
-"""A name that is alike as a whole comes before one of which only a part is alike."""
+"""The factor for the match of a part of a name, so that a match of the whole name ranks before it."""
 
 
 def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str | None:
-    """None when no name is as close as `at_least`, from 0 to 1 (the ratio of `difflib`).
+    """Returns the known name that is closest to `wrong`, or None if none is as close as `at_least`, from 0 to 1 (the
+    ratio of `difflib`).
 
-    A wrong name without dots may be close to one part of a dotted name: `standbys` to `num.standby.replicas`. Case,
-    dashes and underscores do not count.
+    A wrong name without dots is also compared with the parts of a dotted name: `standbys` is close to
+    `num.standby.replicas`. Case does not count, and dashes and underscores count as dots.
     """
     written = _plain(wrong)
     scored = [(_likeness(written, _plain(name)), name) for name in sorted(known)]
@@ -26,7 +27,7 @@ def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """The end of an error about a wrong name, without a full stop: empty when no name is close."""
+    """Returns a suffix for an error message, as `; did you mean 'x'?`, or an empty text if no known name is close."""
     near = near_name(wrong, known)
     return "" if near is None else f"; did you mean {near!r}?"
 

@@ -1,8 +1,8 @@
-"""Text from elsewhere on a terminal or in a log: names that members choose must not be able to do anything there.
+"""Escapes text from other sources, such as the names of members, for a terminal or a log.
 
-An escape sequence colours the terminal or clears it, a line end forges another line, and a bidirectional override shows
-a name in another order than it has. All of them are shown as Python writes them in a string: `\\x1b`, `\\n`, `\\u202e`.
-Letters and signs of all scripts stay as they are.
+Unescaped text can do harm there: an escape sequence colours or clears the terminal, a line end forges another line, and
+a bidirectional override shows a name in another order. These characters are replaced by Python's escapes: `\\x1b`,
+`\\n`, `\\u202e`. Letters and signs of all scripts stay as they are.
 """
 
 from __future__ import annotations
@@ -15,22 +15,24 @@ _MAY_HARM_IN_LINES = re.compile(r"[^\x20-\x7e\n]")
 
 
 def one_line(text: str) -> str:
-    """For a cell, a name in a sentence, a line of a log."""
+    """Escapes text for one line: a table cell, a name in a sentence, or a line of a log."""
     return text if text.isprintable() else _MAY_HARM.sub(_escaped, text)
 
 
 def lines(text: str) -> str:
-    """For text of several lines, whose line ends are its own."""
+    """Escapes text of several lines; the line ends stay."""
     return text if text.replace("\n", "").isprintable() else _MAY_HARM_IN_LINES.sub(_escaped, text)
 
 
 def json_text(text: str) -> str:
-    """JSON with the same meaning, which can be printed."""
+    """Returns printable JSON text with the same meaning."""
     return text if text.isprintable() else _MAY_HARM_IN_LINES.sub(_escaped_as_json, text)
 
 
 def shown_address(text: str) -> str:
-    """For errors: without what stands before its last @, which may be a user with a password."""
+    """Returns an address for an error message. The part before the last @ is left out, because it may have a user and a
+    password.
+    """
     _, at, rest = text.rpartition("@")
     return f"...@{rest}" if at else text
 

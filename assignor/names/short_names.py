@@ -1,4 +1,4 @@
-"""Short names of processes and members, for texts that people read; data always carry the full ids."""
+"""Short names of processes and members for text that people read. Data always have the full ids."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _LONGEST_NAME = 24
 
 
 def instance_name(client_id: str) -> str | None:
-    """The part that the client ids of an instance's threads have in common; None for a client id that Kafka Streams
-    did not make.
+    """Returns the part of a thread's client id that all threads of the instance share. Returns None for a client id
+    that Kafka Streams did not create.
     """
     match = _THREAD.search(client_id)
     return client_id[: match.start()] if match is not None and match.start() else None
 
 
 class ShortNames:
-    """A process is shortened to the first eight digits of its id where these are unique among `processes`."""
+    """Short names by process id: the first eight digits of the id, if these are unique among `processes`."""
 
     def __init__(self, processes: Iterable[ProcessId | None]) -> None:
         known = {process for process in processes if process is not None}
@@ -38,14 +38,16 @@ class ShortNames:
         return "nobody" if process is None else self._short.get(process, str(process))
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
-        """What a thread of the process is called, given its instance id, client id or member id; empty for None."""
+        """Returns the name of a thread of the process. `member`: its instance id, client id or member id; None gives an
+        empty text.
+        """
         return called(member)
 
 
 class InstanceNames(ShortNames):
-    """A process is called as its threads are: the common beginning of their client ids, where that is short and no
-    other process has it. Without `client.id`, Kafka Streams puts the whole process id into it, which is not short.
-    `names`: that beginning for every process, None where there is none.
+    """Short names by client id: the common beginning of the client ids of a process's threads, if it is short and no
+    other process has it. Without the config `client.id`, this beginning contains the whole process id, so it is not
+    short. `names`: process to the common beginning, None if there is none.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
@@ -61,7 +63,9 @@ class InstanceNames(ShortNames):
         return super().short(process) if name is None else name
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
-        """`thread 2`, when the client ids of the process's threads differ in that number alone."""
+        """Returns `thread 2`, if the client ids of the process's threads differ only in this number; otherwise the
+        short name of the member.
+        """
         beginning = None if process is None else self._beginnings.get(process)
         shown = called(member)
         number = _THREAD.search(shown)
@@ -70,7 +74,7 @@ class InstanceNames(ShortNames):
 
 
 class FullNames(InstanceNames):
-    """The whole id of a process, after its name when it has one, and the whole names of threads."""
+    """Full names: the name of a process, if it has one, with its whole id; and the whole names of threads."""
 
     def short(self, process: ProcessId | None) -> str:
         if process is None:
@@ -83,26 +87,28 @@ class FullNames(InstanceNames):
 
 
 def called(member: str | None) -> str:
-    """The member id without the UUID that the broker appended; empty for None."""
+    """Returns the member id without the UUID that the broker appended; empty for None."""
     return "" if member is None else _APPENDED_UUID.sub("", member)
 
 
 def short_member(member: str | None) -> str:
-    """The member id without the UUID that the broker appended and without Kafka Streams' `-consumer`, and with the
-    first eight digits of any other UUID in it; empty for None.
+    """Returns a short form of the member id, empty for None: without the UUID that the broker appended, without Kafka
+    Streams' `-consumer`, and with only the first eight digits of any other UUID in it.
     """
     return _INNER_UUID.sub(lambda found: found[0][:_DIGITS], called(member).removesuffix("-consumer"))
 
 
 def short_members(member_ids: Iterable[str]) -> dict[str, str]:
-    """For tables: as `short_member`. A name that two members would share stays whole for both."""
+    """Returns the `short_member` of each member, for tables. If two members would have the same name, both keep their
+    whole ids.
+    """
     short = {member: short_member(member) for member in member_ids}
     count = Counter(short.values())
     return {member: name if name and count[name] == 1 else member for member, name in short.items()}
 
 
 def shortened(name: str, width: int) -> str:
-    """At most `width` characters, with both ends of the name: `orders-enri…StreamThread-1`."""
+    """Shortens a name to at most `width` characters, with both its ends: `orders-enri…StreamThread-1`."""
     if len(name) <= width:
         return name
     end = (width - 1) // 2

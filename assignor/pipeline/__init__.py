@@ -1,4 +1,4 @@
-"""One rebalance, from subscription bytes to assignment bytes. Source: `StreamsPartitionAssignor.assign`."""
+"""Computes one rebalance, from subscription bytes to assignment bytes. Source: `StreamsPartitionAssignor.assign`."""
 
 from assignor.pipeline.streams_partition_assignor import (
     GroupTasks,

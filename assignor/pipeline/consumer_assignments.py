@@ -1,17 +1,20 @@
-"""Steps 3 and 4: which host answers for which partitions, and what the leader sends to each member.
+"""Steps 3 and 4: the partitions of each host, and the assignment that the leader sends to each member.
 
-The host maps contain every process with an endpoint, even one without tasks: it would otherwise ask for another
-rebalance at once. They show where tasks belong after this rebalance, including tasks that another process has yet to
-give up. When processes claim the same endpoint, the last one in the order of the leader's HashMap gets it.
+The host maps contain every process with an endpoint. A process without tasks is included, because it would otherwise
+request another rebalance at once. The maps show the places of tasks after this rebalance; tasks that another process
+still has to revoke are included. If several processes have the same endpoint, the last one in the order of the leader's
+HashMap counts.
 
-A task whose partition another member still owns is held back until that member has given it up. The leader tells its
-receiver to rejoin at once (next rebalance 0), and the receiver keeps the state open as a temporary standby if it had
-one. When a process is to ask for the next rebalance (for a probing one, that is the leader's), its first member gets
-the time, unless that member rejoins at once anyway; then no member of that process gets it.
+If another member still owns a partition of a task, the task is held back until that member has revoked it. The leader
+tells the receiver of the task to rejoin at once (next rebalance 0). If the receiver's process had a standby of the
+task, the receiver keeps the state open as a temporary standby.
+
+If a process has to request the next rebalance, its first member gets the time. For a probing rebalance, this is the
+leader's process. If this member rejoins at once anyway, no member of the process gets the time.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
-(`PartitionsInJavaOrder`). Only the bytes depend on it; once decoded, the partitions of a standby task and of a host are
-sets.
+(`PartitionsInJavaOrder`). Only the bytes depend on this order: decoders read the partitions of a standby task and of a
+host as sets.
 
 Source: `StreamsPartitionAssignor.populatePartitionsByHostMaps`, `computeNewAssignment`, `addClientAssignments`,
 `populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; `PartitionGrouper.partitionGroups`; KIP-429, KIP-441.
@@ -44,11 +47,13 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, HostInfo, ProcessId
 _KEPT = 16
 
 SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
-"""By subtopology: its id and its source topics, as its description names them."""
+"""The id of each subtopology, with its source topics in the order of its description."""
 
 
 def partitions_in_java_order(topology: GroupTopology, sources: Sources) -> PartitionsInJavaOrder:
-    """Of the tasks that follow from `sources`. One object is kept for the rebalances of a group."""
+    """Returns the order of the partitions of tasks. `sources`: the source topics from which the tasks are made. The
+    result is cached, so all rebalances of a group share one object.
+    """
     return _remembered(tuple([(each.id, tuple(each.source_topics)) for each in topology.subtopologies]), sources)
 
 
@@ -58,7 +63,7 @@ def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJa
 
 
 class PartitionsInJavaOrder:
-    """Computes the order only for tasks that are asked for."""
+    """The partitions of each task in Java's order, which is computed at the first call of `of` for the task."""
 
     def __init__(
         self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -89,7 +94,7 @@ class PartitionsInJavaOrder:
 
 
 class HostMaps(NamedTuple):
-    """Partitions of active tasks and of standby tasks by host; hosts and partitions in Kafka's order."""
+    """Host to the partitions of its active tasks, and host to those of its standby tasks, all in Kafka's order."""
 
     active: Mapping[HostInfo, tuple[TopicPartition, ...]]
     standby: Mapping[HostInfo, tuple[TopicPartition, ...]]
@@ -114,8 +119,8 @@ def host_maps(
 
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
-    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
-    another error as well.
+    """Returns the partitions of the tasks. Raises NullPointerError for a task that the group does not have. Only an
+    assignor of the public interface can return such a task, if Kafka's check stopped at another error first.
     """
     try:
         as_added = [partition for task in tasks for partition in partitions.of(task)]
@@ -132,8 +137,9 @@ _TASK = itemgetter(1)
 
 @dataclass(slots=True)
 class ConsumerAssignments:
-    """`by_member`: ConsumerProtocolAssignment, in parts. `deadlines_encoded_ms`: times at which members are to ask for
-    the next rebalance. `followup_rebalance`: whether a member is to rejoin at once.
+    """The assignments of all members. `by_member`: member id to ConsumerProtocolAssignment, in parts.
+    `deadlines_encoded_ms`: the times, in the assignments, at which members have to request the next rebalance.
+    `followup_rebalance`: True if a member has to rejoin at once.
     """
 
     by_member: dict[str, AssignmentParts] = field(default_factory=dict)
@@ -143,7 +149,7 @@ class ConsumerAssignments:
 
 @dataclass(frozen=True, slots=True)
 class _GroupAssignment:
-    """What all members' assignments are made from, and the result that they are added to."""
+    """The input of all members' assignments, and the result to which they are added."""
 
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -158,11 +164,11 @@ class _GroupAssignment:
 def rebalance_deadlines(
     placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
 ) -> dict[ProcessId | None, int]:
-    """By process that is to ask for the next rebalance. For a probing one, that is the leader, and the time is Java's
-    sum, which can wrap to a time in the past.
+    """Returns each process that has to request the next rebalance, with the time. For a probing rebalance, this is the
+    leader's process, and the time is Java's sum, which can wrap to a time in the past.
 
-    Differs from Kafka: a leader outside the group (None) keeps the deadline itself, so the sum is capped and stays
-    ahead.
+    Differs from Kafka: a leader outside the group (None) keeps the deadline itself. Its sum is capped instead, so that
+    the time stays in the future.
     """
     deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
     if placement.probing_rebalance_needed:
@@ -183,14 +189,15 @@ def consumer_assignments(
     log: DecisionLog,
     drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
-    """`members`: all of the group, in the order of the result. `partitions_for_task`: sorted partitions of every task.
-    `deadlines_ms`: of processes that are to ask for the next rebalance. `drained_members` get nothing while their
-    process has others. Raises IllegalStateError when a member would get what another still owns.
+    """Spreads the tasks over members and encodes all assignments. `members`: all members of the group, in the order of
+    the result. `partitions_for_task`: task to its sorted partitions. `deadlines_ms`: see `rebalance_deadlines`.
+    `drained_members` get no tasks as long as their process has other members. Raises IllegalStateError if a member
+    would get a partition that another member still owns.
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
     sends_next_rebalance = versions.min_received >= FIRST_VERSION_WITH_NEXT_REBALANCE
-    # most threads of a large group have no task
+    # most threads of a large group have no task, so all members start with one common empty assignment
     result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
     group_assignment = _GroupAssignment(
         group,
@@ -210,7 +217,7 @@ def consumer_assignments(
 def error_assignments(
     clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode
 ) -> dict[str, AssignmentParts]:
-    """No partitions and an error code, one value for every member.
+    """Returns an assignment without partitions and with an error code, the same for every member.
 
     Source: `StreamsPartitionAssignor.errorAssignment`.
     """
@@ -268,8 +275,8 @@ def _of_consumer(
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
-    """Returns partitions with their tasks, sorted by partition, and the tasks that are held back; a task is held back
-    as a whole. Raises NullPointerError as `_partitions_of_standbys`.
+    """Returns the partitions that the consumer gets, sorted, each with its task; and the tasks that are held back. A
+    task is held back with all its partitions. Raises NullPointerError as `_partitions_of_standbys` does.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
@@ -307,7 +314,9 @@ def _hand_out(
 def _temporary_standbys(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
-    """Stateful tasks held back that this process had as standbys, and whose state it must not lose meanwhile."""
+    """Returns the stateful tasks that are held back and of which this process had standbys. The process must not close
+    their state meanwhile.
+    """
     if not held_back:
         return []
     kept = [task for task in held_back if task in state.previous_standby and task in state.lags]
@@ -321,8 +330,8 @@ def _temporary_standbys(
 def _partitions_of_standbys(
     group_assignment: _GroupAssignment, standby: Iterable[TaskId]
 ) -> dict[TaskId, tuple[TopicPartition, ...]]:
-    """Raises NullPointerError for a task that is none of the group's: of an answer of the public interface that has
-    another error as well.
+    """Returns the partitions of each standby task. Raises NullPointerError for a task that the group does not have (see
+    `_partitions`).
     """
     partitions_of = group_assignment.in_java_order.of
     try:
@@ -342,7 +351,9 @@ def _standby_order(standby: Sequence[TaskId], temporary: Sequence[TaskId]) -> li
 
 
 def _check_cooperative(group: GroupMetadata, consumer: str, partitions: Sequence[TopicPartition]) -> None:
-    """No member gets what another still owns. Source: `ConsumerCoordinator.validateCooperativeAssignment`."""
+    """Raises IllegalStateError if the consumer gets a partition that another member still owns.
+    Source: `ConsumerCoordinator.validateCooperativeAssignment`.
+    """
     for partition in partitions:
         owners = group.owners.get(partition)
         if owners is not None and consumer not in owners:

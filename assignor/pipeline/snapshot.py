@@ -1,7 +1,6 @@
-"""One rebalance as values: everything that the leader knew, and everything that it decided.
+"""The complete input and output of a rebalance.
 
-`RebalanceSnapshot` is `input` of `rebalance/1` with its text parsed, `RebalanceResult` is `output` before it is
-written.
+`RebalanceSnapshot` corresponds to `input` of `rebalance/1`, parsed; `RebalanceResult` corresponds to `output`.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from assignor.types import AssignorErrorCode, ProcessId
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One member as the leader received it. `subscription`: bytes of ConsumerProtocolSubscription."""
+    """A member as the leader received it. `subscription`: the bytes of its ConsumerProtocolSubscription."""
 
     subscription: bytes
     client_id: str | None = None
@@ -32,9 +31,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What the leader reads from the cluster when it decides. `changelog_end_offsets`: None when the look-up failed;
-    then the tasks are placed without lags. `created_internal_topics`: what describing the topics answers that the
-    rebalance has just created, for a rack-aware strategy; None before.
+    """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: None if the look-up
+    failed; then the tasks are placed without lags. `created_internal_topics`: the descriptions of the topics that this
+    rebalance has created, which a rack-aware strategy needs; None before they are created.
     """
 
     cluster: Cluster
@@ -45,8 +44,9 @@ class ClusterView:
     created_internal_topics: Mapping[str, TopicMetadata] | None = None
 
     def with_created(self, created: Iterable[str], after: ClusterView) -> ClusterView:
-        """`after`: the cluster once the topics of `created` exist. They still count as created now, and nothing else is
-        looked at again.
+        """Returns this view with the descriptions of the topics that the rebalance has created. `after`: a view that
+        was read after the topics of `created` were created; all other data of it are ignored. The topics still count as
+        created by this rebalance.
         """
         existing = after.existing_internal_topics
         described = {topic: existing[topic] for topic in created if topic in existing}
@@ -55,14 +55,15 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceSnapshot:
-    """`members`: in the order the leader received them. `failures`: names of look-ups that failed, see `rebalance/1`.
+    """The complete input of a rebalance. `members`: in the order in which the leader received them. `failures`: the
+    names of the look-ups that failed, see `rebalance/1`.
 
-    `leader_process_id`: None when the leader is not a member of the group. `future_process_id`: the id of the dummy
-    client for members of an unknown future version; random in Kafka, given here, and needed only when there are such
-    members. `created_internal_topics`: what describing the topics answers that this rebalance creates; a recorder
-    sees it, and a leader asks for it when a rack-aware strategy needs it. `topics_refusal`: what the brokers answered
-    to the call about internal topics in `failures`, as `"SimpleName: message"`; None: not known. `steering`: what
-    operators ask for beside Kafka's rules.
+    `leader_process_id`: None if the leader is not a member of the group. `future_process_id`: the id of the dummy
+    client for members of an unknown future version; it is random in Kafka, and is used only if there are such members.
+    `created_internal_topics`: the descriptions of the topics that this rebalance creates. A recorder observes them; a
+    leader reads them if a rack-aware strategy needs them. `topics_refusal`: the brokers' error for the failed call
+    about internal topics in `failures`, as `"SimpleName: message"`; None if unknown. `steering`: the instructions of
+    operators.
     """
 
     assignor: str
@@ -82,7 +83,7 @@ class RebalanceSnapshot:
     steering: Steering = NO_STEERING
 
     def seen(self, view: ClusterView) -> RebalanceSnapshot:
-        """The same group on the cluster of `view`."""
+        """Returns the snapshot of the same group with the data of `view`."""
         return replace(
             self,
             cluster=view.cluster,
@@ -96,16 +97,16 @@ class RebalanceSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceResult:
-    """What the leader sends, and what has to be done besides.
+    """The complete output of a rebalance.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member; empty when `error` is set.
-    `internal_topics`: every internal topic that is ready now, with its partition count; `created_topics`: those of
-    them that have to be created. `probing_rebalance_at_ms`: when the group has to rebalance again;
-    `followup_rebalance`: a task waits until its owner gives it up, so the group rebalances again at once.
-    `error_code`: the code inside an error assignment. `error`: what Kafka's leader would have thrown. `placement`:
-    tasks by process, before they are assigned to threads and held back; None when nothing was placed. `problem`: what
-    the task assignor was asked, with every client's lags and previous tasks; None when the rebalance ended before
-    that.
+    `assignments`: member id to ConsumerProtocolAssignment, for every member; empty if `error` is set.
+    `internal_topics`: every internal topic that the tasks need, with its partition count (after an error, only the
+    created topics); `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time at which
+    the group has to rebalance again. `followup_rebalance`: True if the group has to rebalance again at once, because a
+    task waits until its owner revokes it. `error_code`: the code in an error assignment. `error`: the exception that
+    Kafka's leader would have thrown. `placement`: the tasks of each process, before they are assigned to threads and
+    held back; None if nothing was placed. `problem`: the input of the task assignor, with every client's lags and
+    previous tasks; None if the rebalance ended before that.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)

@@ -1,13 +1,13 @@
-"""The whole rebalance: subscription bytes in, assignment bytes out. `_steps` is the table of contents.
+"""The whole rebalance: subscription bytes in, assignment bytes out. `_steps` calls these steps:
 
-0. gather the members' subscriptions by process
-1. count, check and create the repartition topics
-2. make tasks of partitions, find out what every client had and how far it is behind, ask the task assignor
+0. group the members' subscriptions by process
+1. count and check the repartition topics, and list those to create
+2. make tasks of partitions, find the previous tasks and the lags of every client, call the task assignor
 3. map every host to its partitions
-4. spread each client's tasks over its threads, hold back what another member still owns, encode
+4. spread each client's tasks over its threads, hold back tasks that another member still owns, encode
 
-A what-if calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that its tasks and
-changelogs are those the leader would find. Source: `StreamsPartitionAssignor.assign`.
+A what-if calls `gather_members`, `make_tasks` and `sum_end_offsets` before it changes a group, so that it has the same
+tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -68,14 +68,14 @@ from assignor.topology.topic_racks import TopicRacks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
 CreatedTopics = dict[str, CreatedTopic]
-"""By name. Append-only: a rebalance that fails halfway has created its first topics all the same."""
+"""Topic name to topic. Append-only: a rebalance that fails later still reports the topics that it has created."""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
-    """`partitions`: every task with its source partitions. `task_by_partition`: which task reads each of them.
-    `internal_topics`: every internal topic that these tasks need, with its partition count. `sources`: what the tasks
-    follow from.
+    """The tasks of a group. `partitions`: every task with its source partitions. `task_by_partition`: source partition
+    to the task that reads it. `internal_topics`: every internal topic that these tasks need, with its partition count.
+    `sources`: the source topics with their partition counts, from which the tasks are made.
     """
 
     partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -86,15 +86,15 @@ class GroupTasks:
 
 
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
-    """Step 0. Raises as `group_metadata`: DecodeError naming the member, or KafkaError."""
+    """Step 0. Raises DecodeError with the member's id, or KafkaError, as `group_metadata` does."""
     subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
     return group_metadata(subscriptions, snapshot.future_process_id)
 
 
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
-    """Step 1, repartition topics, and step 2 up to the changelogs. Adds the topics that it creates to `created`.
+    """Step 1 (repartition topics), and step 2 up to the changelogs. Adds the topics to create to `created`.
 
-    Raises KafkaError where Kafka's leader would give up, InputError for more partitions than a group can have.
+    Raises KafkaError if Kafka's leader would throw, InputError for more partitions than a group can have.
     """
     topology, configs = snapshot.topology, snapshot.configs
     catalog = InternalTopicCatalog(snapshot.existing_internal_topics, snapshot.failures, snapshot.topics_refusal)
@@ -104,7 +104,7 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
     sources = counted_sources(topology, repartition.cluster)
     partitions = source_partitions(sources)
     if versions.future is not None:
-        versions.is_version_probing()  # raises when the future member meets one that cannot probe
+        versions.is_version_probing()  # raises if a member's version is too old for version probing
     if repartition.created:
         catalog = catalog.with_created(repartition.created)
     changelogs = prepare_changelog_topics(topology, tasks_by_subtopology(partitions), catalog, configs)
@@ -114,7 +114,7 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
 
 
 def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:
-    """Step 2: where the changelogs of every stateful task end."""
+    """Step 2: the end-offset sum of every stateful task's changelogs."""
     return end_offset_sums(
         tasks.changelogs.stateful_tasks,
         tasks.changelogs.pre_existing_topics(),
@@ -130,22 +130,25 @@ STREAMS_GROUP_STICKY = "StreamsGroupStickyTaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class _Effects:
-    """What a rebalance has created and decided so far; one that fails halfway keeps it."""
+    """The topics that a rebalance has created so far, and its decisions. They are reported also if a later step
+    fails.
+    """
 
     created: CreatedTopics = field(default_factory=dict)
     log: DecisionLog = field(default_factory=DecisionLog)
 
     def partition_counts(self) -> dict[str, int]:
-        """Of the created topics: a rebalance that fails vouches for no others."""
+        """The partition counts of the created topics. For a rebalance that failed, only these topics are certain."""
         return {name: topic.partitions for name, topic in self.created.items()}
 
 
 def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> RebalanceResult:
-    """One rebalance. `task_assignor` replaces the one that the snapshot names, and is needed for a user's own class.
+    """Computes one rebalance. `task_assignor` replaces the assignor that the snapshot names. It is required for a
+    user's own class.
 
-    What Kafka's leader would throw comes back as `error`; what it answers with an error assignment, as `error_code`.
-    Raises DecodeError naming the member whose bytes cannot be read, and InputError for a snapshot without members or
-    with more partitions than a group can have.
+    If Kafka's leader would throw, the result has `error`. If the leader would send an error code to the members, the
+    result has `error_code`. Raises DecodeError with the id of the member whose bytes cannot be decoded, and InputError
+    for a snapshot without members or with more partitions than a group can have.
     """
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
@@ -155,11 +158,12 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
 
 @contextmanager
 def _collected_afterwards() -> Iterator[None]:
-    """Python's cycle collector starts no run inside, and goes on afterwards. Of several threads at a time the first one
-    decides; where somebody else has switched it off, it stays off.
+    """Disables Python's garbage collector inside, and enables it afterwards. If several threads enter at the same time,
+    the first one disables the collector. A collector that was disabled before stays disabled.
 
-    A rebalance makes hundreds of thousands of small values and no cycles. The collector starts again for every few
-    hundred of them, and looks through all that live: up to a third of the time of a large rebalance.
+    A rebalance creates hundreds of thousands of small objects and no reference cycles. The collector would run again
+    for every few hundred new objects, and would traverse all live objects: up to a third of the time of a large
+    rebalance.
     """
     if not gc.isenabled():
         yield
@@ -259,7 +263,9 @@ def _error_result(
 def _notify_assignor(
     chosen: TaskAssignor, assignments: Mapping[str, bytes], snapshot: RebalanceSnapshot, error: AssignmentError
 ) -> None:
-    """Tells an assignor of the public interface what became of its answer. Raises StreamsError when it has an error."""
+    """Calls `on_assignment_computed` of an assignor of the public interface. Raises StreamsError if its answer has an
+    error.
+    """
     if isinstance(chosen, PublicInterfaceAssignor):
         subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
         chosen.on_assignment_computed(assignments, subscriptions, error)
@@ -302,7 +308,9 @@ def _placement_problem(
 def _rack_information(
     snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], is_public: bool
 ) -> RackInformation | None:
-    """An assignor of the public interface may look at racks by itself, whatever the racks of clients are."""
+    """Returns the racks for the task assignor, None if a client has no rack. An assignor of the public interface always
+    gets the racks, because it may use them itself.
+    """
     if not is_public and any(state.metadata.rack is None for state in states.values()):
         return None
     racks = RacksOnDemand(partial(_public_partition_racks if is_public else _partition_racks, snapshot, tasks))
@@ -334,10 +342,10 @@ def _changelogs(tasks: GroupTasks) -> set[str]:
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
-    """Without lags every assignor gives way to FallbackPrior, except LegacySticky and that of streams groups, which do
-    not need them, and those of the public interface.
+    """Returns the task assignor. If lags are unknown, FallbackPrior replaces every assignor, with these exceptions:
+    LegacySticky and the assignor of streams groups, which do not use lags, and assignors of the public interface.
 
-    A class that a snapshot names is never loaded here: snapshots come over the network, classes run code.
+    Never loads a class that a snapshot names: snapshots come over the network, and loading a class runs code.
     """
     if task_assignor is None and snapshot.assignor not in BUILT_IN_ASSIGNORS:
         raise InputError(
@@ -351,7 +359,9 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 def _kept_deadline(
     snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
 ) -> int | None:
-    """The first deadline that somebody will keep: the leader outside the group, or the members that were sent them."""
+    """Returns the earliest probing deadline that will be acted on: by the leader if it is outside the group, otherwise
+    by the members whose assignments contain the deadline.
+    """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)
 

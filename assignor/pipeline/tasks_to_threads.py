@@ -1,10 +1,14 @@
-"""Within one process: which of its stream threads runs which task.
+"""Assigns the tasks of one process to its stream threads.
 
-Three passes share one load per thread: stateful active, standby, stateless active tasks. In each pass a thread first
-keeps what it had, smallest lag first, up to the fair share. Then threads below the fair share take turns with the
-tasks in order. The tasks left over go to threads at exactly the fair share, previous owners first. The last tasks come
-in the order in which they lie in the array of a `java.util.PriorityQueue`, so that array is kept exactly as Java would
-keep it. Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
+There are three passes: stateful active tasks, standbys, stateless active tasks. The load of a thread is the number of
+its tasks over all passes; the fair share is the number of tasks per thread, rounded down. Each pass has three steps:
+
+1. A thread keeps tasks that it had, smallest lag first, until its load is the fair share.
+2. Threads below the fair share get the next tasks in sorted order, in turns.
+3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last tasks of
+   this step are in the order of the array of a `java.util.PriorityQueue`. So this array must be the same as in Java.
+
+Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 """
 
 from __future__ import annotations
@@ -27,17 +31,19 @@ from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLo
 from assignor.types import ProcessId, Role, TaskId
 
 ThreadTasks = dict[str, list[TaskId]]
-"""Member id to its tasks, in the order assigned; a member that gets none may be missing."""
+"""Member id to its tasks, in the order of assignment. A member without tasks may be missing."""
 
 ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
-"""Choices of one kind each: tasks, each with its consumer. To be walked once."""
+"""Decisions: the kind, the tasks, and the consumer of each task. The consumers can be iterated only once."""
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
-"""The tasks in the iteration order of the leader's Java collection, to which they were added in the order given."""
+"""A function that returns tasks in the iteration order of the leader's Java collection. Its argument: the tasks in the
+order in which they were added to the collection.
+"""
 
 
 class TasksOfThreads(NamedTuple):
-    """Of one client: by consumer, for those that have any."""
+    """The tasks of each consumer of one client. Consumers without tasks may be missing."""
 
     active: ThreadTasks
     standby: ThreadTasks
@@ -67,7 +73,7 @@ def tasks_of_threads(
     standby_of_threads = assign(standby, previous, Role.STANDBY)
     for consumer, tasks in assign(stateless, {}, Role.ACTIVE, _hash_order).items():
         active_of_threads[consumer] = [*active_of_threads.get(consumer, ()), *tasks]
-    # a lambda of a compiled module would hold the log as well: a cycle, which only the collector frees
+    # no lambda: in a compiled module, it would refer to the log as well, which is a reference cycle
     log.later(partial(_decisions, decided, placed.warm_ups, state.metadata.process_id))
     return TasksOfThreads(active_of_threads, standby_of_threads)
 
@@ -94,9 +100,10 @@ def assign_tasks_to_threads(
     decided: ThreadDecisions,
     walk: Walk = tuple,
 ) -> ThreadTasks:
-    """`tasks`: for a single consumer in any order. `walk`: called only where its order shows.
-    `previous_tasks_by_lag`: by consumer, for those that had any, in the order of `consumers`, which are sorted; empty
-    for stateless tasks. `thread_load`: tasks by consumer so far; updated here.
+    """Runs one pass. `tasks`: if there is a single consumer, their order does not matter. `walk`: called only if the
+    iteration order changes the result. `previous_tasks_by_lag`: consumer to its previous tasks, for consumers that had
+    any, in the order of `consumers`, which are sorted; empty for stateless tasks. `thread_load`: consumer to its number
+    of tasks so far; this function updates it.
     """
     if len(consumers) == 1:
         return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
@@ -114,9 +121,10 @@ def assign_tasks_to_threads(
 
 @dataclass(frozen=True, slots=True)
 class _Threads:
-    """What each has in this pass and, in `load`, with the passes before. One with less than `fair_share` has room.
+    """The threads in one pass. `assignment`: the tasks of this pass; `load`: the number of tasks in this pass and the
+    passes before. A thread with a load below `fair_share` has room.
 
-    Most of thousands of threads are never looked at, and have no entry.
+    A thread without tasks has no entry, because in a process of thousands of threads most threads get no task.
     """
 
     fair_share: int
@@ -132,7 +140,7 @@ def _all_to_one(
     thread_load: dict[str, int],
     decided: ThreadDecisions,
 ) -> list[TaskId]:
-    """The only thread is always below its fair share: the tasks it had come first, then the others in order."""
+    """Gives all tasks to the only thread: first its previous tasks, then the others in sorted order."""
     rest, previous = list(tasks), previous_tasks_by_lag.get(consumer, ())
     assigned: list[TaskId] = []
     if rest and previous:
@@ -151,8 +159,8 @@ def _all_to_one(
 def _keep_with_previous_owner(
     queue: _TaskQueue, threads: _Threads, previous_tasks_by_lag: Mapping[str, Sequence[TaskId]]
 ) -> dict[int, str]:
-    """Returns the ranks of the tasks for which their previous owner had no room, with that owner (the last one
-    asked).
+    """Step 1. Returns the ranks of the tasks whose previous owner had no room, each with this owner. If a task has
+    several such owners, the last one counts.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
@@ -162,7 +170,7 @@ def _keep_with_previous_owner(
     rank_of, gone = queue.ranks.get, queue.gone
     for consumer, previous in previous_tasks_by_lag.items():
         has = load.get(consumer, 0)
-        if has >= fair_share and len(previous) == 1:  # so are most of thousands of threads
+        if has >= fair_share and len(previous) == 1:  # fast path, for processes of thousands of threads
             rank = rank_of(previous[0])
             if rank is not None and not gone[rank]:
                 skipped[rank] = consumer
@@ -204,7 +212,7 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
-    """Every thread has its fair share or one task more; those without the extra task take one each."""
+    """Step 3. Every thread has its fair share or one task more. Each thread with exactly its fair share gets a task."""
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
     ranks: list[int] = []
     keepers: list[str] = []
@@ -227,11 +235,11 @@ def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
-    Java searches for a task to remove from the front of the array, which makes the whole pass quadratic; here places
-    are known. What is polled is known without the array: the first tasks that are left. So the array is made when
-    somebody looks at the tasks that are left at the end, and there are more than two of them. Its layout does not
-    depend on how a heap of distinct numbers is sifted, so `heapq` serves. Tasks are represented by their rank, the
-    place in sorted order.
+    A task is represented by its rank, its index in sorted order. The heap's array is built only for the iteration over
+    the tasks that are left at the end, and only if there are more than two: polls return the lowest ranks that are
+    left, which are known without the array. `heapq` builds and polls this heap. It moves elements differently from
+    Java, but because all ranks differ, the resulting array is the same. To remove a task, Java searches the array from
+    the front, which makes the whole pass quadratic; here the positions of all ranks are known.
     """
 
     __slots__ = ("_as_given", "_polled", "_removed", "_tasks", "_walk", "gone", "ranks")
@@ -242,19 +250,19 @@ class _TaskQueue:
         self.ranks = dict(zip(self._tasks, range(len(tasks)), strict=True))
         self.gone = bytearray(len(tasks))
         self._removed: list[int] = []
-        """Ranks, in the order in which they were polled or removed."""
+        """The ranks that were polled or removed, in this order."""
         self._polled = slice(0, 0)
-        """Which of them were polled."""
+        """The part of `_removed` that was polled; the rest was removed."""
 
     def __len__(self) -> int:
         return len(self._tasks) - len(self._removed)
 
     def __iter__(self) -> Iterator[TaskId]:
-        has_one_order = len(self) < 3  # a heap of two has only one
+        has_one_order = len(self) < 3  # a heap of two elements has only one possible order
         return map(self._tasks.__getitem__, self._left() if has_one_order else self._array())
 
     def poll(self, count: int) -> list[TaskId]:
-        """Polls so many, once for the whole queue."""
+        """Polls `count` tasks. May be called only once for a queue."""
         polled = self._left()[:count]
         self._polled = slice(len(self._removed), len(self._removed) + count)
         return self.remove_all(polled)
@@ -267,11 +275,11 @@ class _TaskQueue:
         return list(map(self._tasks.__getitem__, ranks))
 
     def _left(self) -> list[int]:
-        """Sorted."""
+        """The ranks that are left, sorted."""
         return list(compress(range(len(self.gone)), map(not_, self.gone))) if len(self) else []
 
     def _array(self) -> list[int]:
-        """Java's."""
+        """The array of Java's heap: built in the order of `walk`, then with all removals and polls carried out."""
         heap = list(map(self.ranks.__getitem__, self._walk(self._as_given)))
         heapify(heap)
         removed, polled = self._removed, self._polled

@@ -1,14 +1,14 @@
-"""AssignmentInfo: what the leader sends to one Kafka Streams consumer, as user data of its assignment.
+"""AssignmentInfo: the user data of the assignment that the leader sends to a Kafka Streams consumer.
 
-It holds the active tasks (one for each assigned partition, in the same order), the standby tasks with their
-partitions, the partitions of each host for queries, an error code, and when to rebalance next. Since version 5 the
-host maps name a topic by its index in a dictionary that precedes them.
+It contains the active tasks (one for each assigned partition, in the same order), the standby tasks with their
+partitions, the partitions of each host for queries, an error code, and the time of the next rebalance. Since version 5,
+the host maps refer to topics by index; a dictionary of the topics precedes them.
 
-Every member of a rebalance gets the same versions and the same host maps, which are by far the longest part; only its
-tasks differ. So one `AssignmentInfoEncoder` is made for a rebalance, encodes once what all members share, and is then
+All members of a rebalance get the same versions and the same host maps, which are by far the longest part. Only their
+tasks differ. So there is one `AssignmentInfoEncoder` for each rebalance: it encodes the common part once, and is then
 called for each member. Kafka writes hosts, partitions and topics in the order of its hash maps. Here every mapping and
-tuple is written in its own order, and the topic dictionary in the order that Kafka would give it for those hosts and
-partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
+tuple is written in its own order. The topic dictionary is written in the order that Kafka's hash map would give it for
+these hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from assignor.protocol.versions import (
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""Each host with the partitions of which it holds a copy, each partition once."""
+"""Host to the partitions of which it holds a copy, each partition once."""
 
 _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2
@@ -52,10 +52,11 @@ _NEXT_REBALANCE_BYTES = 8
 
 @dataclass(frozen=True, slots=True)
 class AssignmentInfo:
-    """Fields that `version` does not carry have their defaults; mappings and tuples keep the order on the wire.
+    """A decoded AssignmentInfo. Fields that `version` does not have keep their defaults. Mappings and tuples are in the
+    order on the wire.
 
-    `next_rebalance_ms`: JAVA_LONG_MAX means never, 0 at once. Raises IllegalArgumentError for a version outside 1 to
-    11.
+    `next_rebalance_ms`: JAVA_LONG_MAX means never, 0 means at once. Raises IllegalArgumentError for a version outside 1
+    to 11.
     """
 
     version: int
@@ -81,7 +82,9 @@ class AssignedTasks(NamedTuple):
 
 
 def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
-    """Reads only the tasks: the host maps after them name every partition of the group. Raises DecodeError."""
+    """Decodes only the tasks, because the host maps after them are long: they contain every partition of the group.
+    Raises DecodeError.
+    """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
     active_tasks = _read_active_tasks(reader, version)
@@ -89,32 +92,32 @@ def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
 
 
 class TasksOfMember(NamedTuple):
-    """Each task once, in the order on the wire."""
+    """The tasks of a member, each task once, in the order on the wire."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
 
 
 def read_tasks(assignment: bytes | memoryview) -> TasksOfMember:
-    """The tasks of a ConsumerProtocolAssignment, of which only the head is needed (`AssignmentParts.head`).
+    """Returns the tasks of a ConsumerProtocolAssignment, of which only the head is needed (`AssignmentParts.head`).
 
-    No tasks for an assignment without user data. The host maps, which name every partition of the group, are never
-    read. Raises DecodeError.
+    An assignment without user data has no tasks. The host maps are not read. Raises DecodeError.
     """
     start = user_data_of_head(assignment)
     if start is None:
         return TasksOfMember()
     reader = start.reader
     version, _ = _read_versions(reader)
-    # the wire lists a task once for each of its partitions
+    # the bytes contain an active task once for each of its partitions
     active = tuple(dict.fromkeys(_read_active_tasks(reader, version)))
     return TasksOfMember(active, tuple(_read_standby_tasks(reader, version)))
 
 
 def read_error_code(assignment: AssignmentParts) -> int:
-    """The error code of an assignment that is cut as `split_assignment` cuts it: the end of what members share.
+    """Returns the error code of an assignment in the parts that `split_assignment` makes. It is the end of the shared
+    part.
 
-    0 without user data, and for versions that carry none. Raises DecodeError.
+    Returns 0 for an assignment without user data, and for versions without an error code. Raises DecodeError.
     """
     start = user_data_of_head(assignment.head)
     if start is None or _read_versions(start.reader)[0] < FIRST_VERSION_WITH_ASSIGNMENT_ERROR:
@@ -125,8 +128,8 @@ def read_error_code(assignment: AssignmentParts) -> int:
 
 
 def split_assignment(assignment: bytes) -> AssignmentParts:
-    """A ConsumerProtocolAssignment cut after its tasks and before its next rebalance: what is between is the same for
-    all members of a rebalance. Bytes that are not of Kafka Streams stay whole, as the head.
+    """Splits a ConsumerProtocolAssignment after its tasks and before its next rebalance time. The part between them is
+    the same for all members of a rebalance. Bytes of other applications stay whole, as the head.
     """
     try:
         start = user_data_of_head(assignment)
@@ -146,10 +149,10 @@ def split_assignment(assignment: bytes) -> AssignmentParts:
 
 
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
-    """Raises DecodeError.
+    """Decodes an AssignmentInfo. Raises DecodeError.
 
-    Differs from Kafka: a negative length of a topology name, and a topic index that the dictionary lacks, are errors;
-    Kafka reads the first as no name and the second as a partition of the topic null.
+    Differs from Kafka: a topology name of negative length is an error; Kafka treats it as no name. A topic index that
+    is not in the dictionary is an error; Kafka makes of it a partition of the topic null.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -180,7 +183,7 @@ def _read_versions(reader: Reader) -> tuple[int, int]:
 
 
 def _read_active_tasks(reader: Reader, version: int) -> tuple[TaskId, ...]:
-    """Without topology names all tasks have the same length and are read in one go."""
+    """Fast path: if no task has a topology name, all tasks have the same length and are decoded by one call."""
     if version < FIRST_VERSION_WITH_NAMED_TOPOLOGY:
         numbers = reader.ints(2 * reader.count("active tasks", 8), "active tasks")
         return tuple(map(TaskId, numbers[::2], numbers[1::2]))
@@ -268,10 +271,11 @@ _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
 
 class AssignmentInfoEncoder:
-    """Encodes the members of one rebalance: what they share is encoded once.
+    """Encodes the user data of all members of one rebalance. The part that they share is encoded once.
 
-    `topic_dictionary`: the index of each topic of the host maps, in the order to write them; None for Kafka's own.
-    Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value that does not fit its field.
+    `topic_dictionary`: topic of the host maps to its index, in the order in which to write the topics; None for the
+    dictionary that Kafka would make. Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value
+    that does not fit its field.
     """
 
     def __init__(
@@ -301,7 +305,7 @@ class AssignmentInfoEncoder:
         standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> bytes:
-        """The user data of one member. Raises TaskAssignmentError for a named topology before version 10."""
+        """Returns the user data of one member. Raises TaskAssignmentError for a named topology before version 10."""
         return bytes(self.parts(active_tasks, standby_tasks, next_rebalance_ms))
 
     def parts(
@@ -310,7 +314,7 @@ class AssignmentInfoEncoder:
         standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> AssignmentParts:
-        """As `encode`, not joined: `shared` is one object for all members of the rebalance."""
+        """Returns the user data as `encode` does, but in parts. `shared` is the same object for all members."""
         head = [self._versions, _INT32.pack(len(active_tasks)), *map(self._encode_task_id, active_tasks)]
         head.append(_INT32.pack(len(standby_tasks)))
         for task, partitions in standby_tasks.items():
@@ -340,7 +344,7 @@ class AssignmentInfoEncoder:
 
 
 def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, int] | None = None) -> bytes:
-    """One AssignmentInfo alone; for a whole rebalance use one AssignmentInfoEncoder."""
+    """Encodes a single AssignmentInfo. For a whole rebalance, use one AssignmentInfoEncoder."""
     encoder = AssignmentInfoEncoder(
         info.version,
         info.commonly_supported_version,
@@ -353,9 +357,10 @@ def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, 
 
 
 def java_topic_dictionary(*host_maps: HostPartitions) -> dict[str, int]:
-    """The dictionary that Kafka makes when its hash maps walk these hosts and partitions in the order given.
+    """Returns the dictionary that Kafka makes if its hash maps have these hosts and partitions in the given order.
 
-    Topics are numbered as they first appear in a HashSet of all partitions, and written in the order of a HashMap.
+    Topics are numbered in the order in which they first occur in a HashSet of all partitions, and are written in the
+    order of a HashMap.
     """
     partitions = list(chain.from_iterable(chain.from_iterable([hosts.values() for hosts in host_maps])))
     topics = dict.fromkeys(map(_TOPIC, hash_set_order(partitions, topic_partition_hash)))
@@ -369,7 +374,9 @@ def _encode_named_task_id(task: TaskId) -> bytes:
 
 
 def _encode_named_partitions(partitions: Iterable[TopicPartition], topics: dict[str, bytes]) -> bytes:
-    """`topics`: the topic names encoded so far; new ones are added."""
+    """Encodes partitions with their topic names. `topics`: a cache of encoded topic names, which this function
+    fills.
+    """
     encoded: list[bytes] = []
     for topic, partition in partitions:
         name = topics.get(topic)
@@ -389,7 +396,7 @@ def _encode_after_tasks(
     dictionary: Mapping[str, int] | None,
     err_code: int,
 ) -> bytes:
-    """The host maps and the error code, which all members of a rebalance share."""
+    """Encodes the host maps and the error code, which are the same for all members of a rebalance."""
     if version < FIRST_VERSION_WITH_ENDPOINT:
         return b""
     host_maps = [by_host] if version < FIRST_VERSION_WITH_STANDBY_HOSTS else [by_host, standby_by_host]

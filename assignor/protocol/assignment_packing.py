@@ -1,10 +1,11 @@
-"""All assignments of one rebalance as one value of bytes, with the part that they share written once.
+"""Packs all assignments of one rebalance into one bytes object that contains their common part only once.
 
     version (int8) | shared parts: count (int32), each as bytes | members: count (int32), each as
     id (bytes, UTF-8), index of its shared part (int32), head (bytes), tail (bytes)
 
-Numbers are big-endian; `bytes` has its length (int32) before it. Equal assignments, cut alike and in the same order,
-give equal bytes. Nothing here is on Kafka's wire: it is how a rebalance is kept and handed between processes.
+Numbers are big-endian. A `bytes` field starts with its length (int32). Equal assignments in the same order, split into
+the same parts, give equal bytes. This format is not part of Kafka's protocol: it is used to store a rebalance, and to
+send it between processes.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _SMALLEST_MEMBER = 4 * 4
 
 
 def pack(assignments: SharedAssignments) -> bytes:
-    """Bytes that `unpack` reads."""
+    """Returns the bytes that `unpack` reads."""
     indexes: dict[bytes, int] = {}
     members = Writer()
     members.int32(len(assignments), "members")
@@ -41,7 +42,9 @@ def pack(assignments: SharedAssignments) -> bytes:
 
 
 def unpack(packed: bytes) -> SharedAssignments:
-    """The members in the order in which they were packed; equal parts are one object. Raises DecodeError."""
+    """Returns the assignments, with the members in the order of packing. Equal shared parts are one object, and so are
+    equal tails. Raises DecodeError.
+    """
     reader = Reader(packed, "packed assignments")
     version = reader.int8("version")
     if version != _VERSION:
@@ -62,9 +65,9 @@ def unpack(packed: bytes) -> SharedAssignments:
 
 
 def share(assignments: Mapping[str, bytes]) -> SharedAssignments:
-    """Assignments from elsewhere (an old record, a report), each cut where those of one rebalance are alike.
+    """Splits assignments from other sources (an old record, a report), so that equal common parts become one object.
 
-    Assignments that are not alike, and bytes that are not of Kafka Streams, are kept as they are.
+    Bytes of other applications stay whole.
     """
     if isinstance(assignments, SharedAssignments):
         return assignments

@@ -1,7 +1,8 @@
-"""ConsumerProtocol: what every consumer of a classic group sends when it joins, and what its leader sends back.
+"""ConsumerProtocol: the subscription that a consumer of a classic group sends, and the assignment that it receives.
 
-Kafka Streams puts SubscriptionInfo and AssignmentInfo into their `user_data`. A version above the highest known one is
-read as the highest known one, since newer versions only add fields at the end; bytes after the last field are ignored.
+The `user_data` of the two messages contain the SubscriptionInfo and the AssignmentInfo of Kafka Streams. A message with
+a version above the highest known version is decoded as the highest known version, because newer versions only add
+fields at the end. Bytes after the last field are ignored.
 Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792, KIP-881.
 """
 
@@ -25,7 +26,7 @@ _FIRST_VERSION_WITH_GENERATION = 2
 _FIRST_VERSION_WITH_RACK = 3
 _NO_GENERATION = -1
 _NULL = -1
-"""The length of user data that are null."""
+"""The encoded length of user data that are null."""
 _NO_BYTES = AssignmentParts(b"")
 
 _SMALLEST_STRING = 2
@@ -39,7 +40,9 @@ _ASSIGNMENT = "ConsumerProtocolAssignment"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member reads and owns. `generation_id`: None when not sent; `rack`: None when not sent or empty."""
+    """The topics and the owned partitions of a member. `generation_id`: None if not sent; `rack`: None if not sent or
+    empty.
+    """
 
     topics: tuple[str, ...]
     user_data: bytes | None = None
@@ -50,15 +53,17 @@ class Subscription:
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a member gets. In Kafka Streams the n-th partition belongs to the n-th active task of the AssignmentInfo."""
+    """The partitions that a member gets. In Kafka Streams, the n-th partition belongs to the n-th active task of the
+    AssignmentInfo.
+    """
 
     partitions: tuple[TopicPartition, ...]
     user_data: bytes | None = None
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """Topics are written sorted, owned partitions sorted and grouped by topic; fields that `version` lacks are left
-    out.
+    """Encodes a subscription. Topics are sorted; owned partitions are sorted and grouped by topic. Fields that
+    `version` does not have are left out.
     """
     version = _usable_version(version)
     writer = Writer()
@@ -80,7 +85,7 @@ def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSI
 
 
 def decode_subscription(data: bytes | memoryview) -> Subscription:
-    """Raises DecodeError. Owned partitions keep the order on the wire."""
+    """Decodes a subscription. Owned partitions keep the order on the wire. Raises DecodeError."""
     reader, version = _after_version(data, _SUBSCRIPTION)
     topics = reader.strings("topic", reader.count("topics", _SMALLEST_STRING))
     user_data = reader.nullable_byte_array("user data")
@@ -97,7 +102,9 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
-    """Partitions are grouped by topic, topics in the order of their first partitions. All versions look alike."""
+    """Encodes an assignment. Partitions are grouped by topic; topics are in the order of their first partitions. All
+    versions have the same fields.
+    """
     user_data = None if assignment.user_data is None else AssignmentParts(assignment.user_data)
     return bytes(assignment_parts(assignment.partitions, user_data, version))
 
@@ -105,7 +112,9 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 def assignment_parts(
     partitions: Iterable[TopicPartition], user_data: AssignmentParts | None, version: int = HIGHEST_VERSION
 ) -> AssignmentParts:
-    """As `encode_assignment`, for user data that is not joined. The length of the user data belongs to the head."""
+    """Encodes an assignment as `encode_assignment` does, but for user data in parts. The head contains the length of
+    the user data.
+    """
     before, shared, tail = user_data or _NO_BYTES
     size = _INT32.pack(_NULL if user_data is None else len(before) + len(shared) + len(tail))
     head = (_VERSIONS[_usable_version(version)], _partition_bytes(partitions, "assigned partitions"), size, before)
@@ -113,16 +122,18 @@ def assignment_parts(
 
 
 class UserDataStart(NamedTuple):
-    """`reader` stands where the user data begins; `length`: how many bytes it has, as the assignment says."""
+    """The start of the user data. `reader`: positioned at the start; `length`: the length of the user data in bytes, as
+    the assignment declares it.
+    """
 
     reader: Reader
     length: int
 
 
 def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
-    """Where the user data begins in an assignment, of which the end may be missing (`AssignmentParts.head`).
+    """Finds the start of the user data in an assignment, whose end may be missing (`AssignmentParts.head`).
 
-    None for an assignment without user data. Raises DecodeError.
+    Returns None for an assignment without user data. Raises DecodeError.
     """
     reader, _ = _after_version(data, _ASSIGNMENT)
     reader.topic_partitions("assigned partitions")
@@ -131,13 +142,15 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
-    """Raises DecodeError. Partitions keep the order on the wire, which is grouped by topic."""
+    """Decodes an assignment. Partitions keep the order on the wire, which is grouped by topic. Raises DecodeError."""
     reader, _ = _after_version(data, _ASSIGNMENT)
     return Assignment(reader.topic_partitions("assigned partitions"), reader.nullable_byte_array("user data"))
 
 
 def wire_version(data: bytes | memoryview) -> int:
-    """The version that the bytes of a subscription or assignment begin with. Raises DecodeError when there is none."""
+    """Returns the version at the start of a subscription or assignment. Raises DecodeError if the bytes are too
+    short.
+    """
     return Reader(data, "ConsumerProtocol").int16("version")
 
 
@@ -148,7 +161,7 @@ def _usable_version(version: int) -> int:
 
 
 def _after_version(data: bytes | memoryview, what: str) -> tuple[Reader, int]:
-    """A reader of the fields after the version, and the version in which to read them."""
+    """Returns a reader of the fields after the version, and the version by which to decode them."""
     reader = Reader(data, what)
     version = reader.int16("version")
     if version < 0:

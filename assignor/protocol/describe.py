@@ -1,7 +1,7 @@
-"""The bytes of a subscription or assignment as plain data, for people and for JSON.
+"""Converts the bytes of a subscription or assignment to plain data, for people and for JSON.
 
-Tasks are written `0_3`, partitions `[topic, partition]`, hosts `host:port`. The user data that Kafka Streams put into
-a message of the consumer protocol is shown in its place.
+Tasks are written `0_3`, partitions `[topic, partition]`, hosts `host:port`. The user data of a message are decoded as
+well, in the field `user_data`.
 """
 
 from __future__ import annotations
@@ -17,13 +17,15 @@ from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscri
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TopicPartition
 
 Described = str | int | None | list["Described"] | dict[str, "Described"]
-"""What JSON can hold."""
+"""The types that JSON can hold."""
 
 _ERROR_NAMES = {code.value: code.name for code in AssignorErrorCode}  # a later Kafka may send other numbers
 
 
 def describe(kind: str, data: bytes) -> dict[str, Described]:
-    """`kind`: one of KINDS. Raises DecodeError for bytes of another kind, InputError for an unknown kind."""
+    """Returns the decoded bytes. `kind`: one of KINDS. Raises DecodeError for bytes of another kind, InputError for an
+    unknown kind.
+    """
     described = _DESCRIBED_BY_KIND.get(kind)
     if described is None:
         raise InputError(f"{kind!r} is not one of {', '.join(KINDS)}", "kind")
@@ -102,7 +104,7 @@ _DESCRIBED_BY_KIND: Mapping[str, Callable[[bytes], dict[str, Described]]] = Mapp
 )
 
 KINDS: tuple[str, ...] = tuple(_DESCRIBED_BY_KIND)
-"""The consumer protocol's two messages, then the user data of each alone."""
+"""The two messages of the consumer protocol, then the user data of each message alone."""
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> list[Described]:
@@ -114,5 +116,5 @@ def _hosts(hosts: HostPartitions) -> dict[str, Described]:
 
 
 def _text(text: str) -> str:
-    """Unpaired surrogates, which no terminal or JSON file can hold, become U+FFFD."""
+    """Replaces unpaired surrogates by U+FFFD, because no terminal or JSON file can hold them."""
     return to_utf16_units(text).decode("utf-16-be", "replace")

@@ -1,11 +1,11 @@
-"""The records of `__consumer_offsets`: what a broker's group coordinator writes about groups of the classic protocol.
+"""The records of `__consumer_offsets` that a broker's group coordinator writes about groups of the classic protocol.
 
-A key begins with the kind of the record as int16. Kinds that are not read here are skipped, so records of a later
-Kafka do no harm. A record without a value is a tombstone: the group is gone. Values of version 4 are flexible
-(KIP-482): lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are skipped.
-A value of an unknown version is an error, never a guess. Source: `GroupMetadataKey`, `GroupMetadataValue`,
-`LegacyOffsetCommitKey`, `OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`,
-`StreamsGroupMetadataKey`, `GroupCoordinatorRecordSerde`.
+A key begins with the kind of the record as int16. Other kinds are skipped, so records of later Kafka versions do no
+harm. A record without a value is a tombstone: the group was deleted. Values of version 4 are flexible (KIP-482):
+lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are skipped. A value of
+an unknown version is an error. Source: `GroupMetadataKey`, `GroupMetadataValue`, `LegacyOffsetCommitKey`,
+`OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`, `StreamsGroupMetadataKey`,
+`GroupCoordinatorRecordSerde`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _FIRST_VERSION_WITH_INSTANCE_ID = 3
 _FIRST_FLEXIBLE_VERSION = 4
 
 _NO_TIMESTAMP = -1
-_SMALLEST_MEMBER = 18  # four lengths of two bytes or one varint each, a time-out, two more lengths
+_SMALLEST_MEMBER = 18  # in version 0: three lengths of two bytes, a time-out, two lengths of four bytes
 _SMALLEST_FLEXIBLE_MEMBER = 15
 _LONGEST_VARINT = 5
 _KEY, _VALUE = "key of __consumer_offsets", "GroupMetadataValue"
 
 
 class GroupKind(StrEnum):
-    """The protocol of a group of a newer kind; classic groups have keys of their own."""
+    """The protocol of a group that is not classic. Classic groups have `GroupMetadataKey`."""
 
     CONSUMER = "consumer"
     SHARE = "share"
@@ -45,14 +45,16 @@ _KIND_OF_KEY = {3: GroupKind.CONSUMER, 11: GroupKind.SHARE, 17: GroupKind.STREAM
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataKey:
-    """A classic group. Its value has the generation and all members; no value means that the group is gone."""
+    """The key of a classic group. The record's value has the generation and all members; a record without a value
+    means that the group was deleted.
+    """
 
     group: str
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitKey:
-    """`version`: 0 or 1, which have the same form."""
+    """The key of a committed offset. `version`: 0 or 1; both have the same fields."""
 
     group: str
     topic: str
@@ -62,7 +64,7 @@ class OffsetCommitKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherGroupKey:
-    """A group of another protocol (KIP-848, KIP-932, KIP-1071); a classic group may have the same id."""
+    """The key of a group of another protocol (KIP-848, KIP-932, KIP-1071). A classic group may have the same id."""
 
     group: str
     kind: GroupKind
@@ -70,8 +72,8 @@ class OtherGroupKey:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """One member. `subscription`, `assignment`: bytes of the group's protocol type, empty when there are none. Times
-    in ms.
+    """A member of a group. `subscription`, `assignment`: bytes of the group's protocol type, or empty. Times are in
+    milliseconds.
     """
 
     member_id: str
@@ -86,10 +88,12 @@ class MemberMetadata:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataValue:
-    """One generation. `members`: in the order stored, in which the leader received them.
+    """A generation of a group. `members`: in the order of the record, which is the order in which the leader received
+    them.
 
-    `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: when the group entered the state in
-    which this was written (for a new generation: when the last member had joined); None when not stored.
+    `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: the time at which the group entered
+    the state in which the record was written (for a new generation, the time at which the last member joined); None if
+    it is not stored.
     """
 
     protocol_type: str
@@ -101,7 +105,7 @@ class GroupMetadataValue:
 
 
 def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommitKey | OtherGroupKey | None:
-    """None for a kind of record that is not read here. Raises DecodeError."""
+    """Decodes a key. Returns None for other kinds of records. Raises DecodeError."""
     reader = Reader(data, _KEY)
     kind = reader.int16("kind")
     if kind in _OFFSET_COMMIT_KEYS:
@@ -114,7 +118,7 @@ def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommi
 
 
 def decode_group_value(data: bytes | memoryview) -> GroupMetadataValue:
-    """The value under a GroupMetadataKey. Bytes after the last field are ignored. Raises DecodeError."""
+    """Decodes the value of a GroupMetadataKey. Bytes after the last field are ignored. Raises DecodeError."""
     version = Reader(data, _VALUE).int16("version")
     flexible = version >= _FIRST_FLEXIBLE_VERSION
     reader = _FlexibleReader(data, _VALUE) if flexible else Reader(data, _VALUE)
@@ -165,12 +169,12 @@ def _read_member(reader: Reader, version: int) -> MemberMetadata:
 
 
 class _FlexibleReader(Reader):
-    """Reads the same fields in their compact forms."""
+    """Reads the compact forms of the fields of flexible versions."""
 
     __slots__ = ()
 
     def varint(self, field: str) -> int:
-        """Unsigned, at most 32 bits."""
+        """Reads an unsigned varint of at most 32 bits."""
         start, value = self.offset, 0
         for index in range(_LONGEST_VARINT):
             byte = self.int8(field) & 0xFF

@@ -1,15 +1,15 @@
-"""Reads and writes the plain values that Kafka's messages consist of.
+"""Reads and writes the primitive values of Kafka's messages.
 
-Whatever the bytes say, the reader returns a value or raises `DecodeError` with the offset. It accepts a length or
-count only when the remaining bytes could hold that much, so corrupt bytes never cost more memory or time than their
-own length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the message format
-of KIP-482 without flexible versions; `group_metadata` adds those.
+For any bytes, the reader returns a value or raises `DecodeError` with the offset. It accepts a length or a count only
+if the remaining bytes can hold as many elements, so corrupt bytes never cost more memory or time than their own length.
+Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the message format of KIP-482
+without flexible versions, which `group_metadata` adds.
 
-Text is written in three of Java's ways. The consumer protocol and SubscriptionInfo use UTF-8
-(`String.getBytes(UTF_8)`). AssignmentInfo uses modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`), and
-plain UTF-16 code units for topology names (`DataOutputStream.writeChars`). A Java string is a sequence of UTF-16 code
-units, and may contain an unpaired surrogate. Such a unit is the Python character of the same number here; a pair is
-always the one character that the pair means.
+Text has three encodings. The consumer protocol and SubscriptionInfo use UTF-8 (`String.getBytes(UTF_8)`).
+AssignmentInfo uses modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`), and UTF-16 code units for
+topology names (`DataOutputStream.writeChars`). A Java string is a sequence of UTF-16 code units, and may contain an
+unpaired surrogate. Here an unpaired surrogate is the Python character with the same code; a surrogate pair is always
+the one character that it encodes.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ _LONGEST_TEXT_IN_MESSAGE = 40
 
 
 def to_utf8(text: str) -> bytes:
-    """`text.getBytes(UTF_8)`: every unpaired surrogate becomes a question mark."""
+    """Returns `text.getBytes(UTF_8)`. Every unpaired surrogate becomes a question mark."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -53,10 +53,10 @@ def to_utf8(text: str) -> bytes:
 
 
 def from_utf8(raw: bytes) -> str:
-    """`new String(raw, UTF_8)`: never fails; malformed bytes become U+FFFD.
+    """Returns `new String(raw, UTF_8)`. It never fails; malformed bytes become U+FFFD.
 
-    A surrogate written as a character, whole or cut off after two bytes, is one U+FFFD in Java, and one for each byte
-    in Python; all other cases agree.
+    Java and Python differ in one case: the three-byte form of a surrogate, or its first two bytes, becomes a single
+    U+FFFD in Java, but one U+FFFD for each byte in Python.
     """
     try:
         return raw.decode()
@@ -65,17 +65,17 @@ def from_utf8(raw: bytes) -> str:
 
 
 def to_utf16_units(text: str) -> bytes:
-    """The code units of `text`, two bytes each, high byte first."""
+    """Returns the UTF-16 code units of `text`, two bytes each, high byte first."""
     return text.encode("utf-16-be", "surrogatepass")
 
 
 def from_utf16_units(raw: bytes) -> str:
-    """The string made of these code units; `raw` has an even length."""
+    """Returns the string of these UTF-16 code units. `raw` must have an even length."""
     return raw.decode("utf-16-be", "surrogatepass")
 
 
 def to_modified_utf8(text: str) -> bytes:
-    """The body of `writeUTF(text)`, without the length: NUL in two bytes, each surrogate in three."""
+    """Returns the bytes of `writeUTF(text)` without the length. NUL takes two bytes, each surrogate three bytes."""
     if text.isascii() and "\0" not in text:
         return text.encode("ascii")
     units = to_utf16_units(text)
@@ -89,7 +89,7 @@ def _modified_unit(unit: int) -> bytes:
 
 
 def malformed_modified_utf8_at(raw: bytes) -> int | None:
-    """The index of the first byte that makes `readUTF` fail on `raw`; None when it does not fail."""
+    """Returns the index of the first byte at which `readUTF` would fail, None if it would not fail."""
     if raw.isascii():
         return None
     match = _MODIFIED_TEXT.match(raw)
@@ -98,7 +98,7 @@ def malformed_modified_utf8_at(raw: bytes) -> int | None:
 
 
 def from_modified_utf8(raw: bytes) -> str:
-    """What `readUTF` returns for a well-formed `raw`. Like Java it accepts overlong forms of a character."""
+    """Returns the text that `readUTF` returns for a well-formed `raw`. As in Java, overlong forms are accepted."""
     if raw.isascii():
         return raw.decode("ascii")
     return from_utf16_units(b"".join(_unit(match[0]) for match in _MODIFIED_UNIT.finditer(raw)))
@@ -113,9 +113,10 @@ def _unit(raw: bytes) -> bytes:
 
 
 def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str], int]:
-    """Makes a method of Reader. Numbers are read so often that one call less for each saves a tenth of the decoding.
+    """Creates a method of Reader that reads one number. Numbers are read so often that one call less for each number
+    saves a tenth of the decoding time.
 
-    `what`: precedes the name of the field in errors.
+    `what`: a text before the name of the field in errors.
     """
     size, unpack_from = form.size, form.unpack_from
 
@@ -131,7 +132,9 @@ def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str
 
 
 class Reader:
-    """A position in bytes. `what` names the structure, and `field` in every call the part that is read, for errors."""
+    """A position in bytes. `what`: the name of the structure, for errors. In every call, `field` is the name of the
+    field that is read, for errors.
+    """
 
     __slots__ = ("_data", "_end", "_offset", "_what")
 
@@ -150,7 +153,7 @@ class Reader:
         return self._end - self._offset
 
     def error(self, reason: str, offset: int | None = None) -> DecodeError:
-        """The error to raise for a mistake at `offset`; at the current position when not given."""
+        """Returns the error for a mistake at `offset`, by default at the current position."""
         return DecodeError(self._what, reason, self._offset if offset is None else offset)
 
     def _advance(self, size: int, field: str) -> int:
@@ -173,18 +176,18 @@ class Reader:
     _int32_length = _number_reader(_INT32, "length of ")
 
     def ints(self, count: int, field: str) -> tuple[int, ...]:
-        """`count` int32 in one go."""
+        """Reads `count` int32."""
         start = self._advance(4 * count, field)
         return struct.unpack_from(f">{count}i", self._data, start)
 
     def peek_ints(self, count: int, field: str) -> tuple[int, ...]:
-        """`ints` without moving on."""
+        """Reads `count` int32 without changing the position."""
         values = self.ints(count, field)
         self._offset -= 4 * count
         return values
 
     def peek_rows(self, form: struct.Struct, count: int, field: str) -> Iterator[tuple[Any, ...]]:
-        """`count` rows of `form`, without moving on; call `skip` once they turn out to be what they seem."""
+        """Reads `count` rows of `form` without changing the position. Call `skip` if the rows are valid."""
         start = self._advance(form.size * count, field)
         self._offset = start
         return form.iter_unpack(memoryview(self._data)[start : start + form.size * count])
@@ -193,7 +196,9 @@ class Reader:
         self._advance(size, field)
 
     def count(self, field: str, smallest: int) -> int:
-        """The length of an array whose elements take at least `smallest` bytes each."""
+        """Reads the length of an array. Raises DecodeError if the remaining bytes cannot hold as many elements of at
+        least `smallest` bytes each.
+        """
         start = self._offset
         value = self._count(field)
         if value < 0:
@@ -209,7 +214,7 @@ class Reader:
         return self._data[start : start + size]
 
     def nullable_byte_array(self, field: str) -> bytes | None:
-        """int32 length, then that many bytes. Kafka reads every negative length as null."""
+        """Reads an int32 length and as many bytes. As in Kafka, every negative length means null."""
         size = self._int32_length(field)
         return None if size < 0 else self.raw(size, field)
 
@@ -221,7 +226,7 @@ class Reader:
         return value
 
     def nullable_string(self, field: str) -> str | None:
-        """int16 length, then UTF-8. Kafka reads every negative length as null."""
+        """Reads an int16 length and a text in UTF-8. As in Kafka, every negative length means null."""
         size = self._int16_length(field)
         return None if size < 0 else from_utf8(self.raw(size, field))
 
@@ -236,7 +241,7 @@ class Reader:
         return tuple([self.string(field) for _ in range(count)])
 
     def modified_utf8(self, field: str) -> str:
-        """Unsigned 16-bit length, then modified UTF-8, as `DataOutputStream.writeUTF` writes it."""
+        """Reads an unsigned 16-bit length and a text in modified UTF-8, as `DataOutputStream.writeUTF` writes them."""
         size = self._uint16_length(field)
         start = self._offset
         value = self.raw(size, field)
@@ -246,7 +251,7 @@ class Reader:
         return from_modified_utf8(value)
 
     def text_by_key(self, field: str) -> dict[str, str]:
-        """An array of keys and values, each a byte array in UTF-8. A key that comes twice is an error."""
+        """Reads an array of keys and values, each a byte array in UTF-8. Raises DecodeError for a repeated key."""
         texts: dict[str, str] = {}
         for _ in range(self.count(f"{field}s", _SMALLEST_ENTRY)):
             start = self._offset
@@ -258,7 +263,7 @@ class Reader:
         return texts
 
     def topic_partitions(self, field: str) -> tuple[TopicPartition, ...]:
-        """An array of topics, each with an array of partitions."""
+        """Reads an array of topics, each with an array of partitions."""
         found: list[TopicPartition] = []
         for _ in range(self.count(field, _SMALLEST_TOPIC)):
             topic = self.string(f"topic in {field}")
@@ -272,7 +277,7 @@ class Reader:
 
 
 def _number_writer(form: struct.Struct) -> Callable[[Writer, int, str], None]:
-    """Makes a method of Writer."""
+    """Creates a method of Writer that writes one number."""
     pack, bits = form.pack, 8 * form.size
 
     def write(self: Writer, value: int, field: str) -> None:
@@ -285,7 +290,9 @@ def _number_writer(form: struct.Struct) -> Callable[[Writer, int, str], None]:
 
 
 class Writer:
-    """Collects chunks of bytes. Raises InputError naming the field for a value that does not fit it."""
+    """Collects chunks of bytes. Raises InputError with the name of the field for a value that does not fit the
+    field.
+    """
 
     __slots__ = ("_chunks",)
 
@@ -304,7 +311,7 @@ class Writer:
     int64 = _number_writer(_INT64)
 
     def ints(self, values: Sequence[int], field: str) -> None:
-        """Many int32 in one go, without a count."""
+        """Writes all of `values` as int32, without a count."""
         self._chunks.append(pack_ints(values, field))
 
     def nullable_byte_array(self, value: bytes | None, field: str) -> None:
@@ -331,7 +338,7 @@ class Writer:
 
 
 def pack_ints(values: Sequence[int], field: str) -> bytes:
-    """All of `values` as int32, one after the other."""
+    """Returns all of `values` as int32, one after the other."""
     try:
         return struct.pack(f">{len(values)}i", *values)
     except struct.error as error:
@@ -339,9 +346,9 @@ def pack_ints(values: Sequence[int], field: str) -> bytes:
 
 
 def pack_modified_utf8(value: str, field: str) -> bytes:
-    """`DataOutputStream.writeUTF(value)`: unsigned 16-bit length and modified UTF-8.
+    """Returns the bytes of `DataOutputStream.writeUTF(value)`: an unsigned 16-bit length and modified UTF-8.
 
-    Raises TaskAssignmentError for a longer text: Kafka's leader answers a host of that length with an error assignment.
+    Raises TaskAssignmentError for a longer text, because Kafka's leader sends an error assignment for such a host.
     """
     raw = to_modified_utf8(value)
     if len(raw) > MAX_MODIFIED_UTF8_BYTES:

@@ -1,8 +1,8 @@
-"""The assignments of one rebalance, with the bytes that all of them share kept once.
+"""The assignments of one rebalance, stored so that their common bytes exist only once in memory.
 
-Every assignment of a rebalance ends with the same host maps, which are by far its longest part: with 500 processes and
-50,000 tasks each of 500 assignments has 800 KB, of which 2 KB are its own. So an assignment is kept as three pieces,
-and joined only when somebody asks for its bytes. Source: `AssignmentInfo.encode`, whose host maps follow the tasks.
+All assignments of a rebalance end with the same host maps, which are by far the longest part. With 500 processes and
+50,000 tasks, each of the 500 assignments has 800 KB, of which only 2 KB differ. So an assignment is stored in three
+parts, which are joined only when its bytes are read. Source: `AssignmentInfo.encode`, whose host maps follow the tasks.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from typing import NamedTuple
 
 
 class AssignmentParts(NamedTuple):
-    """ConsumerProtocolAssignment of one member in three pieces: `head + shared + tail`.
+    """The ConsumerProtocolAssignment of one member in three parts: `head + shared + tail`.
 
-    `shared`: the one object that all members of a rebalance refer to; empty when nothing is shared.
+    `shared`: the same object for all members of a rebalance; empty if nothing is shared.
     """
 
     head: bytes
@@ -26,15 +26,15 @@ class AssignmentParts(NamedTuple):
 
     @property
     def size(self) -> int:
-        """In bytes, joined."""
+        """The length of the joined parts in bytes."""
         return len(self.head) + len(self.shared) + len(self.tail)
 
 
 class SharedAssignments(Mapping[str, bytes]):
-    """Member id to the bytes of its assignment, which are joined on each look."""
+    """Member id to the bytes of its assignment. Each access joins the parts again."""
 
     def __init__(self, parts: Mapping[str, AssignmentParts]) -> None:
-        """`parts`: by member, in the order of the members."""
+        """`parts`: member id to the parts of its assignment, in the order of the members."""
         self.parts = parts
 
     def __getitem__(self, member_id: str) -> bytes:
@@ -50,7 +50,7 @@ class SharedAssignments(Mapping[str, bytes]):
         return member_id in self.parts
 
     def __eq__(self, other: object) -> bool:
-        """The same bytes for the same members, in any order and however they are cut."""
+        """True if both have the same bytes for the same members. The order and the split into parts do not matter."""
         if not isinstance(other, Mapping):
             return NotImplemented
         if self.keys() != other.keys():
@@ -61,7 +61,7 @@ class SharedAssignments(Mapping[str, bytes]):
         return all(self[member_id] == raw for member_id, raw in other.items())
 
     def __reduce__(self) -> tuple[Callable[..., SharedAssignments], tuple[list[str], list[list[bytes]]]]:
-        """In columns: thousands of parts, each pickled alone, would take many times as long."""
+        """Pickles the parts in columns, because thousands of single AssignmentParts would take many times as long."""
         columns = list(map(list, zip(*self.parts.values(), strict=True)))
         return _from_columns, (list(self.parts), columns)
 

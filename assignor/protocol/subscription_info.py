@@ -1,11 +1,12 @@
-"""SubscriptionInfo: what one Kafka Streams consumer tells the leader about itself, as user data of its subscription.
+"""SubscriptionInfo: the user data of a Kafka Streams consumer's subscription, with its process, tasks and offsets.
 
-`decode_member` reads it together with the subscription, `decode_members` those of a whole group.
+`decode_member` decodes it together with the subscription; `decode_members` decodes all members of a group.
 
-Up to version 6 it lists previous active tasks and standby tasks. Since version 7 it has an offset sum for every task
-with state, LATEST_OFFSET for running active tasks. Both are one mapping here: a task listed as active has
-LATEST_OFFSET, one listed as standby UNKNOWN_OFFSET_SUM. For a version above the latest supported one only the two
-version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`; KIP-441, KIP-708.
+Up to version 6, it lists previous active tasks and standby tasks. Since version 7, it has an offset sum for every task
+with state, which is LATEST_OFFSET for running active tasks. Here both forms are one mapping: a task that is listed as
+active has LATEST_OFFSET, and a task that is listed as standby has UNKNOWN_OFFSET_SUM. If the version is above
+LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`;
+KIP-441, KIP-708.
 """
 
 from __future__ import annotations
@@ -44,11 +45,13 @@ _TASK_SUM = struct.Struct(">iiqh")
 
 @dataclass(frozen=True, slots=True)
 class SubscriptionInfo:
-    """`task_offset_sums` keep the order on the wire. Fields that `version` does not carry have their defaults.
+    """A decoded SubscriptionInfo. `task_offset_sums` keep the order on the wire. Fields that `version` does not have
+    keep their defaults.
 
-    `unique_field`: int8; a member changes it to make its subscription differ from the last one. `error_code`: an
-    AssignorErrorCode, or a number of a later Kafka. `listed_twice`: tasks that versions 1 to 6 list both as active and
-    as standby; their sum is UNKNOWN_OFFSET_SUM. Raises IllegalArgumentError when the versions contradict each other.
+    `unique_field`: int8; a member changes it so that its subscription differs from the previous one. `error_code`: an
+    AssignorErrorCode, or a number of a later Kafka version. `listed_twice`: the tasks that a subscription of version 1
+    to 6 lists as active and also as standby; their sum is UNKNOWN_OFFSET_SUM. Raises IllegalArgumentError if the
+    versions contradict each other.
     """
 
     version: int
@@ -68,7 +71,7 @@ class SubscriptionInfo:
 
     @property
     def is_future(self) -> bool:
-        """Whether only the two versions could be read."""
+        """True if only the two versions could be decoded."""
         return self.version > LATEST_SUPPORTED_VERSION
 
     @property
@@ -79,18 +82,18 @@ class SubscriptionInfo:
 
     @property
     def standby_tasks(self) -> frozenset[TaskId]:
-        """The tasks with state that did not run as active: standbys, and state that was left on disk."""
+        """The tasks with state that did not run as active: standbys, and tasks with state left on disk."""
         return frozenset(task for task, offset_sum in self.task_offset_sums.items() if offset_sum != LATEST_OFFSET)
 
 
 class MemberSubscription(NamedTuple):
-    """What a member of a Kafka Streams group sends when it joins: its subscription, and the user data of that."""
+    """The subscription that a member of a Kafka Streams group sends when it joins, and its decoded user data."""
 
     subscription: Subscription
     info: SubscriptionInfo
 
 
-@lru_cache(maxsize=64)  # every member of a group sends the same two versions, and they are looked at twice
+@lru_cache(maxsize=64)  # all members of a group send the same two versions, and each pair is checked twice
 def _version_problem(version: int, latest_supported: int) -> str | None:
     if latest_supported == UNKNOWN_VERSION:
         if 1 <= version <= FIRST_VERSION_WITH_LATEST_SUPPORTED - 1:
@@ -102,7 +105,7 @@ def _version_problem(version: int, latest_supported: int) -> str | None:
 
 
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
-    """The bytes that Kafka writes for a task map that iterates like `info.task_offset_sums`.
+    """Returns the bytes that Kafka writes if its map of tasks iterates in the order of `info.task_offset_sums`.
 
     Raises TaskAssignmentError for a named topology before version 10, IllegalStateError for a future version,
     InputError for a value that does not fit its field.
@@ -185,12 +188,12 @@ def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
 
 
 def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, MemberSubscription]]:
-    """Each member of a group with what it sent, in the order in which Kafka's leader walks them, a HashMap's.
+    """Yields each member of a group with its decoded subscription, in the order of the leader's HashMap of member ids.
 
-    `subscriptions`: member id to ConsumerProtocolSubscription, in the order received. Raises DecodeError naming the
-    member. As in Kafka, all subscriptions are decoded before the first user data, so a mistake in a subscription is
-    raised before any in user data. Bytes that several members sent are decoded once: of the threads of a process, most
-    may have no task.
+    `subscriptions`: member id to ConsumerProtocolSubscription, in the order received. Raises DecodeError with the
+    member's id. As in Kafka, all subscriptions are decoded before the first user data, so an error in a subscription
+    comes before any error in user data. Equal bytes of several members are decoded once; they are common, because many
+    threads of a process may have no task.
     """
     decoded: dict[bytes, Subscription] = {}
     for member_id, raw in subscriptions.items():
@@ -212,13 +215,13 @@ def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, Me
 
 
 def decode_member(subscription: bytes) -> MemberSubscription:
-    """`subscription`: ConsumerProtocolSubscription of one member. Raises DecodeError."""
+    """Decodes the ConsumerProtocolSubscription of one member. Raises DecodeError."""
     return _with_user_data(decode_subscription(subscription))
 
 
 @lru_cache(maxsize=_GROUPS_KEPT)
 def _in_map_order(member_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Of a HashMap. A group of thousands has the same members in most of its rebalances."""
+    """Returns the member ids in the order of a HashMap. Cached, because the members of a group seldom change."""
     return tuple(hash_set_order(member_ids, string_hash))
 
 
@@ -233,9 +236,9 @@ def _with_user_data(subscription: Subscription) -> MemberSubscription:
 
 
 def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
-    """Raises DecodeError.
+    """Decodes a SubscriptionInfo. Raises DecodeError.
 
-    Differs from Kafka: a repeated client tag is an error at once, not only when the tags are read.
+    Differs from Kafka: a repeated client tag raises an error here; Kafka raises it later, when it reads the tags.
     """
     reader, version, latest_supported = _after_versions(data)
     if version > LATEST_SUPPORTED_VERSION:
@@ -272,7 +275,7 @@ def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
 
 
 def _after_versions(data: bytes | memoryview) -> tuple[Reader, int, int]:
-    """A reader of the fields after the two versions, and these."""
+    """Returns a reader of the fields after the two versions, and the two versions."""
     reader = Reader(data, "SubscriptionInfo")
     version = reader.int32("version")
     if version < 1:
@@ -303,7 +306,9 @@ def _read_sums_by_subtopology(reader: Reader) -> dict[TaskId, int]:
 
 
 def _read_task_sums(reader: Reader) -> dict[TaskId, int]:
-    """Without topology names, which nobody can set any more, all rows have the same length and are read in one go."""
+    """Reads the offset sums. Fast path: if no task has a topology name, all rows have the same length. (Kafka Streams 4
+    has no named topologies any more.)
+    """
     count = reader.count("task offset sums", _TASK_SUM.size)
     if not count:
         return {}

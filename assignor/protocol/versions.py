@@ -1,9 +1,9 @@
-"""Which version of SubscriptionInfo and AssignmentInfo a group speaks, and how a rolling upgrade raises it.
+"""The versions of SubscriptionInfo and AssignmentInfo in a group, and their change during a rolling upgrade.
 
-The leader answers all members in the lowest version that it received. A member of a version that the leader does not
-know can still join when all others can probe (version 3 and up): it gets an empty assignment with the version that all
-support, lowers its own version and rejoins. `clients/client_metadata.py` folds the versions that a group has sent
-(`received_versions`). Source: `StreamsAssignmentProtocolVersions`,
+The leader encodes all assignments in the lowest version that it received. A member with a version that the leader does
+not know can still join if all other members have version 3 or later (version probing): it gets an empty assignment with
+the version that all members support, lowers its own version and rejoins. `received_versions` in
+`clients/client_metadata.py` computes the versions of a group. Source: `StreamsAssignmentProtocolVersions`,
 `StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
 KIP-268.
 """
@@ -15,10 +15,10 @@ from assignor.errors import TaskAssignmentError
 LATEST_SUPPORTED_VERSION = 11
 
 EARLIEST_PROBEABLE_VERSION = 3
-"""From this version on an assignment carries the version that all members support."""
+"""The first version whose assignments contain the version that all members support."""
 
 UNKNOWN_VERSION = -1
-"""The latest supported version of members of versions 1 and 2, which do not send it."""
+"""Stands for the latest supported version of a member of version 1 or 2, which does not send it."""
 
 FIRST_VERSION_WITH_ENDPOINT = 2
 FIRST_VERSION_WITH_LATEST_SUPPORTED = 3
@@ -34,12 +34,11 @@ FIRST_VERSION_WITH_CLIENT_TAGS = 11
 
 
 def next_subscription_version(used: int, received: int, commonly_supported: int) -> int:
-    """For the member: the version of its next subscription. When it differs from `used`, the member has to rejoin at
-    once.
+    """Returns the version of a member's next subscription. If it differs from `used`, the member has to rejoin at once.
 
-    `used`: version of the subscription that was sent; `received` and `commonly_supported`: from the assignment. Raises
-    TaskAssignmentError when the leader answered in a higher version than it was sent, or in one that is not known
-    here.
+    `used`: the version of the subscription that the member sent; `received`, `commonly_supported`: the two versions of
+    the assignment. Raises TaskAssignmentError if the assignment has a higher version than the subscription, or a
+    commonly supported version that is unknown here.
     """
     if received > used:
         raise TaskAssignmentError(

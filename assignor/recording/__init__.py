@@ -1,7 +1,7 @@
-"""One rebalance (rebalance/1) or one placement problem (placement/1) as a document, both ways.
+"""Reads and writes one rebalance (rebalance/1) or one placement problem (placement/1) as a document.
 
-A document is what JSON gives: mappings, lists, text and numbers. Reading is strict: a mistake is an InputError with
-the path of the field, and a feature of a later release raises NotBuiltYet. Nothing here opens a file.
+A document consists of JSON's types: mappings, lists, text and numbers. Reading is strict: a mistake raises InputError
+with the path of the field, and a feature of a later release raises NotBuiltYet. This package opens no files.
 """
 
 from assignor.configs import dotted_configs as dotted_configs

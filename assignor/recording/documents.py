@@ -1,4 +1,4 @@
-"""Values as JSON documents."""
+"""Converts values to JSON documents."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from assignor.types import ProcessId, TaskId
 
 
 def document_of(value: object) -> Any:
-    """Each field of a dataclass or named tuple under its name, in their order; tasks, processes and members of an enum
-    as text.
+    """Returns the value as JSON data. A dataclass or named tuple becomes an object of its fields, in their order.
+    Tasks, process ids and enum members become text.
     """
     if isinstance(value, TaskId | ProcessId | Enum):
         return str(value)
@@ -26,5 +26,5 @@ def document_of(value: object) -> Any:
 
 
 def document_of_fields(value: object, *names: str) -> dict[str, Any]:
-    """These fields or properties alone, in this order."""
+    """Returns an object of only these fields or properties of the value, in this order."""
     return {name: document_of(getattr(value, name)) for name in names}

@@ -1,8 +1,8 @@
-"""Reads JSON strictly: a wrong type, a missing, repeated or unknown field is one InputError that names its path.
+"""Reads JSON strictly: a wrong type, or a missing, repeated or unknown field, raises InputError with the field's path.
 
 Paths look like `input.topology.subtopologies[0].stores[1].name`, so that a person finds the place in a long line.
-Numbers are bounded as Kafka's own types are, and so are counts that decide how much memory is allocated: a document
-may come from anywhere.
+Numbers have the bounds of Kafka's types. Counts that decide how much memory is allocated have bounds as well, because a
+document may come from an untrusted source.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 Value = TypeVar("Value")
 
 MAX_PARTITIONS = 1_000_000
-"""Partitions of one topic. Far above what a Kafka cluster has; it bounds how much memory one line can make us
-allocate.
+"""The greatest number of partitions of one topic. It is far above the numbers in real Kafka clusters; it bounds the
+memory that one line can make this process allocate.
 """
 
 
@@ -34,7 +34,9 @@ class Fields:
     __slots__ = ("_values", "where")
 
     def __init__(self, value: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
-        """`where`: path of this object, empty for the whole document. Raises InputError."""
+        """`where`: the path of this object, empty for the whole document. Raises InputError for a missing or unknown
+        field.
+        """
         self.where = where
         self._values = as_object(value, where)
         for name in required:
@@ -50,14 +52,14 @@ class Fields:
         return child(self.where, name)
 
     def raw(self, name: str) -> object:
-        """None when the field is absent."""
+        """The unchecked value of a field; None if the field is absent."""
         return self._values.get(name)
 
     def read(self, name: str, reader: Callable[[object, str], Value]) -> Value:
         return reader(self._values.get(name), self.at(name))
 
     def read_or_none(self, name: str, reader: Callable[[object, str], Value]) -> Value | None:
-        """None when the field is absent or null."""
+        """The value of a field, read by `reader`; None if the field is absent or null."""
         value = self._values.get(name)
         return None if value is None else reader(value, self.at(name))
 
@@ -68,11 +70,11 @@ class Fields:
         return self.read_or_none(name, as_text)
 
     def items(self, name: str) -> Iterator[tuple[object, str]]:
-        """(value, path) of each element of a list."""
+        """Yields (value, path) for each element of a list."""
         return list_items(self._values.get(name), self.at(name))
 
     def entries(self, name: str) -> Iterator[tuple[str, object, str]]:
-        """(key, value, path) of each entry of an object."""
+        """Yields (key, value, path) for each entry of an object."""
         return object_entries(self._values.get(name), self.at(name))
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -104,12 +106,12 @@ def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
 
 
 def each_of(reader: Callable[[object, str], Value]) -> Callable[[object, str], tuple[Value, ...]]:
-    """Reads a list of such values."""
+    """Returns a reader for a list of values that `reader` reads."""
     return lambda value, where: tuple([reader(item, at) for item, at in list_items(value, where)])
 
 
 def by_name(reader: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Reads an object of such values."""
+    """Returns a reader for an object of values that `reader` reads."""
     return lambda value, where: {name: reader(entry, at) for name, entry, at in object_entries(value, where)}
 
 
@@ -167,8 +169,8 @@ def as_int32s(value: object, where: str) -> tuple[int, ...]:
 
 
 def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]:
-    """A list of numbers is usually long, so its items are looked at one by one, with their paths, only when one of
-    them is wrong.
+    """Reads a list of numbers. Fast path: such lists are usually long, so the items are checked one by one, with their
+    paths, only if one of them is wrong.
     """
     if isinstance(value, list) and all(type(item) is int and low <= item <= high for item in value):
         return tuple(value)
@@ -224,7 +226,9 @@ def _shown(value: object) -> str:
 
 
 def document_of_line(content: bytes) -> dict[str, object]:
-    """One line of JSON, more strictly than `json.loads`: a repeated field and NaN are errors. Raises InputError."""
+    """Parses one line of JSON, more strictly than `json.loads`: a repeated field and NaN are errors. Raises
+    InputError.
+    """
     try:
         document = json.loads(
             content.decode("utf-8"), object_pairs_hook=_without_repetition, parse_constant=_refuse_constant
@@ -241,12 +245,12 @@ def document_of_line(content: bytes) -> dict[str, object]:
 
 
 def line_of_document(document: object) -> str:
-    """One JSON document in one line, without a line end."""
+    """Returns a JSON document as one line, without a line end."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """`json.loads` would silently keep only the last of two fields with the same name."""
+    """Rejects repeated fields; `json.loads` alone would silently keep only the last one."""
     document = dict(pairs)
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]
@@ -265,7 +269,7 @@ _CLASS_PATH = re.compile(r"[^\W\d]\w*(?:\.[^\W\d]\w*)*:[^\W\d]\w*\Z")
 
 
 def is_class_path(name: str) -> bool:
-    """Whether `name` is a user's own class, written `module:Class`."""
+    """True if `name` has the form of a user's own class, `module:Class`."""
     return _CLASS_PATH.match(name) is not None
 
 
@@ -279,12 +283,12 @@ def as_assignor(value: object, where: str) -> str:
 
 
 def as_configs(value: object, where: str) -> AssignmentConfigs:
-    """Raises InputError."""
+    """Reads an object of configs under Kafka's dotted names. Raises InputError."""
     if not isinstance(value, dict):
         raise InputError("must be an object of Kafka's dotted config names", where)
     try:
         return AssignmentConfigs.from_dotted(value, where)
     except InputError:
         raise
-    except ValueError as error:  # text that int() refuses, though it looks like a number
+    except ValueError as error:  # int() refuses some texts that look like a number
         raise InputError(str(error), where) from None

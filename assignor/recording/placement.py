@@ -1,4 +1,4 @@
-"""Reads placement/1: a problem for the task assignor alone, without topics or bytes."""
+"""Reads placement/1: the input of a task assignor alone, without topics or subscription bytes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _RACK_FIELDS = ("task_partitions", "changelog_partitions", "partition_racks")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlacement:
-    """One line. `output`: None when it has none."""
+    """A line of placement/1. `output`: None if the line has no output."""
 
     id: str
     assignor: str
@@ -45,7 +45,9 @@ class RecordedPlacement:
 
 
 def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacement:
-    """The whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later release."""
+    """Reads a whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later
+    release.
+    """
     fields = Fields(
         document,
         "",
@@ -69,7 +71,9 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
 
 
 def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, PlacementClient]) -> None:
-    """Tasks of different named topologies cannot be sorted together. Source: `TaskId.compareTo`."""
+    """Raises InputError for tasks of several named topologies, which cannot be sorted together.
+    Source: `TaskId.compareTo`.
+    """
     names = {task.topology_name for task in tasks}
     for client in clients.values():
         for reported in (client.previous_active, client.previous_standby, client.lags):
@@ -79,15 +83,15 @@ def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, Pla
 
 
 def parse_placement(document: Mapping[str, object]) -> PlacementProblem:
-    """Only the problem. Raises as `parse_recorded_placement` does."""
+    """Reads only the placement problem. Raises the errors of `parse_recorded_placement`."""
     return parse_recorded_placement(document).problem
 
 
 def _rack_information(
     fields: Fields, rack_aware: bool, tasks: Iterable[TaskId], stateful_tasks: Iterable[TaskId]
 ) -> RackInformation | None:
-    """None without these fields. With a rack-aware strategy, all are needed, for all tasks; a what-if may set it later,
-    so they are read without one, too.
+    """Reads the fields about racks. Returns None if the line has none of them. With a rack-aware strategy, all of them
+    are required, for all tasks. They are also read without a strategy, because a what-if may set one later.
     """
     given = [name for name in _RACK_FIELDS if fields.raw(name) is not None]
     if not given and not rack_aware:

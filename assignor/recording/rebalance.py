@@ -1,4 +1,4 @@
-"""Reads rebalance/1: one recorded rebalance, its input as a snapshot and its output, if it has one."""
+"""Reads rebalance/1: a recorded rebalance, with its input as a snapshot, and with its output if it has one."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _FAILURES_ABOUT_TOPICS = ("create_topics", "describe_topics")
 
 @dataclass(frozen=True, slots=True)
 class RecordedTopic:
-    """An internal topic that the recorded rebalance created; `configs`: None when not recorded."""
+    """An internal topic that the recorded rebalance created. `configs`: None if they were not recorded."""
 
     partitions: int
     replication_factor: int | None
@@ -48,7 +48,7 @@ class RecordedTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutput:
-    """`output` of rebalance/1. `created_topics`: None when not recorded."""
+    """The `output` of rebalance/1. `created_topics`: None if they were not recorded."""
 
     assignments: Mapping[str, bytes]
     internal_topics: Mapping[str, int] = field(default_factory=dict)
@@ -61,10 +61,11 @@ class RecordedOutput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRebalance:
-    """One line. `led_by`: the leader was not Kafka Streams 4.3.1, so `output` is not what 4.3.1 would have sent.
+    """A line of rebalance/1. `led_by`: the leader, if it was not Kafka Streams 4.3.1; then `output` can differ from the
+    output of 4.3.1.
 
-    `interrupted`: the generation began and never got an assignment, so there is no output. Its input is that of the
-    generation that came next.
+    `interrupted`: True if the generation began but never got an assignment, so that there is no output. Then the input
+    is that of the next generation.
     """
 
     id: str
@@ -80,7 +81,9 @@ class RecordedRebalance:
 
 
 def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
-    """The whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later release."""
+    """Reads a whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later
+    release.
+    """
     fields = Fields(
         document,
         "",
@@ -107,7 +110,9 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
 
 
 def _with_refusal(snapshot: RebalanceSnapshot, output: RecordedOutput | None) -> RebalanceSnapshot:
-    """A recording from Kafka has what the brokers answered in one place only: as the cause of the leader's error."""
+    """Copies the brokers' error into the snapshot. A recording from Kafka has this error only as the cause of the
+    leader's error.
+    """
     if output is None or output.error_cause is None or snapshot.topics_refusal is not None:
         return snapshot
     if snapshot.failures.isdisjoint(_FAILURES_ABOUT_TOPICS):
@@ -116,12 +121,12 @@ def _with_refusal(snapshot: RebalanceSnapshot, output: RecordedOutput | None) ->
 
 
 def parse_rebalance(document: Mapping[str, object]) -> RebalanceSnapshot:
-    """Only what the leader knew. Raises as `parse_recorded_rebalance` does."""
+    """Reads only the input of the rebalance. Raises the errors of `parse_recorded_rebalance`."""
     return parse_recorded_rebalance(document).snapshot
 
 
 def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnapshot:
-    """`input` of rebalance/1. Raises InputError, NotBuiltYet."""
+    """Reads the `input` of rebalance/1. Raises InputError, NotBuiltYet."""
     fields = Fields(
         value,
         where,
@@ -196,7 +201,7 @@ def _as_member(value: object, where: str) -> Member:
 
 
 def _as_steering(value: object, where: str) -> Steering:
-    """What operators asked of the rebalance."""
+    """Reads the instructions of operators to the rebalance."""
     fields = Fields(value, where, (), ("drained_processes", "drained_members", "keeps_owned", "away_processes"))
     return Steering(
         drained_processes=frozenset(fields.read_or_none("drained_processes", each_of(as_process_id)) or ()),
@@ -214,7 +219,7 @@ def _as_output(value: object, where: str) -> RecordedOutput:
         ("created_topics", "error_cause", "explanations"),
     )
     if fields.raw("explanations") is not None:
-        list(fields.items("explanations"))  # reasons are for people; it only has to be a list
+        list(fields.items("explanations"))  # explanations are for people: only the type of the field is checked
     return RecordedOutput(
         assignments=fields.read("assignments", by_name(as_bytes)),
         internal_topics=fields.read("internal_topics", by_name(as_partitions)),

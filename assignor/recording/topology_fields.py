@@ -1,4 +1,4 @@
-"""`input.topology` of rebalance/1, both ways. Source: `TopicsInfo`."""
+"""Reads and writes `input.topology` of rebalance/1. Source: `TopicsInfo`."""
 
 from __future__ import annotations
 

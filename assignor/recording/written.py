@@ -1,4 +1,4 @@
-"""Writes rebalance/1 and placement/1 with the fields that are read: reading what was written gives it back."""
+"""Writes rebalance/1 and placement/1. The readers of this package give the written values back."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from assignor.topology.cluster import Cluster, TopicMetadata
 
 
 def rebalance_output(result: RebalanceResult) -> dict[str, object]:
-    """`output` of rebalance/1."""
+    """Returns the `output` of rebalance/1."""
     output: dict[str, object] = {
         "assignments": {member_id: _base64(raw) for member_id, raw in result.assignments.items()},
         "internal_topics": dict(result.internal_topics),
@@ -49,7 +49,9 @@ def rebalance_document(
     result: RebalanceResult | None = None,
     explanations: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, object]:
-    """One line of a recording. `explanations`: as `explain.explanation_document` writes them; they go into `output`."""
+    """Returns one line of a recording. `explanations`: the results of `explain.explanation_document`; they become a
+    part of `output`.
+    """
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,
         "id": id,
@@ -68,7 +70,7 @@ def rebalance_document(
 
 
 def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
-    """`input` of rebalance/1."""
+    """Returns the `input` of rebalance/1."""
     end_offsets = snapshot.changelog_end_offsets
     document: dict[str, object] = {
         "assignor": snapshot.assignor,
@@ -96,7 +98,7 @@ def rebalance_input(snapshot: RebalanceSnapshot) -> dict[str, object]:
 
 
 def placement_output(placement: Placement) -> dict[str, object]:
-    """`output` of placement/1."""
+    """Returns the `output` of placement/1."""
     return {
         "probing_rebalance_needed": placement.probing_rebalance_needed,
         "clients": {
@@ -144,7 +146,7 @@ def _base64(raw: bytes) -> str:
 
 
 def _steering(steering: Steering) -> dict[str, object]:
-    """Fields that say nothing are left out."""
+    """Returns the instructions of operators. Empty fields are left out."""
     document: dict[str, object] = {}
     if steering.drained_processes:
         document["drained_processes"] = [str(process) for process in sorted(steering.drained_processes)]

@@ -1,13 +1,13 @@
 """The interface by which the pipeline runs every task assignor: a placement problem in, a placement out.
 
-A task assignor knows tasks, clients, lags, and the racks of the partitions that tasks read (KIP-925); it knows no
-topics, bytes or threads. Assignors are pure: the same problem gives the same placement, and the reasons go to the log.
-An assignor of Kafka's public interface (KIP-924, `assignor.assignment`) is run by this one, too.
+The input of a task assignor has tasks, clients, lags, and the racks of the partitions that tasks read (KIP-925), but no
+topics, bytes or threads. Assignors are pure: the same problem gives the same placement. The reasons go to the log. The
+pipeline also runs assignors of Kafka's public interface (KIP-924, `assignor.assignment`) through this interface.
 
-`validate_placement` checks the rules that every placement must keep. Kafka's leader throws a StreamsException with the
-name of the `AssignmentError`. Differs from Kafka: there a task that nobody runs is accepted, and two copies on one
-client cannot be expressed; here both are errors. An assignor of the public interface is checked by Kafka's own rules
-instead.
+`validate_placement` checks the rules that every placement must keep. If a rule is broken, it raises the error of
+Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: Kafka accepts a task that
+no client runs, and cannot express two copies on one client; here both are errors. Assignors of the public interface are
+checked by Kafka's own rules instead.
 
 Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`, `TaskAssignmentUtils.validateTaskAssignment`,
 `RackAwareTaskAssignor.racksForPartition`.
@@ -28,11 +28,13 @@ from assignor.topology.cluster import Racks
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 PartitionRacks = Mapping[str, tuple[Racks, ...]]
-"""By topic: the racks of each of its partitions."""
+"""Topic to the racks of each of its partitions."""
 
 
 class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
-    """`partition_racks` that are looked up when somebody asks first; without a strategy, only a report does."""
+    """A `partition_racks` mapping that is computed at its first use. Without a rack-aware strategy, only reports use
+    it.
+    """
 
     def __init__(self, look_up: Callable[[], PartitionRacks]) -> None:
         self._look_up = look_up
@@ -55,9 +57,11 @@ class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
 
 @dataclass(frozen=True, slots=True)
 class RackInformation:
-    """`task_partitions`: every task with its source partitions; `changelog_partitions`: every stateful task with its
-    changelog partitions. `partition_racks[topic][p]`: the racks of partition p; a topic that nothing is known of is
-    absent.
+    """The partitions of tasks, and the racks of partitions.
+
+    `task_partitions`: every task with its source partitions; `changelog_partitions`: every stateful task with its
+    changelog partitions. `partition_racks[topic][p]`: the racks of the brokers with a replica of partition p; unknown
+    topics are absent.
     """
 
     task_partitions: Mapping[TaskId, tuple[TopicPartition, ...]] = field(default_factory=dict)
@@ -65,13 +69,15 @@ class RackInformation:
     partition_racks: PartitionRacks = field(default_factory=dict)
 
     def racks_of(self, partition: TopicPartition) -> Racks | None:
-        """None when they are not known, or one of the brokers has no rack."""
+        """Returns the racks of the partition's replicas; None if they are unknown, or if one of the brokers has no
+        rack.
+        """
         racks = self.partition_racks.get(partition.topic, ())
         known = racks[partition.partition] if partition.partition < len(racks) else None
         return known if known and None not in known else None
 
     def known_racks_of(self, partition: TopicPartition) -> frozenset[str] | None:
-        """Of the brokers that have a rack; None when no replica is known.
+        """Returns the racks of the partition's replicas, except brokers without a rack; None if no replica is known.
 
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
         """
@@ -80,7 +86,7 @@ class RackInformation:
         return frozenset([rack for rack in known if rack is not None]) if known else None
 
     def knows_sources(self) -> bool:
-        """Whether the racks of every source partition are known."""
+        """True if the racks of every source partition are known."""
         return all(
             self.racks_of(partition) is not None
             for partitions in self.task_partitions.values()
@@ -88,9 +94,10 @@ class RackInformation:
         )
 
     def knows_changelogs(self) -> bool:
-        """Whether every changelog topic is known, with the racks of all partitions that it has.
+        """True if every changelog topic is known, with the racks of all its partitions.
 
-        Kafka asks for topics here, not for partitions: one that the topic lacks is an error later.
+        As in Kafka, this checks topics and not the tasks' partitions. If a topic lacks a partition that a task needs, a
+        later step raises an error.
         """
         topics = {partition.topic for partitions in self.changelog_partitions.values() for partition in partitions}
         return all(
@@ -101,9 +108,10 @@ class RackInformation:
 
 @dataclass(frozen=True, slots=True)
 class PlacementClient:
-    """One process as a task assignor sees it. `capacity`: its threads; equal to the number of `consumers` when these
-    are known. `host`: its `application.server`. `reported_tasks`: what each consumer said it has on disk, of those that
-    have any. `active_owners`: the consumer that owns a partition of the task, where one does.
+    """A process in the input of a task assignor. `capacity`: the number of its threads, which is the number of
+    `consumers` if these are known. `host`: its `application.server`. `reported_tasks`: consumer to the tasks whose
+    state it reported, for consumers that reported any. `active_owners`: task to the consumer that owns a partition of
+    it, for tasks that have such a consumer.
     """
 
     process_id: ProcessId
@@ -121,12 +129,12 @@ class PlacementClient:
 
 @dataclass(frozen=True, slots=True)
 class PlacementProblem:
-    """Everything that decides a placement.
+    """The complete input of a placement.
 
-    `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections: the sticky and
-    the fallback assignor break ties by it. HighAvailabilityTaskAssignor sorts them. `stateful_tasks` have a changelog.
-    `racks`: None when nothing is known of them; only a rack-aware strategy places by them. `store_names`: of each
-    subtopology, also stores that are not logged; None when they are not known.
+    `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections. The sticky and
+    the fallback assignor break ties by this order; HighAvailabilityTaskAssignor sorts. `stateful_tasks`: the tasks that
+    have a changelog. `racks`: None if no racks are known; only a rack-aware strategy uses them. `store_names`:
+    subtopology to its stores, including stores without a changelog; None if they are unknown.
     """
 
     configs: AssignmentConfigs
@@ -139,10 +147,10 @@ class PlacementProblem:
 
 @dataclass(frozen=True, slots=True)
 class ClientPlacement:
-    """`warm_ups`: those of `standby` that exist only until they have caught up.
+    """The tasks of one client. `warm_ups`: the tasks of `standby` whose copies exist only until they have caught up.
 
-    `active_order`, `standby_order`: in which Kafka's leader keeps them. Sorted when None; what an assignor of the
-    public interface returns, it keeps in hash order.
+    `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. The leader
+    keeps the tasks that an assignor of the public interface returns in hash order.
     """
 
     active: frozenset[TaskId]
@@ -159,7 +167,7 @@ class ClientPlacement:
 
 
 class AssignmentError(StrEnum):
-    """What is wrong with a placement. Source: `TaskAssignor.AssignmentError` (KIP-924)."""
+    """The fault of a placement. Source: `TaskAssignor.AssignmentError` (KIP-924)."""
 
     NONE = "NONE"
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
@@ -170,18 +178,18 @@ class AssignmentError(StrEnum):
 
     @property
     def is_fatal(self) -> bool:
-        """Whether nothing can be made of the placement. With the others, Kafka's leader first computes the whole
-        assignment, and fails then.
+        """True if Kafka's leader cannot use the placement at all, and fails at once. With any other error, the leader
+        first computes the whole assignment, and then fails.
         """
         return self in (AssignmentError.UNKNOWN_PROCESS_ID, AssignmentError.UNKNOWN_TASK_ID)
 
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """`clients`: an entry for every client of the problem.
+    """The output of a task assignor. `clients`: an entry for every client of the problem.
 
-    `assignment_error`: what Kafka's own check found, when an assignor of the public interface placed; None when the
-    placement is still to be checked. `followup_deadlines_ms`: when processes are to ask for the next rebalance.
+    `assignment_error`: the result of Kafka's own check, for an assignor of the public interface; None if the placement
+    has not been checked. `followup_deadlines_ms`: process to the time at which it should request the next rebalance.
     """
 
     probing_rebalance_needed: bool
@@ -195,30 +203,33 @@ class Placement:
 
 
 class TaskAssignor(Protocol):
-    """`name`: the name in configs and recordings."""
+    """A task assignor. `name`: its name in configs and recordings."""
 
     name: str
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Places every task active exactly once. Appends its reasons to `log`. Raises KafkaError."""
+        """Returns a placement in which every task is active exactly once. Appends the reasons to `log`. Raises
+        KafkaError.
+        """
         ...
 
 
 @runtime_checkable
 class PublicInterfaceAssignor(TaskAssignor, Protocol):
-    """An assignor of the public interface as the pipeline runs it: it sees the racks of all partitions, lags may be
-    unknown, and it hears of the result. Source: `StreamsPartitionAssignor.assignTasksToClients`.
+    """An assignor of the public interface in the pipeline. Its input has the racks of all partitions, and may have
+    unknown lags. The pipeline calls `on_assignment_computed` with the result.
+    Source: `StreamsPartitionAssignor.assignTasksToClients`.
     """
 
     def on_assignment_computed(
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """By member. `assignment`: empty when the error is fatal."""
+        """Called with the assignment and the subscription of each member. `assignment`: empty if the error is fatal."""
         ...
 
 
 class AssignmentFault(StrEnum):
-    """Kafka's `AssignmentError`, and at the end two faults that Kafka does not have."""
+    """The faults of a placement: those of Kafka's `AssignmentError`, then two that Kafka does not have."""
 
     ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
     INVALID_STANDBY_TASK = "INVALID_STANDBY_TASK"
@@ -233,7 +244,7 @@ _FATAL = frozenset(error.value for error in AssignmentError if error.is_fatal)
 
 
 def validate_placement(problem: PlacementProblem, placement: Placement, assignor: str = "the task assignor") -> None:
-    """Raises StreamsError for the first fault; `assignor` is its name in the message."""
+    """Raises StreamsError for the first fault. `assignor`: the assignor's name in the message."""
     if placement.assignment_error is not None:
         if placement.is_refused:
             raise refusal(placement.assignment_error, assignor)
@@ -245,7 +256,9 @@ def validate_placement(problem: PlacementProblem, placement: Placement, assignor
 
 
 def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError:
-    """What Kafka's leader throws. `name`: of the error; `detail`: what more is known of it."""
+    """Returns the error that Kafka's leader throws. `name`: the name of the fault; `detail`: the task or process
+    concerned, if known.
+    """
     severity = "a fatal error" if name in _FATAL else "an error"
     return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}", detail)
 
@@ -291,7 +304,7 @@ def _fault_of_clients(problem: PlacementProblem, placement: Placement) -> tuple[
 
 def _fault_beyond_kafka(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
     running = [client.active for client in placement.clients.values()]
-    if sum(map(len, running)) < len(problem.tasks):  # each of them is a task, and runs once
+    if sum(map(len, running)) < len(problem.tasks):  # the checks before ensure known tasks that run at most once
         without_active = frozenset(problem.tasks).difference(*running)
         return AssignmentFault.TASK_WITHOUT_ACTIVE, f"nobody runs {min(without_active)}"
     for process, client in placement.clients.items():

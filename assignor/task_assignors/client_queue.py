@@ -1,13 +1,13 @@
-"""Clients by the room they have left, as the sticky assignor looks for it.
+"""Queues of clients for the sticky assignor, sorted by their free room.
 
-Kafka walks all candidates for each task and keeps the first one with the least load per thread, more threads first
-among equals; an empty client ends the walk. A heap gives the same client, as long as equals stay in the order in which
-Kafka meets them.
+For each task, Kafka iterates over all candidates and takes the first one with the lowest load per thread; of equal
+loads, the one with more threads. An empty client ends the iteration. A heap gives the same client if equal clients are
+sorted in Kafka's iteration order.
 
-For standbys that is the order of a `HashSet` that Kafka fills anew for each standby with the clients that do not hold
-the task. In a table of a given capacity the clients left out do not change the order of the others, so one queue for
-each capacity serves all tasks. The set is really filled only when process ids collide so often that buckets become
-trees. Source: `LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
+For standbys, this is the order of a `HashSet` that Kafka fills for each standby with the clients that do not hold the
+task. In a hash table of a given capacity, the missing clients do not change the order of the others. So one queue for
+each capacity serves all tasks. The set is filled here only if so many process ids share a bucket that the bucket
+becomes a tree. Source: `LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
 `ClientState.hasMoreAvailableCapacityThan`, `java.util.HashSet`.
 """
 
@@ -22,8 +22,8 @@ from assignor.java.order import DEFAULT_INITIAL_CAPACITY, hash_set_order, is_cro
 from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
-"""The lower, the more room: tasks per thread, then minus the number of threads. Empty clients are equal, and come
-before all others.
+"""A sort key; the client with the lowest key has the most room. Its fields are the tasks per thread and the negative
+number of threads. All empty clients have the key `EMPTY`, which is lower than all others.
 """
 
 EMPTY: Room = (-1.0, 0)
@@ -31,15 +31,15 @@ EMPTY: Room = (-1.0, 0)
 
 @dataclass(slots=True)
 class Client:
-    """A client while it is given tasks. `number`: its place in the leader's order. `prefers_more_threads`: whether of
-    two clients with the same load the one with more threads has more room.
+    """A client and the tasks that it has been given so far. `number`: its index in the leader's order.
+    `prefers_more_threads`: True if, of two clients with the same load, the one with more threads has more room.
     """
 
     number: int
     process_id: ProcessId
     capacity: int
     prefers_more_threads: bool = True
-    active: dict[TaskId, None] = field(default_factory=dict)  # in the order in which they came
+    active: dict[TaskId, None] = field(default_factory=dict)  # in the order in which they were assigned
     standby: dict[TaskId, None] = field(default_factory=dict)
     room: Room = EMPTY
 
@@ -64,16 +64,16 @@ class Client:
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
-    """The first client with the most room that `prefers` accepts, otherwise the first with the most room, otherwise
-    None.
+    """Returns the client with the most room that `prefers` accepts. If it accepts none, returns the client with the
+    most room; None if there are no candidates. Of clients with equal room, the first candidate counts.
     """
     by_room = sorted(candidates, key=_room_of)
     return next(filter(prefers, by_room), by_room[0] if by_room else None)
 
 
 class ClientQueue:
-    """All clients, those with the most room first, then by `ranks[client.number]`. It needs no updates, because rooms
-    only shrink.
+    """All clients, sorted by most room, then by `ranks[client.number]`. An entry may be out of date: room only shrinks,
+    so entries are corrected when they reach the top.
     """
 
     __slots__ = ("_clients", "_heap")
@@ -84,7 +84,7 @@ class ClientQueue:
         heapify(self._heap)
 
     def first(self) -> Client | None:
-        """None when there are no clients."""
+        """Returns the first client, None if there are no clients."""
         heap = self._heap
         while heap:
             room, rank, number = heap[0]
@@ -95,8 +95,8 @@ class ClientQueue:
         return None
 
     def first_without(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """The first client that `prefers` accepts, otherwise the first; neither in `holders`, a bit mask. None when
-        there is none.
+        """Returns the first client that is not in `holders` (a bit mask) and that `prefers` accepts. If it accepts
+        none, returns the first client that is not in `holders`; None if there is none.
         """
         heap, clients = self._heap, self._clients
         passed_over: list[tuple[Room, int, int]] = []
@@ -136,8 +136,8 @@ class StandbyCandidates:
         self._queues: dict[int, ClientQueue] = {}
 
     def first(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """The roomiest candidate that `prefers` accepts, otherwise the roomiest one, otherwise None. `holders`: those
-        that are no candidates, a bit mask.
+        """Returns the candidate with the most room that `prefers` accepts. If it accepts none, returns the candidate
+        with the most room; None if there is no candidate. `holders`: a bit mask of the clients that are no candidates.
         """
         queue = self._queue(holders.bit_count())
         if queue is not None:
@@ -156,11 +156,13 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """The set's capacity without any `left_out` clients; None when a bucket could get crowded on the way."""
+        """Returns the capacity of the set without `left_out` of the clients. Returns None if a bucket could become
+        crowded while the set is filled (`java/order.py`).
+        """
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:
             room = capacity * 3 // 4
-            # whichever clients are left out, the first ones of the set are among these
+            # whichever clients are left out, the keys in the set at this capacity are among these
             if is_crowded(self._spreads[: room + 1 + left_out], capacity):
                 return None
             if size <= room:

@@ -1,39 +1,42 @@
-"""The queue of clients, lightest first, from which the next client that may take a task is drawn.
+"""A queue of clients that returns the least loaded client that is acceptable for a task.
 
-Kafka's queue is a `java.util.PriorityQueue`, a binary heap in an array. Its order is by load, then by process id. A
-client's load changes while the client is in the queue, and the queue does not notice: until Kafka offers the client
-again, a child in the heap may be lighter than its parent. Then the heap is out of order, and a draw depends on where
-each client lies in the array, so it is not always the lightest client. To draw the same clients as Kafka, the array
-must be the same after every step. A step is one of three:
+Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. It sorts clients by load, then by process id.
+An entry here is one number for both (`working_state.Entry`), so a smaller entry comes first.
 
-- A draw polls clients until one is accepted. Kafka collects the rejected ones in a HashSet, and offers them again in
-  the order of that set.
-- An offer takes a client that is queued already out of the array, and pushes it with its present load.
-- A draw that accepts nobody polls all clients, and offers all of them again.
+The load of a client changes while the client is in the queue, but the queue does not move it. Until Kafka offers the
+client again, an entry in the heap may be less than its parent: the heap is out of order. A poll from such a heap need
+not return the least entry; its result depends on the position of each entry in the array. To return the same clients as
+Kafka, the positions have to be the same after every step. There are three kinds of steps:
 
-Carrying out every step takes a pass over the heap for each draw. Most of that can be left out, by three arguments:
+- A draw polls clients until one of them is acceptable. Kafka collects the rejected clients in a HashSet, and then
+  offers them to the queue again, in the order of this set.
+- An offer removes the client from the array if it is queued already, and pushes it with its present load.
+- A draw that finds no acceptable client polls all clients and offers all of them again.
 
-1. While the heap is in order, a poll gives the least entry, wherever the entries lie. So a draw from a heap in order
-   gives the least accepted client, which is found by comparing the accepted clients alone. And where only one client is
-   accepted, a draw gives that client from any heap. In both cases the array is not needed: `ConstrainedPrioritySet`
-   writes the step down, and nothing more.
-2. The array is needed when several clients are accepted and the heap may be out of order. Only then are the steps that
-   were written down carried out, on a `ClientHeap`. If the heap turns out to be in order, argument 1 holds again.
-3. After a draw that accepts nobody, all clients have been offered anew with their present loads, which leaves a heap in
-   order. If the heap was in order before that draw, it gave the clients sorted, so the new array depends on the present
-   entries alone, and the steps written down before are forgotten (REFILLED). If the heap was out of order, the old
-   array decides in which order the clients came out, so the earlier steps are kept (DRAINED).
+It would be slow to carry out every step: each draw takes a pass over the heap. Three observations avoid most of it:
 
-Whether an offer can put the heap out of order is seen from the entries before and after it: `breaking_range_after`
-says between which two entries a parent would have to lie.
+1. If the heap is in order, a poll returns the least entry, whatever the positions are. So a draw returns the least
+   acceptable entry, and it is enough to compare the acceptable clients. If only one client is acceptable, a draw
+   returns this client from any heap. In both cases the array is not needed. `ConstrainedPrioritySet` only appends the
+   step to a list of deferred steps.
+2. The array is needed only if several clients are acceptable and the heap may be out of order. Then the deferred steps
+   are carried out, on a `ClientHeap`. If the heap turns out to be in order, observation 1 applies again.
+3. After a draw that finds no acceptable client, all clients were pushed again with their present loads, so the heap is
+   in order. If the heap was in order before this draw, the clients were polled in sorted order. Then the new array
+   depends only on the present entries, and all earlier deferred steps are dropped (REFILLED). If the heap was out of
+   order before, the old array decides the order of the polls, so the earlier steps are needed (DRAINED).
 
-On the array itself `heapq`, which is written in C, does Java's steps as long as the heap is in order. Both push a new
-entry in the same way: it rises from the end of the array while its parent is greater. Both poll by taking the root out
-and moving the last entry of the array into the hole, which sinks along the lesser children. Java stops as soon as the
-moved entry is less than both children of the hole. `heapq` lets the hole sink to the bottom, and then lets the moved
-entry rise along the same path. In a heap in order the entries grow along this path, and no two are equal, because each
-holds its client's number. So there is one place on the path where the moved entry fits, and both put it there: the
-arrays are equal. In a heap out of order the path need not grow, and `_java_poll` does Java's own steps.
+An offer can put the heap out of order. `breaking_range_after` returns the range of entries in which a parent would have
+to lie for that.
+
+The array is a `heapq` heap, because `heapq` is written in C. As long as the heap is in order, `heapq` and Java give the
+same array, for these reasons. Both push in the same way: the new entry starts at the end of the array and rises while
+its parent is greater. Both poll by removing the root, which leaves a hole, and by moving the last entry of the array
+into the hole; the hole sinks to the lesser of its two children. The difference is that Java stops as soon as the moved
+entry is less than both children of the hole, while `heapq` lets the hole sink to the bottom, and then lets the moved
+entry rise along the same path. In a heap in order, the entries grow along this path. No two entries are equal, because
+each contains its client's number. So only one position on the path is right for the moved entry, and both algorithms
+find it. In a heap out of order, the entries need not grow along the path, so `_java_poll` carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -54,34 +57,40 @@ from assignor.types import ProcessId
 NOT_QUEUED: Entry = -1
 
 Offers = tuple[Entry, Entry, Entry, Entry]
-"""Two clients offered one after the other: their entries before, NOT_QUEUED for one that was not in the heap, and
-after.
+"""Two clients that are offered one after the other: both entries before the offers, then both entries after them.
+NOT_QUEUED stands for a client that was not in the heap.
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""A parent strictly between these two entries would have a lighter child: the heap would be out of order."""
+"""Two entries. A parent in the heap that lies strictly between them would have a child that is less than itself: the
+heap would be out of order.
+"""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
 
 DRAINED: Entry = -2
-"""The step after which all clients were drawn and put back, from a heap in whatever order."""
+"""The step of a draw that polled all clients and offered them again, from a heap that may be out of order."""
 
 REFILLED: Entry = -3
-"""The same from a heap in order: the layout depends on nothing but the entries that are in the heap."""
+"""The step of a draw that polled all clients and offered them again, from a heap in order. The new array depends only
+on the entries in the heap.
+"""
 
 Step = Entry | Offers
-"""What happened to the heap: a client was drawn, clients were offered, or all were drawn in vain."""
+"""A step: the entry of the client that was drawn, or two offers, or DRAINED, or REFILLED."""
 
 
 def breaking_range_after(offers: Offers) -> BreakingRange | None:
-    """Where in a heap that was in order a parent would have to be for these offers to break the order; None: they
-    cannot.
+    """Returns the range of entries in which a parent would have to lie for these offers to break the order of a heap
+    that was in order. Returns None if the offers cannot break the order.
 
-    They cannot when no queued client has changed. Otherwise only the usual case is decided: a client that is not
-    queued is offered before one that is queued and has become lighter. The first may end up below the second, which
-    lies too deep. When the second is taken out, the first rises into its place, and breaks the order if it is less
-    than the parent there, which is less than the second was.
+    The offers cannot break the order if no queued client's entry has changed. Otherwise, only the usual case is
+    decided, and ANYWHERE stands for all other cases. In the usual case, the first client is not queued, and the second
+    client is queued and its entry has become less. When the first client is pushed, the second one still lies at its
+    old position, too deep for its new entry, and the first client may end up below it. When the second client is then
+    removed, the first one may rise to this position. There it breaks the order if it is less than the parent of the
+    position. This parent is less than the second client's old entry, so it lies between the two entries returned.
     """
     first_before, second_before, first, second = offers
     if first_before != NOT_QUEUED:
@@ -92,7 +101,7 @@ def breaking_range_after(offers: Offers) -> BreakingRange | None:
 
 
 class ClientHeap:
-    """The array of Java's heap. `in_order`: whether no child is less than its parent."""
+    """The array of Java's heap. `in_order`: True if no child is less than its parent."""
 
     def __init__(self, processes: Sequence[ProcessId], entries: Sequence[Entry]) -> None:
         self.in_order = True
@@ -102,8 +111,8 @@ class ClientHeap:
             heappush(self._array, entry)
 
     def carry_out(self, steps: Sequence[Step], entries: Sequence[Entry]) -> None:
-        """`entries`: by client after all these steps, NOT_QUEUED for those that are not in the heap. Only the first
-        step may be REFILLED.
+        """Carries out the steps. `entries`: the entry of each client after all these steps, NOT_QUEUED for a client
+        that is not in the heap. Only the first step may be REFILLED.
         """
         for step in steps:
             if isinstance(step, tuple):
@@ -116,15 +125,17 @@ class ClientHeap:
                 self._draw(step)
 
     def first_of(self, wanted: Collection[Entry]) -> Entry:
-        """The one of `wanted`, all in the heap, that would be drawn first; nothing is drawn."""
+        """Returns the entry of `wanted` that a draw would return, without changing the heap. The heap contains all of
+        `wanted`.
+        """
         array = self._array.copy()
         while (entry := _java_poll(array)) not in wanted:
             pass
         return entry
 
     def _offer(self, offers: Offers) -> None:
-        """Old entries change in their places, and are then taken out one by one. In a heap out of order, too,
-        `heappush` lets an entry rise as Java does.
+        """Carries out two offers. The entries of queued clients first get their new values at their old positions, as
+        in Kafka, where loads change before the offers. `heappush` is Java's push also in a heap out of order.
         """
         array = self._array
         first_before, second_before, first, second = offers
@@ -158,7 +169,9 @@ class ClientHeap:
         self.in_order = True
 
     def _drawn_by_javas_steps(self, until: Entry | None) -> list[Entry]:
-        """What a heap in whatever order gives before it gives `until`, or until it is empty."""
+        """Polls the heap, which may be out of order, until it returns `until` or is empty. Returns all entries before
+        `until`.
+        """
         drawn: list[Entry] = []
         while self._array and (entry := _java_poll(self._array)) != until:
             drawn.append(entry)
@@ -170,7 +183,7 @@ class ClientHeap:
 
 
 def _before(steps: Sequence[Step], entries: Sequence[Entry]) -> list[Entry]:
-    """The entries by client before these steps; `entries`: those after them."""
+    """Returns the entry of each client before these steps. `entries`: the entry of each client after the steps."""
     entries = list(entries)
     for step in reversed(steps):
         if isinstance(step, tuple):
@@ -182,7 +195,7 @@ def _before(steps: Sequence[Step], entries: Sequence[Entry]) -> list[Entry]:
 
 
 class _HashSetOrder:
-    """The order in which a HashSet of processes is walked, without building one each time."""
+    """The iteration order of a HashSet of processes, computed without building the set each time."""
 
     def __init__(self, processes: Sequence[ProcessId]) -> None:
         self._processes = processes
@@ -190,7 +203,9 @@ class _HashSetOrder:
         self._buckets: dict[int, _Buckets] = {}
 
     def of(self, entries: list[Entry]) -> list[Entry]:
-        """The entries of a set filled in the order given: by bucket, and in a bucket by arrival."""
+        """Returns the entries in the order of a HashSet to which they were added in the given order: sorted by bucket,
+        and within a bucket in the given order (`java/order.py`).
+        """
         if len(entries) < 2:
             return entries
         capacity = 16
@@ -202,7 +217,9 @@ class _HashSetOrder:
         return sorted(entries, key=self._buckets_at(capacity).__getitem__)
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
-        """Whether, at any size of the growing table, a bucket gets so many keys that Java orders them differently."""
+        """True if a bucket gets more than eight keys at any capacity of the growing table. Then the order needs all
+        four rules of `java/order.py`.
+        """
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:
             buckets = self._buckets_at(size)
@@ -221,9 +238,9 @@ class _HashSetOrder:
 
 
 class _Buckets(dict[Entry, int]):
-    """Entry to bucket, kept for the entries asked for: the same ones come again, and look-ups in a dict are fast.
+    """Entry to bucket. A cache, because the same entries occur many times.
 
-    `is_crowded`: whether a bucket would have too many keys with all clients in the set.
+    `is_crowded`: True if a bucket has more than eight keys when all clients are in the set.
     """
 
     def __init__(self, bucket_of_client: Sequence[int]) -> None:
@@ -279,12 +296,12 @@ def _sift_down(heap: list[Entry], index: int, entry: Entry) -> None:
 
 
 class ConstrainedPrioritySet:
-    """Holds each client at most once."""
+    """Kafka's queue of clients. It contains each client at most once."""
 
     def __init__(self, processes: Sequence[ProcessId], copies: Sequence[int], capacity: Sequence[int]) -> None:
-        """Offers every client, in process order. `processes` are sorted; clients are their places.
+        """Offers every client, in process order. `processes` are sorted; a client is an index into them.
 
-        A client's load is its `copies`, which are looked at whenever it is offered, divided by its `capacity`.
+        A client's load is `copies[client] / capacity[client]`; `copies` is read again at each offer.
         """
         self._copies = copies
         self._bits = load_bits(capacity)
@@ -295,10 +312,10 @@ class ConstrainedPrioritySet:
         self._freshly_drained = False
 
     def poll(self, accepted: Sequence[int]) -> int | None:
-        """Takes out the first client drawn that is in `accepted`; returns None, and takes nobody out, when there is
-        none.
+        """Removes and returns the first acceptable client. Returns None, and removes no client, if no client of
+        `accepted` is queued.
 
-        Clients that are drawn and not accepted go back in the order of the HashSet in which Kafka collects them.
+        The rejected clients are offered again, in the order of the HashSet in which Kafka collects them.
         """
         entries = self._entries
         drawn, drawn_client, choices = NOT_QUEUED, 0, 0
@@ -323,10 +340,10 @@ class ConstrainedPrioritySet:
         return drawn_client
 
     def offer(self, first: int, second: int) -> None:
-        """Offers two different clients whose load may have changed, one after the other; one that is already in the
-        queue is taken out first.
+        """Offers two different clients, one after the other, after their loads may have changed. A client that is
+        already queued is removed first.
 
-        Both loads have changed by the time of the first offer, also that of the second where it is queued.
+        Both loads have changed before the first offer, also the load of a queued second client.
         """
         entries, copies, bits = self._entries, self._copies, self._bits
         first_before, second_before = entries[first], entries[second]
@@ -341,7 +358,9 @@ class ConstrainedPrioritySet:
         self._written_down.append(offers)
 
     def _is_in_order(self) -> bool:
-        """Looks at the entries first; where they do not tell, carries out the offers that are written down."""
+        """True if the heap is in order. Checks the entries first: no parent can break the order if no entry lies in the
+        breaking range. Otherwise carries out the deferred steps.
+        """
         assert self._breaking_range is not None
         least, most = self._breaking_range
         if any(map(most.__gt__, filter(least.__lt__, self._entries))):
@@ -353,7 +372,9 @@ class ConstrainedPrioritySet:
         return True
 
     def _drain_in_vain(self) -> None:
-        """Draws all clients and puts all of them back; from a heap in order, a second time changes nothing."""
+        """Polls all clients and offers all of them again. If the previous step was the same, and the heap was in order
+        before it, nothing would change, so the step is skipped.
+        """
         if self._freshly_drained:
             return
         if self._breaking_range is None:

@@ -1,6 +1,6 @@
-"""The log of decisions: each step that places a task appends one, in the code path that decides.
+"""The log of decisions. Each step that places a task appends a decision, in the code that makes it.
 
-A decision is data; `explain.py` turns it into sentences. Kafka logs nothing of the kind: this project adds it.
+A decision is data; `explain.py` turns it into sentences. Kafka has no such log.
 """
 
 from __future__ import annotations
@@ -13,52 +13,52 @@ from assignor.types import ProcessId, Role, TaskId
 
 
 class DecisionKind(StrEnum):
-    """In the order in which the steps of a rebalance can log them."""
+    """The kinds of decisions, in the order in which the steps of a rebalance can log them."""
 
-    # the target: where the task belongs once every client is caught up
+    # the target: the client that should run the task when every client is caught up
     TARGET = "target"  # process = owner by round robin over sorted process ids (or, for a standby, the chosen host)
     BALANCED = "balanced"  # process = receiver, other = giver: balanceTasksOverThreads moved the target
     RACK_MOVED = "rack-moved"  # process = receiver, other = giver; detail = partitions fewer read across racks
-    NO_STANDBY_HOST = "no-standby-host"  # detail = how many of num.standby.replicas found no client
-    # where lag lets the task run for now
+    NO_STANDBY_HOST = "no-standby-host"  # detail = number of standbys that found no client
+    # the client that runs the task for now, given the lags
     KEPT = "kept"  # process = target, which is caught up, or no other client has a smaller lag
     SWAPPED = "swapped"  # process = caught-up standby that becomes active, other = target that becomes its standby
     MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # process = caught-up client, other = target
     MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # process = client with the least lag, other = target
     WARM_UP = "warm-up"  # process = target, which restores the state while `other` works
     WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # process = target that gets no copy in this rebalance
-    NOWHERE_TO_MOVE = "nowhere-to-move"  # standby stays on process: no better client without a copy
+    NOWHERE_TO_MOVE = "nowhere-to-move"  # process = target of a standby, which keeps it: no better client has no copy
     STATELESS = "stateless"  # process = client with the lowest load per thread
     # MinimalMovementTaskAssignor, instead of target and balanced; afterwards kept, swapped and so on as above
     TARGET_KEPT = "target-kept"  # process = owner, which has no more than its share
     TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share; detail: below
-    TARGET_PINNED = "target-pinned"  # process = receiver, other = owner, which a pin keeps the task off
-    TARGET_NEW = "target-new"  # process = chosen client; an active that no caught-up client runs, or one more standby
-    # detail of these two, of an active with a rack-aware strategy = how many partitions process reads across racks
-    PIN_SET_ASIDE = "pin-set-aside"  # process = receiver; no client can keep the pins
+    TARGET_PINNED = "target-pinned"  # process = receiver, other = owner, where a pin forbids the task
+    TARGET_NEW = "target-new"  # process = client of an active task that no caught-up client runs, or of a new standby
+    # detail of TARGET_MOVED and TARGET_NEW = partitions that process reads across racks, for active tasks with racks
+    PIN_SET_ASIDE = "pin-set-aside"  # process = receiver; the pins are ignored, because no client can keep them
     HANDED_OVER = "handed-over"  # process = caught-up target, other = owner until now
     WAITS = "waits"  # process = owner until `other`, the target, has caught up
-    NO_STATE = "no-state"  # stateless: process = target, where it can run at once
+    NO_STATE = "no-state"  # process = target of a stateless task, where the task can run at once
     # sticky and fallback assignors
-    PREVIOUS_ACTIVE = "previous-active"  # process ran it before
-    PREVIOUS_STANDBY = "previous-standby"  # process had a standby of it
+    PREVIOUS_ACTIVE = "previous-active"  # process = client that ran the task before
+    PREVIOUS_STANDBY = "previous-standby"  # process = client that had a standby of the task
     LEAST_LOADED = "least-loaded"  # process = client with the most room
-    # what operators ask for (`steering`), beside and instead of the above
-    DRAIN_SET_ASIDE = "drain-set-aside"  # every client is drained, so none is
+    # steering by operators (`steering/`), in addition to the above or instead
+    DRAIN_SET_ASIDE = "drain-set-aside"  # the drain is ignored, because every client is drained
     DRAIN_MOVES = "drain-moves"  # process = next owner, other = drained client that ran it
     DRAIN_WAITS = "drain-waits"  # process = drained client that runs it until `other`, its next owner, has caught up
-    KEPT_OWNED = "kept-owned"  # process = owner; nothing that runs is moved
+    KEPT_OWNED = "kept-owned"  # process = owner, which keeps the task because running tasks do not move
     AWAY_PASSED_OVER = "away-passed-over"  # process = present client that runs it, and not `other`, which is away
     AWAY_KEEPS = "away-keeps"  # process = client that is away, `other` = present client that would have got it
     # tasks to threads
-    THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer ran it or had a standby of it
-    THREAD_BALANCED = "thread-balanced"  # consumer had room
-    WAITING_FOR_REVOCATION = "waiting-for-revocation"  # consumer waits; other_consumer still owns a partition
-    TEMPORARY_STANDBY = "temporary-standby"  # consumer keeps the state open until the task is revoked
+    THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer = thread that ran the task or had a standby of it
+    THREAD_BALANCED = "thread-balanced"  # consumer = thread that had room
+    WAITING_FOR_REVOCATION = "waiting-for-revocation"  # consumer = receiver, other_consumer = owner of a partition
+    TEMPORARY_STANDBY = "temporary-standby"  # consumer = receiver, which keeps the state open until the revocation
 
 
 class Decision(NamedTuple):
-    """One step. The comment at its kind says what each field holds; `detail` is a count."""
+    """One decision. The comments of `DecisionKind` give the meaning of the fields; `detail` is a count."""
 
     kind: DecisionKind
     task: TaskId
@@ -71,11 +71,11 @@ class Decision(NamedTuple):
 
 
 class DecisionLog(Sequence[Decision]):
-    """Append-only, in the order of the decisions.
+    """The decisions of a rebalance, append-only, in the order in which they were made.
 
-    A rebalance of thousands of tasks decides tens of thousands of times, and most of its decisions nobody ever reads.
-    So a step that decides about many tasks at once leaves here what can make them (`later`), and the decisions
-    themselves are made when somebody looks.
+    A rebalance of thousands of tasks makes tens of thousands of decisions, and most of them are never read. So a step
+    that decides about many tasks at once stores a function here (`later`). The log calls the function when the log is
+    first read.
     """
 
     __slots__ = ("_blocks", "_open")
@@ -91,7 +91,9 @@ class DecisionLog(Sequence[Decision]):
         self._open.extend(decisions)
 
     def later(self, make: Callable[[], Iterable[Decision]]) -> None:
-        """`make` is called at most once, and has to give the same decisions whenever that is."""
+        """Appends the decisions that `make` returns. The log calls `make` at most once, when the log is first read; the
+        result must not depend on this time.
+        """
         self._open = []
         self._blocks += (make, self._open)
 
@@ -124,7 +126,7 @@ class DecisionLog(Sequence[Decision]):
         return self._all() == list(other)
 
     def __reduce__(self) -> tuple[type[DecisionLog], tuple[list[Decision]]]:
-        """In full: what is left here to make them would take more than they do."""
+        """Pickles the decisions instead of the stored functions, whose data would take more space."""
         return DecisionLog, (self._all(),)
 
     def __repr__(self) -> str:

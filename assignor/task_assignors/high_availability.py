@@ -1,15 +1,20 @@
-"""The default task assignor of Kafka Streams: every task runs where it is balanced, as soon as its state is there.
+"""The default task assignor of Kafka Streams: a balanced placement, where a task moves after its state was restored.
 
-First come the targets, as if every client were caught up: stateful tasks round robin over the sorted clients, balanced
-over threads, then standbys. Then comes lag: tasks stay for now where their state is, while their targets warm up. Then
-each stateless task goes to the client with the lowest load. With a rack-aware strategy, each of the three steps that
-place tasks is followed by swaps that save traffic.
+The assignor works in three steps:
 
-Balancing moves tasks from clients with many tasks per thread to clients with few, in Kafka's own order of moves: for
-each source in process order, and each destination in process order, the lowest tasks move as long as a move narrows the
-gap; all of it starts over until nothing moves. Kafka looks at all pairs of clients, and sorts the source's tasks for
-each. Whether a pair can move anything is a comparison of two numbers, one for each client, so a source is skipped when
-even the least loaded client could not take a task from it.
+1. It decides the target of each copy, as if every client were caught up. Stateful tasks are dealt out round robin over
+   the sorted clients and balanced over threads. Then the standbys are placed.
+2. It considers lag: a task stays for now on a client that has its state, while its target warms up.
+3. It gives each stateless task to the client with the lowest load.
+
+With a rack-aware strategy, swaps that save cross-rack traffic follow three times: after the active targets, after the
+standbys, and after the stateless tasks.
+
+Balancing moves tasks from clients with many tasks per thread to clients with few, in Kafka's order of moves. For each
+source in process order, and for each destination in process order, the lowest tasks move as long as a move narrows the
+gap between the two loads. These loops repeat until no task moves. Kafka checks all pairs of clients, and sorts the
+source's tasks for each pair. Here a comparison of two numbers, one per client, tells if a pair can move a task. A
+source is skipped if even the least loaded client could not take a task from it.
 
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """
@@ -37,12 +42,14 @@ from assignor.types import Role, TaskId
 
 
 def balance_active_over_threads(state: WorkingState) -> None:
-    """To be called before there are standbys."""
+    """Balances the active stateful tasks over threads. Call it before standbys are placed."""
     _balance(state, state.active, state.move_active, lambda source, destination: True, Role.ACTIVE)
 
 
 def balance_standbys_over_threads(state: WorkingState, may_move: Callable[[int, int], bool]) -> None:
-    """`may_move(source, destination)`: whether the standby assignor allows moves between these two clients."""
+    """Balances the standbys over threads. `may_move(source, destination)`: True if the standby assignor allows moves
+    from `source` to `destination`.
+    """
     _balance(state, state.standby, state.move_standby, may_move, Role.STANDBY)
 
 
@@ -80,7 +87,7 @@ def _balance(
 
 
 def _moves(state: WorkingState, held: set[int], source: int, destination: int) -> Iterator[int]:
-    """The tasks to move, lowest first; the caller moves each before it asks for the next."""
+    """Yields the tasks to move, lowest first. The caller has to move each task before it takes the next one."""
     for task in sorted(held):
         if not _should_move(state, source, destination):
             return
@@ -89,7 +96,7 @@ def _moves(state: WorkingState, held: set[int], source: int, destination: int) -
 
 
 def _should_move(state: WorkingState, source: int, destination: int) -> bool:
-    """Whether moving one task narrows the gap without reversing it.
+    """True if the move of one task narrows the gap between the two loads and does not reverse it.
 
     Source: `HighAvailabilityTaskAssignor.shouldMoveATask`, in the same doubles.
     """
@@ -152,10 +159,10 @@ def assign_active_targets(state: WorkingState) -> None:
 
 
 def assign_stateless_tasks(state: WorkingState, tasks: list[TaskId]) -> list[list[TaskId]]:
-    """Gives each to the client with the fewest active tasks per thread. Returns the tasks of each client.
+    """Gives each task to the client with the fewest active tasks per thread. Returns the tasks of each client.
 
-    In this step of Kafka's ConstrainedPrioritySet a client's load changes only while it is drawn, so a plain heap
-    gives the same clients.
+    Kafka uses its ConstrainedPrioritySet here. In this step a client's load changes only while the client is out of the
+    queue, so `heapq` gives the same clients.
     """
     counts = [len(active) for active in state.active]
     capacity = state.capacity

@@ -1,7 +1,7 @@
-"""The two assignors that go by previous owners and ignore lags: LegacySticky, and FallbackPrior for unknown lags.
+"""The two assignors that use previous owners and ignore lags: LegacySticky, and FallbackPrior for unknown lags.
 
-Both run the same steps, in an order of their own; `StickyPlacement` has the steps. Ties fall by the order of Java
-collections: clients as the leader's map has them, tasks and previous owners by hash.
+Both consist of the steps in `StickyPlacement`, each with its own parameters. Java's collections break ties: clients are
+in the order of the leader's map, tasks and previous owners in hash order.
 
 With a rack-aware strategy, LegacySticky swaps active tasks between clients to save traffic, and later standbys.
 FallbackPrior does not: in Kafka it gets no RackAwareTaskAssignor.
@@ -33,19 +33,20 @@ from assignor.task_assignors.task_pairs import TaskPairs
 from assignor.types import ProcessId, Role, TaskId
 
 DEFAULT_COSTS = Costs(traffic=1, non_overlap=10)
-"""Of stateful tasks: staying counts more than traffic."""
+"""Default rack-aware costs of stateful tasks: a move to another client costs more than a cross-rack read."""
 
 
 class StickyPlacement:
-    """A placement in the making; each method gives away some tasks. Raises IllegalStateError when the clients have no
+    """A placement in the making; each method places some of the tasks. Raises IllegalStateError if the clients have no
     threads.
 
-    Differs from Kafka: a single client without threads is refused at once, not when it is first compared; and more
-    than 46,341 tasks, for which Kafka's count of pairs overflows, are no error.
+    Differs from Kafka in two points. If only some of the clients have no threads, they are refused at once; Kafka
+    refuses such a client when it first compares it. And more than 46,341 tasks are no error; Kafka's number of pairs
+    overflows then.
     """
 
     prefers_more_threads = True
-    """Of two clients with the same load."""
+    """True: of two clients with the same load, the one with more threads is taken."""
 
     def __init__(self, problem: PlacementProblem, log: DecisionLog) -> None:
         self._problem = problem
@@ -60,7 +61,8 @@ class StickyPlacement:
         if any(client.capacity <= 0 for client in self._clients):
             raise IllegalStateError("Capacity of this ClientState must be greater than 0.")
         self.tasks_per_thread = len(problem.tasks) // capacity
-        """Rounded down; a client's fair share is this number for each of its threads."""
+        """The number of tasks per thread, rounded down. A client's fair share is this number for each of its threads.
+        """
         self._pairs = TaskPairs(len(self._clients))
         self._by_room = ClientQueue(self._clients, self._ranks())
         self._standby_candidates = StandbyCandidates(self._clients)
@@ -72,12 +74,12 @@ class StickyPlacement:
         self._map_previous()
 
     def _ranks(self) -> Sequence[int]:
-        """In which order clients that are equal come, by number."""
+        """The rank of each client, by its number; among equally suitable clients the lowest rank wins."""
         return range(len(self._clients))
 
     def _map_previous(self) -> None:
-        """Previous owners by task. When two clients claim a task as active, the later one counts; the map is in Java's
-        order.
+        """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later one
+        counts. The map of owners is in Java's order.
         """
         active: list[tuple[TaskId, Client]] = []
         standby: dict[TaskId, list[ProcessId]] = {}
@@ -92,15 +94,17 @@ class StickyPlacement:
         }
 
     def keep_previous_active(self, tasks_per_thread: int | None) -> None:
-        """Each task stays with the client that ran it while that client has fewer than `tasks_per_thread`; None:
-        without limit.
+        """Keeps each task on the client that ran it, as long as the client has fewer than `tasks_per_thread` active
+        tasks per thread. None means no limit.
         """
         for task, client in self._previous_active.items():
             if task in self._unassigned and (tasks_per_thread is None or _has_quota(client, tasks_per_thread)):
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
     def give_to_previous_standby(self, tasks_per_thread: int) -> None:
-        """Each task goes to the first client that had a standby of it and has fewer than `tasks_per_thread`."""
+        """Gives each task to the first client that had a standby of it and has fewer than `tasks_per_thread` active
+        tasks per thread.
+        """
         if not self._previous_standby:
             return
         for task in self._unassigned_in_set_order():
@@ -110,16 +114,16 @@ class StickyPlacement:
                     break
 
     def place_remaining_active(self) -> None:
-        """By task id: to the previous owner or standby, unless it is full while another client has more room;
-        otherwise to the client with the most room.
+        """Places the remaining active tasks, in the order of their ids. Each goes to its previous owner or standby,
+        unless this client is full and another client has more room; then it goes to the client with the most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
             self._assign_active(task, client, kind, passed_over)
 
     def assign_standbys(self) -> None:
-        """By the same rule, and preferring clients that bring new pairs of tasks together. A task gets all its
-        standbys before the next task gets any.
+        """Places the standbys by the rule of `place_remaining_active`, but prefers clients that bring new pairs of
+        tasks together. A task gets all its standbys before the next task gets any.
         """
         wanted = self._problem.configs.num_standby_replicas
         for task in self._tasks_to_copy():
@@ -136,7 +140,9 @@ class StickyPlacement:
         return self._problem.stateful_tasks
 
     def save_traffic_of_active(self) -> None:
-        """Swaps stateful tasks, then stateless ones, between clients; only with a rack-aware strategy that can work."""
+        """Swaps stateful tasks, then stateless tasks, between clients to save cross-rack traffic. Does nothing without
+        a rack-aware strategy, or if racks are unknown.
+        """
         problem = self._problem
         by_process = sorted(self._clients, key=lambda client: client.process_id)
         self._traffic = RackTraffic.of(problem, [client.process_id for client in by_process])
@@ -153,7 +159,7 @@ class StickyPlacement:
         self.swap_active(moves)
 
     def save_traffic_of_standbys(self) -> None:
-        """After `save_traffic_of_active` and `assign_standbys`."""
+        """Swaps standbys to save cross-rack traffic. Call it after `save_traffic_of_active` and `assign_standbys`."""
         configs = self._problem.configs
         if self._traffic is None or configs.num_standby_replicas <= 0:
             return
@@ -169,7 +175,9 @@ class StickyPlacement:
         self.swap_standbys(_with_names(moves, tasks, by_process))
 
     def swap_active(self, moves: Iterable[TaskMove]) -> None:
-        """Before any standby is placed; pairs that come of it are not noted."""
+        """Carries out swaps of active tasks. Call it before any standby is placed. As in Kafka, the pairs of tasks that
+        the swaps create are not recorded.
+        """
         moved: dict[TaskId, int] = {}
         for move in moves:
             destination = self._by_process[move.destination]
@@ -180,7 +188,7 @@ class StickyPlacement:
         self._pairs.swap_active(moved)
 
     def swap_standbys(self, moves: Iterable[TaskMove]) -> None:
-        """When all standbys are placed."""
+        """Carries out swaps of standbys. Call it after all standbys are placed."""
         for move in moves:
             del self._by_process[move.source].standby[move.task]
             self._by_process[move.destination].standby[move.task] = None
@@ -194,7 +202,9 @@ class StickyPlacement:
         return Placement(probing_rebalance_needed, clients)
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
-        """Kafka copies all tasks and removes the assigned ones, which can reshape a crowded bucket."""
+        """Returns the unassigned tasks in Kafka's order. Kafka copies the set of all tasks and removes the assigned
+        ones; in a crowded bucket, removals change the order of the others.
+        """
         unassigned = JavaHashSet.copy_of(self._problem.tasks, task_hash)
         assigned = [task for task in self._previous_active if task in unassigned and task not in self._unassigned]
         unassigned.remove_all(JavaHashSet(assigned, hash_of=task_hash))
@@ -211,8 +221,8 @@ class StickyPlacement:
     def _find_client(
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
-        """The client for one more copy of `task`, the reason, and the previous owner that was passed over because of
-        its load.
+        """Returns the client for one more copy of `task`, the kind of decision, and the previous owner or standby that
+        was passed over because of its load, if any.
         """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
@@ -227,11 +237,11 @@ class StickyPlacement:
         return least_loaded(task), DecisionKind.LEAST_LOADED, owner or standby
 
     def _should_balance(self, client: Client) -> bool:
-        """Whether `client` is full and another client has more room."""
+        """True if `client` is full and another client has more room."""
         return client.reached_capacity() and self._roomiest_of_all().room < client.room
 
     def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
-        """For a task that no client holds, every pair is new."""
+        """Returns the client with the most room. It checks no pairs: for a task without copies, every pair is new."""
         client = self._by_room.first()
         assert client is not None, "no clients"
         return client
@@ -255,12 +265,16 @@ class StickyPlacement:
         )
 
     def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
-        """Kafka looks for candidates in a copy of the set of previous standbys, which can have another order."""
+        """Returns the previous standbys in the order of a copy of Kafka's set, in which Kafka looks for candidates. A
+        copy can have another order than the set.
+        """
         order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
         return [self._by_process[process_id] for process_id in order]
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
-        """An empty client counts: Kafka takes it without looking at pairs."""
+        """True if the client brings a new pair of tasks together. Also True for an empty client, which Kafka takes
+        without checking pairs.
+        """
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
 
@@ -280,16 +294,16 @@ def _decision(kind: DecisionKind, task: TaskId, role: Role, client: Client, pass
 
 
 class LegacyStickyTaskAssignor:
-    """Tasks stay where they were as long as the load allows it. Never asks for a probing rebalance.
+    """Keeps tasks on their clients as long as the load allows it. Never requests a probing rebalance.
 
     1. Active tasks stay with their owner up to its fair share (tasks per thread, rounded down).
-    2. Tasks left over go to a client that had a standby of them, up to the same share.
-    3. The rest goes, by task id, to the previous owner or standby unless it is full while another client has more room,
-       else to the client with the most room.
-    4. Standbys are placed by the same rule, preferring clients that bring new pairs of tasks together.
+    2. Tasks that are left go to a client that had a standby of them, up to the same share.
+    3. The remaining tasks go, in the order of their ids, to the previous owner or standby; if this client is full and
+       another client has more room, they go to the client with the most room.
+    4. Standbys are placed by the rule of step 3, but clients that bring new pairs of tasks together are preferred.
 
-    With a rack-aware strategy, swaps that save traffic follow steps 3 and 4. Raises IllegalStateError when the clients
-    have no threads, or the racks of a partition are missing.
+    With a rack-aware strategy, swaps that save traffic follow after step 3 and after step 4. Raises IllegalStateError
+    if the clients have no threads, or if the racks of a partition are missing.
     """
 
     name = "LegacyStickyTaskAssignor"
@@ -306,11 +320,11 @@ class LegacyStickyTaskAssignor:
 
 
 class FallbackPriorTaskAssignor:
-    """What the leader uses when lags cannot be computed.
+    """The assignor that the leader uses when lags cannot be computed.
 
-    Every active task stays with its previous owner, whatever its load; the rest is placed as the sticky assignor does.
-    A probing rebalance is always due, since lags may be known by then. Raises IllegalStateError when the clients have
-    no threads.
+    Every active task stays with its previous owner, whatever the load of the owner. All other tasks are placed as by
+    the sticky assignor. It always requests a probing rebalance, because lags may be known then. Raises
+    IllegalStateError if the clients have no threads.
     """
 
     name = "FallbackPriorTaskAssignor"

@@ -1,9 +1,10 @@
-"""Task assignors by the names that configs and recordings use.
+"""Finds task assignors by their names in configs and recordings.
 
-Kafka's own names are built in; so are this project's MinimalMovementTaskAssignor, and the assignor of the broker's
-streams groups, which Kafka calls `sticky`. `module:Class` is a user's own class. It extends
-`assignor.assignment.CustomTaskAssignor`, or has the simpler `assign(problem, log)` and a `name`. An assignor is
-imported when it is asked for. Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
+The built-in assignors are Kafka's, this project's MinimalMovementTaskAssignor, and the assignor of the broker's streams
+groups, which Kafka calls `sticky`. `module:Class` names a user's own class. It either extends
+`assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)` and a text attribute `name`. An
+assignor's module is imported when the assignor is first requested.
+Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ BUILT_IN_ASSIGNORS = {
 
 
 def task_assignor_named(name: str) -> TaskAssignor:
-    """A new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` of a class that takes no arguments.
+    """Returns a new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` of a class that takes no arguments.
 
-    Importing a user's module runs its code: never pass a name from somebody who may not run code here. Raises
-    InputError with what is wrong with the name or the class.
+    The import of a user's module runs its code, so never pass a name from a caller that may not run code here. Raises
+    InputError if the name or the class is invalid.
     """
     path = BUILT_IN_ASSIGNORS.get(name, name)
     module_name, colon, class_name = path.partition(":")
@@ -46,11 +47,11 @@ def task_assignor_named(name: str) -> TaskAssignor:
 
 
 def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssignor:
-    """An instance of the class, as the pipeline runs it. `path`: where it is from; `name`: as configs name it. Raises
-    InputError.
+    """Returns an instance of the class with the interface that the pipeline runs. `path`: `module:Class`, for messages;
+    `name`: the assignor's name in configs. Raises InputError if the class is invalid.
     """
     instance = _instance_of(assignor_class, path)
-    in_pipeline = getattr(instance, "in_pipeline", None)  # of the public interface, which stands above this file
+    in_pipeline = getattr(instance, "in_pipeline", None)  # by name: this file must not import `assignor.assignment`
     found: TaskAssignor = instance if in_pipeline is None else in_pipeline(name)  # type: ignore[assignment]
     if not isinstance(getattr(found, "name", None), str):
         raise InputError(f"{path!r} has no text attribute name", "assignor")

@@ -1,11 +1,15 @@
 """Kafka's two ways to place standbys: on the least loaded clients, or on clients with different tags (KIP-708).
 
-Kafka draws clients out of its ConstrainedPrioritySet. Here no load changes while its client is queued, so the layout
-of Java's heap cannot show, and a plain heap gives the same clients. What does show is Java's hash order: standbys that
-found no client on unused tags are placed in the order of a HashMap of tasks.
+The rule of the tags stands in two more files: in `minimal/spread.py` for MinimalMovementTaskAssignor, and in
+`assignor/assignment/standbys.py` for assignors of the public interface.
 
-Kafka's factory knows a third way, by the racks of the clients. HighAvailabilityTaskAssignor of 4.3.1 never asks for it:
-it hands the factory no RackAwareTaskAssignor. So the rack of a client decides nothing here.
+Kafka takes clients from its ConstrainedPrioritySet. Neither way changes the load of a client while the client is
+queued. So the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash
+order does change results: standbys for which every client has a used tag are placed last, in the order of a HashMap of
+tasks.
+
+Kafka's factory has a third way, by the racks of the clients. HighAvailabilityTaskAssignor of 4.3.1 never uses it: it
+passes no RackAwareTaskAssignor to the factory. A client's `client.rack` is not used here; its tags are.
 Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAwareStandbyTaskAssignor`.
 """
 
@@ -25,7 +29,7 @@ from assignor.types import Role
 
 
 class DefaultStandbyTaskAssignor:
-    """Standbys go to the clients with the fewest copies per thread; any client will do."""
+    """Places standbys on the clients with the fewest copies per thread. Any client without a copy may get one."""
 
     limits_swaps = False
 
@@ -44,14 +48,17 @@ def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
 
 
 Tag = tuple[str, str]
-"""Key and value."""
+"""A tag's key and value."""
 
 
 class ClientTagStandbyTaskAssignor:
-    """Standbys go to clients whose tags (zone, cluster, host, ...) differ from those of the task's other copies.
+    """Places standbys on clients whose tags (zone, cluster, host, ...) differ from those of the task's other copies.
 
-    Once a task has used every value of a tag, that tag no longer excludes any client for this task. Standbys that find
-    no client on unused tags go to the least loaded clients at the end. `tag_keys`: rack.aware.assignment.tags.
+    The tags of the clients that have a copy are the used tags; a client with a used tag gets no standby. As in Kafka, a
+    client that lacks a tag key counts as different from all others, so Kafka prefers it to clients with a used value of
+    this key. When a client with a tag key gets a copy, and at least as many clients then have copies as the key has
+    values, the key no longer excludes any client for this task. Standbys for which every client has a used tag go to
+    the least loaded clients at the end. `tag_keys`: rack.aware.assignment.tags.
     """
 
     limits_swaps = True
@@ -67,11 +74,13 @@ class ClientTagStandbyTaskAssignor:
         self._exhausted: dict[frozenset[Tag], bool] = {}
 
     def may_move(self, source: int, destination: int) -> bool:
-        """Whether the destination has every tag of the source, including those that are not configured."""
+        """True if the destination has every tag of the source, including tags that are not configured."""
         return self._all_tags[source] <= self._all_tags[destination]
 
     def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
-        """Whether the copies of the task are on as many different tags afterwards. All tags count, as in Kafka."""
+        """True if the task's copies have at least as many different tags after the swap as before. As in Kafka, tags
+        that are not configured count as well.
+        """
         others: set[Tag] = set()
         for client in range(len(state.clients)):
             if client not in (source, destination) and state.holds(client, task):
@@ -95,9 +104,10 @@ class ClientTagStandbyTaskAssignor:
     def _assign_on_unused_tags(
         self, state: WorkingState, queue: list[tuple[float, int]], task: int, num_standby_replicas: int
     ) -> list[int]:
-        """Returns the clients chosen, which are no longer in the queue.
+        """Places standbys of the task on clients without used tags. Returns these clients; they are no longer in the
+        queue.
 
-        As in Kafka, the first one is chosen before anybody looks at the number, which may be negative.
+        As in Kafka, the first client is chosen before `num_standby_replicas` is checked, which may be negative.
         """
         used: set[Tag] = set()
         placed: list[int] = []
@@ -114,7 +124,9 @@ class ClientTagStandbyTaskAssignor:
         return placed
 
     def _use_tags_of(self, client: int, used: set[Tag], used_clients: int) -> None:
-        """Once as many clients are used as a tag has values, the tag is dropped: all its values become free again."""
+        """Adds the client's tags to `used`. If at least as many clients are used as a tag key has values, all values of
+        the key become unused instead. Kafka counts the used clients here, not the used values.
+        """
         for tag in self._tags[client]:
             values = self._values[tag[0]]
             if len(values) <= used_clients:
@@ -123,7 +135,9 @@ class ClientTagStandbyTaskAssignor:
                 used.add(tag)
 
     def _draw(self, state: WorkingState, queue: list[tuple[float, int]], task: int, used: set[Tag]) -> int | None:
-        """The lightest client without a copy that has none of the used tags; it is taken out of the queue."""
+        """Removes the least loaded client that has no active copy and none of the used tags from the queue, and returns
+        it. Returns None if there is none.
+        """
         if self._excludes_everybody(used):
             return None
         rejected: list[tuple[float, int]] = []
@@ -149,7 +163,9 @@ class ClientTagStandbyTaskAssignor:
 
 
 def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:
-    """The order of a HashMap that held all tasks, in order, and lost those that need no more standbys, in order."""
+    """Returns the tasks that lack standbys, in the order of a HashMap. All tasks were added to this map in sorted
+    order; then the tasks that lack no standby were removed, also in sorted order.
+    """
     tasks_in_map = JavaHashMap((task, number) for number, task in enumerate(state.tasks))
     if len(missing) < len(state.tasks):
         for number, task in enumerate(state.tasks):
@@ -159,26 +175,28 @@ def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:
 
 
 class StandbyTaskAssignor(Protocol):
-    """Places standbys once active tasks have their targets."""
+    """Places standbys after the targets of the active tasks are decided."""
 
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
-        """Gives every task `num_standby_replicas` standbys, or as many as there are clients for."""
+        """Places `num_standby_replicas` standbys of every task, or as many as there are clients for."""
         ...
 
     def may_move(self, source: int, destination: int) -> bool:
-        """Whether any standby may move from one client to the other, to balance their load."""
+        """True if standbys may move from `source` to `destination` to balance the load. The answer holds for the
+        standbys of every task.
+        """
         ...
 
     limits_swaps: bool
-    """Whether `may_swap` refuses anything."""
+    """False if `may_swap` is True for all arguments."""
 
     def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
-        """Whether this standby may move from one client to the other, for another that comes back."""
+        """True if this standby may move from `source` to `destination` in exchange for another task's standby."""
         ...
 
 
 def standby_task_assignor(state: WorkingState, configs: AssignmentConfigs) -> StandbyTaskAssignor:
-    """By tags when `rack.aware.assignment.tags` is set."""
+    """Returns the assignor by tags if `rack.aware.assignment.tags` is set, otherwise the default assignor."""
     if configs.rack_aware_assignment_tags:
         return ClientTagStandbyTaskAssignor(state, configs.rack_aware_assignment_tags)
     return DefaultStandbyTaskAssignor()

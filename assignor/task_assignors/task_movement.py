@@ -1,14 +1,14 @@
-"""From where tasks belong to where they can run now: stay, swap with a caught-up standby, or move while the target
-warms up.
+"""Moves tasks from their targets to clients that can run them now. A task stays on its target, swaps with a caught-up
+standby, or runs elsewhere while its target warms up.
 
-When a task's target is not caught up and another client has a smaller lag, that client gets the task for the time
+If a task's target is not caught up and another client has a smaller lag, another client gets the task for the time
 being. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the task in a later
 rebalance. The same holds for standbys.
 
-Which clients are caught up on a task, and which come next by lag, is the `LagRanking`. Kafka builds for every task the
-sorted set of caught-up clients and the set of all clients sorted by lag. Nearly every client reports nothing about a
-given task, and then has the same lag as every other such client. So only reported lags are kept by task; the other
-clients share the task's unreported lag, and follow in process order.
+`LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
+every task: the sorted caught-up clients, and all clients sorted by lag. But only a few clients report a given task; all
+others have the same lag on it. So `LagRanking` stores the reported lags by task, and one unreported lag for the other
+clients, which are sorted by process id.
 
 Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`; KIP-441.
 """
@@ -30,10 +30,11 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, Role, TaskId
 
 
 class LagRanking:
-    """`reported[task]`: lag by client, for clients that reported one; `unreported[task]`: the lag of all others.
+    """The lags of all clients on all tasks. Tasks and clients are numbers, as in `WorkingState`.
 
-    `unreported[task]` is None only when every client has reported the task. `caught_up[task]`: what
-    `caught_up_instead_of` gave, since each copy of a task asks. Tasks and clients as in `WorkingState`.
+    `reported[task]`: client to lag, for clients that reported the task; `unreported[task]`: the lag of all other
+    clients, None only if every client has reported the task. `caught_up[task]`: a cache of the caught-up clients for
+    `caught_up_instead_of`, which is called for each copy of the task.
     """
 
     def __init__(
@@ -60,7 +61,7 @@ class LagRanking:
         return lag
 
     def caught_up_clients(self, task: int) -> list[int]:
-        """Sorted."""
+        """Returns the caught-up clients, sorted."""
         reported = self.reported[task]
         acceptable = self.acceptable_recovery_lag
         if acceptable == JAVA_LONG_MAX:
@@ -74,8 +75,8 @@ class LagRanking:
         return caught_up
 
     def caught_up_instead_of(self, task: int, client: int) -> list[int] | None:
-        """The caught-up clients, sorted, when the client is not one of them and another client has a smaller lag;
-        otherwise None. Nobody may change the list.
+        """Returns the caught-up clients, sorted, if `client` is not caught up and another client has a smaller lag.
+        Otherwise returns None. The list is a cache; do not change it.
         """
         reported, unreported = self.reported[task], self.unreported[task]
         lag = reported.get(client)
@@ -95,11 +96,11 @@ class LagRanking:
         return caught_up if is_behind else None
 
     def is_behind_another(self, task: int, client: int) -> bool:
-        """Whether the client is not caught up on the task while another client has a smaller lag."""
+        """True if the client is not caught up on the task and another client has a smaller lag."""
         return self.caught_up_instead_of(task, client) is not None
 
     def nearest_ahead_of(self, task: int, client: int) -> int | None:
-        """The first of `ahead_of`; None when there is none."""
+        """Returns the first client of `ahead_of`, None if there is none."""
         reported, unreported = self.reported[task], self.unreported[task]
         nearest = min([(lag, other) for other, lag in reported.items()], default=None)
         if unreported is not None and (nearest is None or unreported <= nearest[0]):
@@ -109,7 +110,7 @@ class LagRanking:
         return None if nearest is None or nearest[1] == client else nearest[1]
 
     def ahead_of(self, task: int, client: int) -> Iterator[int]:
-        """The clients before `client` by (lag, process id), smallest lag first."""
+        """Yields the clients that come before `client` by (lag, process id), smallest lag first."""
         reported, unreported = self.reported[task], self.unreported[task]
         others: Iterator[int] = iter(())
         if unreported is not None:
@@ -130,7 +131,9 @@ class LagRanking:
 
 
 def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking:
-    """Raises IllegalStateError when a client has no lag for a stateful task, as `ClientState.lagFor` does."""
+    """Returns the ranking. Raises IllegalStateError if a client has no lag for a stateful task, as `ClientState.lagFor`
+    does.
+    """
     shared = state.clients[0].lags.unreported
     place = state.places.get
     reported: list[dict[int, int]] = [{} for _ in state.tasks]
@@ -152,24 +155,24 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """The lags that differ, or may differ, from the shared ones; all lags when the client does not share them."""
+    """Returns the client's lags that may differ from `shared`, or all its lags if the client does not use `shared`."""
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported
     return {task: lags.lag_for(task) for task in tasks}
 
 
 _Movement = tuple[int, int]
-"""The task, and the client that should hold the standby."""
+"""A standby that cannot stay on its target: the task, and the target."""
 
 _DecisionFields = list[Any]
-"""Five fields of each movement, one movement after the other: its kind, the task, the client, the target, and what
-became of its warm-up there. Decisions are made of it when somebody looks; a tuple of each would keep Python's cycle
-collector busy.
+"""A flat list with five fields for each movement: the kind of decision, the task, the client, the target, and the kind
+of decision about the target's warm-up. It is flat because a tuple for each movement would burden Python's garbage
+collector. The decisions are made of it only when the log is read.
 """
 
 
 class WarmUpBudget:
-    """What remains of max.warmup.replicas; active movements use it first."""
+    """The remaining number of warm-ups under max.warmup.replicas. Active tasks use the budget before standbys."""
 
     def __init__(self, remaining: int) -> None:
         self.remaining = remaining
@@ -182,7 +185,7 @@ class WarmUpBudget:
 
 
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
-    """Returns how many active tasks could not stay on their targets."""
+    """Moves active tasks that cannot stay on their targets. Returns the number of these tasks."""
     names, owners = state.names, state.owner.copy()
     kept: list[int] = []
     movements = _active_movements(lags, owners, kept)
@@ -196,7 +199,7 @@ def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudge
 
 
 def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> list[int]:
-    """Tasks that cannot stay; all others are added to `kept`."""
+    """Returns the tasks that cannot stay on their targets. Adds all other tasks to `kept`."""
     reported = lags.reported
     movements: list[int] = []
     for task, owner in enumerate(owners):
@@ -208,13 +211,15 @@ def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> l
 
 
 def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
-    """`tasks`: sorted, and asked for before."""
+    """Sorts tasks by their number of caught-up clients. `tasks`: sorted; `lags.caught_up` is filled for them."""
     counts = [len(lags.caught_up[task]) for task in tasks]
     return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
 
 
 def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[int]) -> _DecisionFields:
-    """To a caught-up standby, otherwise to any caught-up client, otherwise to the client with the smallest lag."""
+    """Moves each task to a caught-up client that has a standby of it, otherwise to any caught-up client, otherwise to
+    the client with the smallest lag.
+    """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
     decided: _DecisionFields = []
@@ -250,7 +255,7 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
 
 
 def _decisions_to_keep(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
-    """`kept`: tasks, each with its client."""
+    """Yields the decisions about tasks that stay. `kept`: the tasks; `clients`: the client of each."""
     for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 
@@ -265,7 +270,7 @@ def _decisions(names: NamedNumbers, decided: _DecisionFields, role: Role) -> Ite
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
-    """Returns how many standbys could not stay on their targets and found another client."""
+    """Moves standbys that cannot stay on their targets. Returns the number of those that found another client."""
     names = state.names
     kept: list[int] = []
     keepers: list[int] = []
@@ -279,7 +284,9 @@ def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudg
 
 
 def _standby_movements(state: WorkingState, lags: LagRanking, kept: list[int], keepers: list[int]) -> list[_Movement]:
-    """Standbys that cannot stay, by client and then by task; all others are added to `kept` and `keepers`."""
+    """Returns the standbys that cannot stay on their targets, sorted by client and then by task. Adds the tasks of all
+    other standbys to `kept`, and their clients to `keepers`.
+    """
     movements: list[_Movement] = []
     for client, standby_tasks in enumerate(state.standby):
         for task in sorted(standby_tasks - state.warm_ups[client]):
@@ -292,8 +299,8 @@ def _standby_movements(state: WorkingState, lags: LagRanking, kept: list[int], k
 
 
 def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Movement]:
-    """Fewest caught-up clients first, then by task. A task may be queued for several clients: then Java's heap
-    decides.
+    """Sorts the movements by the number of caught-up clients, fewest first, then by task. If a task occurs several
+    times, the order of these movements is that of Java's heap.
     """
     client_of = dict(movements)
     if len(client_of) == len(movements):
@@ -306,7 +313,9 @@ def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Mov
 def _move_standbys(
     state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
 ) -> tuple[_DecisionFields, int]:
-    """To a caught-up client without a copy, otherwise to the one with the smallest lag before it. Counts what moved."""
+    """Moves each standby to a caught-up client without a copy, otherwise to the client without a copy that has the
+    smallest lag, if this client comes before the target by lag. Returns the decisions and the number of moves.
+    """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)
     decided: _DecisionFields = []

@@ -1,12 +1,14 @@
-"""Which tasks already shared a client: the sticky assignor prefers to bring new pairs together.
+"""The pairs of tasks that already shared a client. The sticky assignor prefers to bring new pairs together.
 
-Kafka keeps every pair of tasks that was ever put on one client, which is quadratic in tasks. While tasks are given out,
-nothing is taken away from a client, so a pair is known exactly when some client holds both tasks. The tasks that are
-known to a task are those of all clients that hold it; each set of tasks is one number here, with a bit for each task.
+Kafka stores every pair of tasks that was ever placed on one client; their number is quadratic in the number of tasks.
+While tasks are placed, no client loses a task. So a pair is known exactly if some client holds both tasks, and the
+tasks that form known pairs with a given task are the tasks of all clients that hold the given task. A set of tasks is
+one number here, with a bit for each task.
 
-With a rack-aware strategy, active tasks are swapped between clients before the standbys are given out, and Kafka does
-not note the pairs that come of it. Then a pair is known when its tasks were active on one client before the swaps, or
-a client holds both and one of them came as a standby. Source: `LegacyStickyTaskAssignor.TaskPairs`.
+With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed, and Kafka does not
+record the pairs that the swaps create. Then a pair is known if both tasks were active on one client before the swaps,
+or if a client holds both and at least one of them was placed there as a standby.
+Source: `LegacyStickyTaskAssignor.TaskPairs`.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from assignor.types import TaskId
 
 
 class TaskPairs:
-    """Clients are numbered from 0; a set of them is a bit mask."""
+    """The known pairs of tasks. Clients are numbered from 0; a set of clients is a bit mask."""
 
     __slots__ = (
         "_active",
@@ -33,18 +35,19 @@ class TaskPairs:
         self._bits: dict[TaskId, int] = {}
         self._holders: dict[TaskId, int] = {}
         self._owner: dict[TaskId, int] = {}
-        # by client
+        # by client: a bit mask of tasks
         self._active = [0] * clients
         self._active_before_swaps = self._active
         self._standby = [0] * clients
-        # a task for which a client was last found to bring a new pair: the next answer is likely to be the same
+        # by client, a cache: a task of the client that was not paired with the task of the last call of `has_new_pair`;
+        # it usually answers the next call as well
         self._witness = [0] * clients
-        # the task asked about last, and those that share a client with it
+        # the task of the last call, and the tasks that share a client with it
         self._current: TaskId | None = None
         self._known = 0
 
     def add(self, task: TaskId, client: int) -> None:
-        """`client` holds `task` from now on: as active if nobody else does yet, otherwise as a standby."""
+        """Records that `client` holds `task` from now on: as active if no client holds it yet, otherwise as standby."""
         holders = self._holders.get(task)
         if holders is None:
             self._holders[task] = 1 << client
@@ -59,7 +62,9 @@ class TaskPairs:
         self._standby[client] |= self._bits[task]
 
     def swap_active(self, moved: dict[TaskId, int]) -> None:
-        """`moved`: active tasks with the clients that hold them from now on; before that, no task has a standby."""
+        """Records swaps of active tasks. Call it before any standby is added. `moved`: each moved task with its new
+        client.
+        """
         self._active_before_swaps = self._active.copy()
         for task, client in moved.items():
             bit = self._bits[task]
@@ -69,7 +74,7 @@ class TaskPairs:
         self._witness = [0] * len(self._active)
 
     def holders(self, task: TaskId) -> int:
-        """The clients that hold the task."""
+        """Returns the clients that hold the task, as a bit mask."""
         return self._holders.get(task, 0)
 
     def holds(self, task: TaskId, client: int) -> bool:
@@ -79,7 +84,7 @@ class TaskPairs:
         return self._holders.get(task, 0).bit_count()
 
     def has_new_pair(self, task: TaskId, client: int) -> bool:
-        """Whether `client`, which does not hold `task`, holds a task that shares no client with `task` yet."""
+        """True if `client`, which does not hold `task`, holds a task that shares no client with `task` yet."""
         if task != self._current:
             self._know(task)
         witness = self._witness[client]

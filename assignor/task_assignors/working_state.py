@@ -1,8 +1,8 @@
-"""Which client holds which task while an assignor works.
+"""The tasks of each client while an assignor works.
 
-Tasks and clients are plain numbers here: a task is its place among the sorted stateful tasks, a client its place among
-the sorted process ids. So comparing numbers compares ids in Kafka's order. Source: the assigned tasks of
-`ClientState`; `HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet of tasks.
+Tasks and clients are numbers here: a task is its index among the sorted stateful tasks, a client is its index among the
+sorted process ids. So numbers compare as the ids do in Kafka. Source: the assigned tasks of `ClientState`;
+`HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet of tasks.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ from assignor.topology.partition_grouper import places_in_order
 from assignor.types import ProcessId, Role, TaskId
 
 Entry = int
-"""Load and client in one number that sorts as Kafka's comparator does: by load, then by process id.
+"""A load and a client in one number that sorts as in Kafka's comparator: by load, then by process id.
 
-The bits of a non-negative double sort like the double; below them is the client's number.
+The high bits are those of the load as a double; the bits of non-negative doubles sort like the doubles. The low bits
+are the client's number.
 """
 
 CLIENT_BITS = 32
@@ -31,8 +32,8 @@ _DOUBLE = Struct(">d")
 
 
 class NamedNumbers(NamedTuple):
-    """Of the numbers in a `WorkingState`. What is told later keeps these alone, and not the state: it has the log, and
-    only the cycle collector would free the two.
+    """The ids of the numbers in a `WorkingState`. The functions that make decisions later (`DecisionLog.later`) keep
+    this tuple and not the whole state: the state refers to the log, so the two would form a reference cycle.
     """
 
     tasks: list[TaskId]
@@ -40,15 +41,15 @@ class NamedNumbers(NamedTuple):
 
 
 class WorkingState:
-    """`tasks`: the stateful ones, sorted; `places`: by task its place there; `clients`: sorted by process. Everything
-    else is indexed by these places.
+    """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted; `places`: task to its index in
+    `tasks`; `clients`: sorted by process id. All other fields are indexed by these numbers.
 
-    `owner[task]`: the client with the active copy, -1 before there is one. `assigned[client]`: the number of active
-    and standby copies of stateful tasks. `warm_ups[client]`: those of `standby[client]` that only restore.
+    `owner[task]`: the client with the active copy, -1 if there is none yet. `assigned[client]`: the number of active
+    and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are warm-ups.
     """
 
     def __init__(self, places: Mapping[TaskId, int], clients: list[PlacementClient], log: DecisionLog) -> None:
-        """Nothing assigned yet."""
+        """Creates a state in which nothing is assigned."""
         self.tasks: list[TaskId] = list(places)
         self.places = places
         self.clients = clients
@@ -64,10 +65,11 @@ class WorkingState:
 
     @classmethod
     def of(cls, problem: PlacementProblem, log: DecisionLog) -> WorkingState:
-        """Nothing assigned yet. Raises InputError without clients, or for a client without a thread.
+        """Creates a state in which nothing is assigned. Raises InputError if there are no clients, or for a client
+        without threads.
 
-        Differs from Kafka: there an empty group is a NoSuchElementException, and a client without threads has a load
-        of NaN or infinity; neither can come from a real group.
+        Differs from Kafka: Kafka throws a NoSuchElementException for an empty group, and computes a load of NaN or
+        infinity for a client without threads. A real group cannot have either.
         """
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
@@ -78,11 +80,11 @@ class WorkingState:
         return cls(places_in_order(problem.stateful_tasks), clients, log)
 
     def load(self, client: int) -> float:
-        """Copies per thread, as Java's double. Source: `ClientState.assignedTaskLoad`."""
+        """The client's copies per thread, as Java's double. Source: `ClientState.assignedTaskLoad`."""
         return self.assigned[client] / self.capacity[client]
 
     def holds(self, client: int, task: int) -> bool:
-        """Whether the client has an active or a standby copy. Source: `ClientState.hasAssignedTask`."""
+        """True if the client has an active or a standby copy. Source: `ClientState.hasAssignedTask`."""
         return self.owner[task] == client or task in self.standby[client]
 
     def assign_active(self, client: int, task: int) -> None:
@@ -110,7 +112,7 @@ class WorkingState:
         self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """`standby` becomes the owner and `owner` its standby; no load changes."""
+        """Makes the client `standby` the owner, and gives the client `owner` a standby. No load changes."""
         self.active[owner].remove(task)
         self.standby[owner].add(task)
         self.standby[standby].remove(task)
@@ -126,19 +128,19 @@ class WorkingState:
         other: int | None = None,
         detail: int | None = None,
     ) -> None:
-        """Logs one step of a stateful task."""
+        """Logs one decision about a stateful task."""
         processes = self.processes
         other_process = None if other is None else processes[other]
-        # at once as a tuple: thousands of steps are logged, and the call of the class takes most of the time
+        # `tuple.__new__` is much faster than the call of `Decision`, and thousands of decisions are logged
         fields = (kind, self.tasks[task], role, processes[client], other_process, None, None, detail)
         self.log.append(tuple.__new__(Decision, fields))
 
     def placement(self, stateless: list[list[TaskId]], probing_rebalance_needed: bool) -> Placement:
-        """`stateless[client]`: its active stateless tasks."""
+        """Returns the final placement. `stateless[client]`: the active stateless tasks of the client."""
         name = self.tasks.__getitem__
         clients: dict[ProcessId, ClientPlacement] = {}
         for client, process in enumerate(self.processes):
-            # numbers are sorted in a fraction of the time that tasks take
+            # sort the numbers, not the tasks: that takes a fraction of the time
             active, standby = (
                 tuple(map(name, sorted(self.active[client]))),
                 tuple(map(name, sorted(self.standby[client]))),
@@ -154,7 +156,7 @@ class WorkingState:
 
 
 class _LoadBits(dict[int, Entry]):
-    """Number of copies to the entry of such a client, without the client. `capacity`: threads of each."""
+    """Number of copies to the load bits of an entry, for clients with `capacity` threads."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
@@ -167,13 +169,16 @@ class _LoadBits(dict[int, Entry]):
 
 
 def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
-    """By client: its entry, without the client, by its number of copies. `capacity`: threads of each client."""
+    """Returns, for each client, a mapping from its number of copies to the load bits of its entry. `capacity`: the
+    threads of each client.
+    """
     of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
     return [of_threads[threads] for threads in capacity]
 
 
 def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]]) -> None:
-    """`wanted`: tasks in the order to place them, each with the number of standbys that it still needs.
+    """Places standbys on the least loaded clients that have no copy of the task. `wanted`: the tasks in the order in
+    which to place them, each with the number of standbys that it still needs.
 
     Source: `StandbyTaskAssignmentUtils.pollClientAndMaybeAssignAndUpdateRemainingStandbyTasks`.
     """
@@ -209,7 +214,9 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
 
 
 def _standby_targets(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
-    """`chosen`: each task followed by the client of one standby, or by how many standbys found none, below zero."""
+    """Yields the decisions. `chosen`: each task is followed by the client of one standby, or, as a negative number, by
+    the number of standbys that found no client.
+    """
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:
             yield Decision(DecisionKind.TARGET, names.tasks[task], Role.STANDBY, names.processes[client])

@@ -1,4 +1,4 @@
-"""The topology of a group: as a graph of nodes, as `rebalance/1` carries it, and the topics and tasks that follow."""
+"""The topology of a group: as a graph of nodes, in the form of `rebalance/1`, and the topics and tasks made from it."""
 
 from __future__ import annotations
 

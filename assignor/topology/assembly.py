@@ -1,7 +1,7 @@
-"""From the node graph to the group's topology: subtopologies with their topics and stores, and co-partitioned groups.
+"""Makes the group's topology from the node graph: subtopologies with topics and stores, and co-partitioned groups.
 
-Topics come out in the order in which the JVM walks them, because tasks and partition counts follow it. Source:
-`InternalTopologyBuilder.subtopologyToTopicsInfo`, `copartitionGroups`, `validateCopartition`, `decorateTopic`.
+Topics have the iteration order of the JVM's collections, because tasks and partition counts depend on it.
+Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `copartitionGroups`, `validateCopartition`, `decorateTopic`.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Su
 
 
 def assemble(definition: TopologyDefinition, application_id: str) -> GroupTopology:
-    """Raises TopologyError when co-partitioned topics have different fixed counts, when a source topic that serves as
-    changelog is not read where its store is, or when an internal topic's name is not legal in Kafka."""
+    """Returns the group's topology. Raises TopologyError if co-partitioned topics have different fixed counts, if the
+    subtopology of a store does not read the source topic that serves as its changelog, or if the name of an internal
+    topic is not legal in Kafka.
+    """
     _check_fixed_counts(definition)
     global_nodes = definition.global_nodes()
     subtopologies = tuple(
@@ -91,7 +93,7 @@ def _state_store(store: StoreDefinition, application_id: str, sources: Sequence[
 
 
 def _check_topic_name(topic: str) -> None:
-    """Differs from Kafka: TopologyError instead of InvalidTopicException."""
+    """Raises TopologyError for an illegal topic name. Differs from Kafka: Kafka throws InvalidTopicException."""
     if not is_legal_name(topic):
         raise TopologyError(
             f"Invalid topology: {topic!r} is not a legal topic name: "
@@ -114,7 +116,9 @@ def _check_fixed_counts(definition: TopologyDefinition) -> None:
 
 
 def _copartition_groups(definition: TopologyDefinition, application_id: str) -> tuple[tuple[str, ...], ...]:
-    """Groups that share a topic become one. As in Kafka, a group joins only the first such group."""
+    """Returns the co-partitioned groups of topics. A group that shares a topic with an earlier group is merged into it.
+    As in Kafka, if it shares topics with several earlier groups, it is merged only into the first one found.
+    """
     groups: list[list[str]] = []
     group_of: dict[str, int] = {}
     for sources in definition.copartitioned_sources:

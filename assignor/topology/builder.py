@@ -1,8 +1,9 @@
-"""Builds a topology node by node, and gives Kafka's subtopologies with Kafka's numbers.
+"""Builds a topology node by node. The subtopologies and their numbers are Kafka's.
 
-Every call is checked at once, and a call that is refused changes nothing. Topics have the names that the user knows;
-`build` puts the application id in front of internal ones. Source: `InternalTopologyBuilder`, `Topology`. Differs from
-Kafka: there are no sources by pattern, and no sinks that choose a topic for each record.
+Every call is checked at once; a call that raises an error changes nothing. The names of topics here are the user's
+names; `build` adds the application id as prefix to the names of internal topics.
+Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: there are no sources by pattern, and no sinks that
+choose a topic for each record.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ LOGGED = ChangelogConfig()
 
 
 class TopologyBuilder:
-    """Collects a topology. Every method returns the builder, and raises TopologyError for what Kafka's builder
-    refuses.
+    """Collects the nodes and stores of a topology. Methods that add something return the builder, and raise
+    TopologyError for calls that Kafka's builder refuses.
     """
 
     def __init__(self) -> None:
@@ -46,7 +47,7 @@ class TopologyBuilder:
         self._copartitioned_sources: list[tuple[str, ...]] = []
 
     def add_source(self, name: str, topics: str | Sequence[str], *, supplier: object = None) -> TopologyBuilder:
-        """A node that reads `topics`; a topic can have only one source."""
+        """Adds a node that reads `topics`. A topic can have only one source."""
         self._check_new_node(name)
         names = (topics,) if isinstance(topics, str) else tuple(topics)
         if not names:
@@ -61,7 +62,9 @@ class TopologyBuilder:
     def add_processor(
         self, name: str, parents: str | Sequence[str], *, stores: Iterable[str] = (), supplier: object = None
     ) -> TopologyBuilder:
-        """A node that receives the records of its parents. `stores`: state stores, added before, that it uses."""
+        """Adds a node that receives the records of its parents. `stores`: the state stores that it uses; they must have
+        been added before.
+        """
         self._check_new_node(name)
         node = ProcessorNode(name, self._checked_parents(name, parents), supplier=supplier)
         wanted = tuple(dict.fromkeys(stores))
@@ -73,7 +76,7 @@ class TopologyBuilder:
     def add_sink(
         self, name: str, topic: str, parents: str | Sequence[str], *, supplier: object = None
     ) -> TopologyBuilder:
-        """A node that writes the records of its parents to `topic`."""
+        """Adds a node that writes the records of its parents to `topic`."""
         self._check_new_node(name)
         self._nodes[name] = SinkNode(name, self._checked_parents(name, parents), topic, supplier)
         return self
@@ -86,11 +89,11 @@ class TopologyBuilder:
         changelog: ChangelogConfig | None = LOGGED,
         supplier: object = None,
     ) -> TopologyBuilder:
-        """A store and the processors that use it. `changelog` None: not logged.
+        """Adds a store, and connects it to the processors that use it. `changelog`: None for a store without changelog.
 
-        The same store may be added again for more processors: with the same `supplier`, as an equal one would let two
-        tables share their state. Differs from Kafka: all of them then share it; in Kafka
-        only those of the last call do, and the others keep a store that is not logged.
+        The same store may be added again for more processors. This requires the same `supplier` object: an equal one
+        could let two tables share their state. Differs from Kafka: all processors then share the store. In Kafka, only
+        the processors of the last call do, and the others keep a store without a changelog.
         """
         store = StoreDefinition(name, changelog, None, supplier)
         known = self._stores.get(name, store)
@@ -106,7 +109,9 @@ class TopologyBuilder:
         return self
 
     def connect_processor_and_stores(self, processor: str, stores: str | Iterable[str]) -> TopologyBuilder:
-        """Lets a processor use stores that were added before. Processors that share a store run in one subtopology."""
+        """Connects a processor to stores that were added before. Processors that share a store are in one
+        subtopology.
+        """
         wanted = _names(stores)
         if not wanted:
             raise _invalid(f"No StateStore is named to connect to Processor {processor}.")
@@ -118,9 +123,9 @@ class TopologyBuilder:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> TopologyBuilder:
-        """An internal topic, by its short name, for use in sources and sinks.
+        """Adds an internal topic for sources and sinks. `name`: without the application id.
 
-        `partitions`: a fixed count, or None for the largest count upstream.
+        `partitions`: a fixed count, or None for the largest count of the topics upstream.
         """
         if partitions is not None and partitions < 1:
             raise _invalid(f"Repartition topic {name} needs at least 1 partition, not {partitions}.")
@@ -128,9 +133,9 @@ class TopologyBuilder:
         return self
 
     def copartition(self, sources: Iterable[str]) -> TopologyBuilder:
-        """The topics of these source nodes must have the same number of partitions.
+        """Requires that the topics of these source nodes have the same number of partitions.
 
-        Differs from Kafka: a name that is not a source node is refused.
+        Differs from Kafka: a name that is not a source node raises TopologyError.
         """
         group = tuple(dict.fromkeys(sources))
         for name in group:
@@ -140,7 +145,9 @@ class TopologyBuilder:
         return self
 
     def with_suppliers(self, change: Callable[[object], object]) -> TopologyBuilder:
-        """The same topology with the suppliers of its nodes and stores changed; this builder if none is."""
+        """Returns a builder of the same topology in which `change` is applied to the suppliers of nodes and stores.
+        Returns this builder if `change` changes no supplier.
+        """
         nodes = {name: _with_supplier(node, change) for name, node in self._nodes.items()}
         stores = {name: _with_supplier(store, change) for name, store in self._stores.items()}
         if all(map(is_, nodes.values(), self._nodes.values())) and all(
@@ -155,7 +162,7 @@ class TopologyBuilder:
         return changed
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
-        """The store is restored from a source topic of its subtopology and gets no changelog of its own.
+        """Makes a source topic of the store's subtopology its changelog. The store gets no changelog topic of its own.
 
         Source: `connectSourceStoreAndTopic`, which the optimised source KTable and read-only state stores use.
         """
@@ -169,8 +176,8 @@ class TopologyBuilder:
     def add_global_store(
         self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
     ) -> TopologyBuilder:
-        """A store that every instance reads completely from `topic`. Its two nodes have no tasks, but take a
-        subtopology number.
+        """Adds a store that every instance reads completely from `topic`. Its two nodes have no tasks, but they use up
+        a subtopology number.
         """
         self._check_new_node(source)
         self._check_unread_topic(topic)
@@ -185,7 +192,7 @@ class TopologyBuilder:
         return self
 
     def definition(self) -> TopologyDefinition:
-        """The node graph so far, as values that later calls do not change."""
+        """Returns a copy of the node graph; later calls do not change it."""
         return TopologyDefinition(
             dict(self._nodes),
             dict(self._stores),
@@ -195,15 +202,15 @@ class TopologyBuilder:
         )
 
     def build(self, application_id: str) -> GroupTopology:
-        """The group's topology. Raises TopologyError, see `assemble`."""
+        """Returns the group's topology. Raises TopologyError as `assemble` does."""
         return assemble(self.definition(), application_id)
 
     def subtopology_nodes(self, subtopology_id: int) -> tuple[Node, ...]:
-        """The nodes of one subtopology, parents first. KeyError for an unknown id."""
+        """Returns the nodes of one subtopology, parents first. Raises KeyError for an unknown id."""
         return tuple(self._nodes[name] for name in node_groups(self.definition())[subtopology_id])
 
     def describe(self) -> str:
-        """The text of Kafka's `Topology#describe`."""
+        """Returns the text of Kafka's `Topology#describe`."""
         return describe(self.definition())
 
     def _connect(self, processor: str, store: str) -> None:
@@ -225,7 +232,7 @@ class TopologyBuilder:
                 raise _invalid(f"Parent node {parent} is unknown{' (self-reference)' if parent == name else ''}.")
             if isinstance(self._nodes[parent], SinkNode):
                 raise _invalid(f"Sink {parent} cannot be used as a parent.")
-            if parent in global_nodes:  # Differs from Kafka: there, the whole group silently gets no tasks
+            if parent in global_nodes:  # Differs from Kafka: in Kafka, the whole subtopology silently gets no tasks
                 raise _invalid(f"Node {parent} of a global store cannot be used as a parent.")
         return names
 

@@ -1,4 +1,4 @@
-"""What the leader knows of the Kafka cluster: brokers, racks, topics and their partitions. Source: `Cluster`."""
+"""The leader's view of the Kafka cluster: brokers, racks, topics and their partitions. Source: `Cluster`."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 Racks = frozenset[str | None]
-"""Of the brokers that have a replica of one partition; None stands for a broker without a rack, or not known."""
+"""The racks of the brokers that have a replica of a partition. None stands for a broker without a rack, or an unknown
+broker.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Broker:
-    """One broker. `rack` is None when the broker has none."""
+    """A broker. `rack`: None if the broker has no rack."""
 
     id: int
     rack: str | None = None
@@ -19,8 +21,8 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """One topic. `replicas[p]`: the broker ids of partition p; `leaders[p]`: its leader's id. Both are None when not
-    known.
+    """A topic. `replicas[p]`: the ids of the brokers with a replica of partition p; `leaders[p]`: the id of its leader.
+    Both fields are None if they are unknown.
     """
 
     partitions: int
@@ -36,16 +38,16 @@ class Cluster:
     topics: Mapping[str, TopicMetadata]
 
     def partition_count(self, topic: str) -> int | None:
-        """None when the metadata does not have the topic."""
+        """Returns the topic's number of partitions; None if the metadata does not have the topic."""
         metadata = self.topics.get(topic)
         return None if metadata is None else metadata.partitions
 
     def with_topics(self, topics: Mapping[str, TopicMetadata]) -> Cluster:
-        """The same cluster with `topics` added. Source: `Cluster.withPartitions`."""
+        """Returns the cluster with `topics` added. Source: `Cluster.withPartitions`."""
         return Cluster(self.brokers, {**self.topics, **topics}) if topics else self
 
     def racks(self, topic: TopicMetadata) -> tuple[Racks, ...]:
-        """Of each partition; empty for one whose replicas are not known."""
+        """Returns the racks of each partition; they are empty for a partition whose replicas are unknown."""
         if topic.replicas is None:
             return (frozenset(),) * topic.partitions
         rack_of = {broker.id: broker.rack for broker in self.brokers}

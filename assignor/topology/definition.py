@@ -1,7 +1,7 @@
-"""The node graph as the user wrote it: sources, processors, sinks, stores, what connects them, and which run together.
+"""The node graph as the user wrote it: sources, processors, sinks, stores, their connections, and the subtopologies.
 
-Topic names here are short: a repartition topic has no application id in front yet. `assembly.py` makes the group's
-topology from it, `description.py` its text, a runtime its running nodes.
+The names of repartition topics here have no application id as prefix yet. `assembly.py` makes the group's topology from
+the graph, `description.py` makes the text of `Topology#describe`, and a runtime makes running nodes.
 Source: the node factories of `InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
 """
 
@@ -15,7 +15,7 @@ from assignor.topology.group_topology import ChangelogConfig
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """Reads topics. `supplier`: opaque here; what a runtime needs to read them."""
+    """A node that reads topics. `supplier`: an opaque object for the runtime, which it needs to read the topics."""
 
     name: str
     topics: tuple[str, ...]
@@ -28,7 +28,9 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorNode:
-    """Processes records. `stores`: the state stores it may use; `supplier`: opaque here; makes the processor."""
+    """A node that processes records. `stores`: the state stores that it may use; `supplier`: an opaque object with
+    which the runtime creates the processor.
+    """
 
     name: str
     parents: tuple[str, ...]
@@ -38,7 +40,7 @@ class ProcessorNode:
 
 @dataclass(frozen=True, slots=True)
 class SinkNode:
-    """Writes to one topic."""
+    """A node that writes records to one topic."""
 
     name: str
     parents: tuple[str, ...]
@@ -51,7 +53,9 @@ Node = SourceNode | ProcessorNode | SinkNode
 
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
-    """`changelog` None: not logged. `source_topic`: the source topic that serves as changelog, if one does."""
+    """A state store. `changelog`: None for a store without changelog. `source_topic`: the source topic that serves as
+    changelog, if there is one.
+    """
 
     name: str
     changelog: ChangelogConfig | None = field(default_factory=ChangelogConfig)
@@ -61,7 +65,7 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class GlobalStore:
-    """A store that every instance reads completely; its two nodes have no tasks."""
+    """A store whose topic every instance reads completely. Its two nodes have no tasks."""
 
     name: str
     source: str
@@ -72,10 +76,10 @@ class GlobalStore:
 
 @dataclass(frozen=True, slots=True)
 class TopologyDefinition:
-    """`nodes`: in the order added, so parents come first. `repartition_topics`: the fixed count or None, by short
-    name.
+    """A node graph. `nodes`: in the order in which they were added, so parents come first. `repartition_topics`: name
+    without application id to the fixed partition count, or to None.
 
-    `copartitioned_sources`: groups of source nodes, each in the order of the call.
+    `copartitioned_sources`: the groups of source nodes, each in the order of the call.
     """
 
     nodes: Mapping[str, Node]
@@ -85,25 +89,25 @@ class TopologyDefinition:
     copartitioned_sources: tuple[tuple[str, ...], ...]
 
     def source_topics(self, node: str) -> tuple[str, ...]:
-        """The topics that the node reads, by short name; none when it is not a source."""
+        """Returns the topics that the node reads, without application id; empty if the node is no source."""
         source = self.nodes.get(node)
         return source.topics if isinstance(source, SourceNode) else ()
 
     def full_topic(self, topic: str, application_id: str) -> str:
-        """The name on the brokers: internal topics have the application id in front."""
+        """Returns the topic's name on the brokers: the application id is the prefix of repartition topics."""
         return f"{application_id}-{topic}" if topic in self.repartition_topics else topic
 
     def global_nodes(self) -> frozenset[str]:
-        """Names of the nodes that belong to global stores."""
+        """Returns the names of the nodes that belong to global stores."""
         return frozenset(name for store in self.global_stores.values() for name in (store.source, store.processor))
 
 
 def node_groups(definition: TopologyDefinition) -> dict[int, tuple[str, ...]]:
-    """Node names by group id, each group in the order added. Nodes connected by an edge or by a shared store run
-    together.
+    """Returns group id to node names, in the order in which the nodes were added. Nodes that are connected by an edge
+    or by a shared store form a group.
 
-    Groups are numbered in the order in which their first nodes were added. Global stores have numbers too, so those of
-    subtopologies can have gaps.
+    Groups are numbered in the order in which their first nodes were added. Global stores have numbers too, so the
+    numbers of subtopologies can have gaps.
     """
     root_of: dict[str, str] = {}
 

@@ -1,8 +1,8 @@
-"""The node graph as the text that Kafka's `Topology#describe` prints, so that both can be compared.
+"""Describes the node graph by the text of Kafka's `Topology#describe`, so that both can be compared.
 
-Nodes of a subtopology are sorted by the number of paths below them, largest first, then by name. The neighbours of a
-node are sorted by the numbers at the time when they were linked. Source: `InternalTopologyBuilder.describe`,
-`TopologyDescription`.
+The nodes of a subtopology are sorted by their size, largest first, then by name. The size of a node is one more than
+the number of paths below it. The neighbours of a node are sorted by the sizes that they had when they were linked.
+Source: `InternalTopologyBuilder.describe`, `TopologyDescription`.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from assignor.types import utf16_order
 
 
 class _Described:
-    """One node with its neighbours. `size`: one for itself and one for each path below it; it grows while nodes are
-    linked. `number`: parents have lower ones.
+    """A node with its neighbours. `size`: one more than the number of paths below it; it grows while nodes are linked.
+    `number`: the node's index; parents have lower numbers.
     """
 
     __slots__ = ("node", "number", "predecessors", "size", "successors")
@@ -40,10 +40,11 @@ class _Described:
         self.successors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
 
     def grow(self, by: int) -> None:
-        """Add this to the size for each path from here, and so to those above.
+        """Adds `by` to the size of this node, and to each node above it once for each path that leads from there to
+        here.
 
-        Kafka walks each path. Their number doubles with every split and merge, so here each node above is taken once,
-        after all that it leads to, and adds what has come by all of them.
+        Kafka follows each path. The number of paths doubles with every split and merge. So here each node above is
+        visited only once, after all nodes that it leads to, and gets the sum over all paths.
         """
         growth = {self.number: by}
         waiting = [(-self.number, self)]
@@ -67,7 +68,7 @@ def _compare(one: _Described, other: _Described) -> int:
 
 
 def describe(definition: TopologyDefinition) -> str:
-    """Every subtopology and global store, by id."""
+    """Returns the text of all subtopologies and global stores, in the order of their ids."""
     global_stores = {store.source: store for store in definition.global_stores.values()}
     parts: list[str] = []
     for group_id, names in node_groups(definition).items():

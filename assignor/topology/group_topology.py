@@ -1,9 +1,8 @@
-"""The topology of a group, as `rebalance/1` carries it and the pipeline reads it: topics and stores by subtopology, no
-nodes.
+"""The topology of a group in `rebalance/1` and in the pipeline: the topics and stores of each subtopology, no nodes.
 
-Kafka's leader keeps subtopologies in hash maps, and walks them in the maps' order. Partition counts of chained
-repartition topics and the order of tasks follow these walks, so Java's hash code of a subtopology is part of the
-behaviour. Source: `InternalTopologyBuilder.TopicsInfo`, `TopologyMetadata.Subtopology`, and `hashCode` of the
+Kafka's leader keeps subtopologies in hash maps, and iterates over them in the maps' order. The partition counts of
+chained repartition topics and the order of tasks depend on this order. So Java's hash code of a subtopology is part of
+the behaviour. Source: `InternalTopologyBuilder.TopicsInfo`, `TopologyMetadata.Subtopology`, and `hashCode` of the
 `*ChangelogTopicConfig` classes.
 """
 
@@ -26,7 +25,7 @@ from assignor.java.order import hash_map_copy_order, hash_set_order
 
 
 class ChangelogType(StrEnum):
-    """Which of Kafka's three kinds of changelog config a topic gets."""
+    """Kafka's three kinds of changelog configs."""
 
     UNWINDOWED = "unwindowed"
     WINDOWED = "windowed"
@@ -35,7 +34,9 @@ class ChangelogType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ChangelogConfig:
-    """How to create a changelog topic. `retention_ms`: the store's own, for a windowed one; times in milliseconds."""
+    """The configs with which a changelog topic is created. `retention_ms`: the retention of a windowed store. Times are
+    in milliseconds.
+    """
 
     type: ChangelogType = ChangelogType.UNWINDOWED
     configs: Mapping[str, str] = field(default_factory=dict)
@@ -45,7 +46,7 @@ class ChangelogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyStore:
-    """A store of a subtopology. At most one of the two topics is set; with neither the store is not logged."""
+    """A store of a subtopology. At most one of the two topics is set. If neither is set, the store has no changelog."""
 
     name: str
     changelog_topic: str | None = None
@@ -55,7 +56,7 @@ class SubtopologyStore:
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopic:
-    """`partitions`: a fixed count that the user asked for; None for the largest count upstream."""
+    """A repartition topic. `partitions`: the user's fixed count; None for the largest count of the topics upstream."""
 
     name: str
     partitions: int | None = None
@@ -63,8 +64,8 @@ class RepartitionTopic:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """Connected nodes, which run together. `source_topics` include the repartition topics. All topics have their full
-    names, in Kafka's order.
+    """A subtopology. `source_topics` include the repartition topics. All topics have their full names, in Kafka's
+    order.
     """
 
     id: int
@@ -77,7 +78,7 @@ class Subtopology:
 
 @dataclass(frozen=True, slots=True)
 class GroupTopology:
-    """`copartition_groups`: topics that must have the same number of partitions."""
+    """The topology of a group. `copartition_groups`: groups of topics that must have the same number of partitions."""
 
     subtopologies: tuple[Subtopology, ...]
     copartition_groups: tuple[tuple[str, ...], ...] = ()
@@ -89,7 +90,7 @@ class GroupTopology:
 
     @property
     def changelog_topics(self) -> set[str]:
-        """Without source topics that serve as changelogs."""
+        """The changelog topics, without source topics that serve as changelogs."""
         return {store.changelog_topic for each in self.subtopologies for store in each.stores if store.changelog_topic}
 
     @property
@@ -108,12 +109,14 @@ class GroupTopology:
         }
 
 
-_FALSE_HASH = 1237  # Boolean.FALSE; a changelog never has an enforced partition count
+_FALSE_HASH = 1237  # the hash code of Boolean.FALSE: a changelog never has an enforced partition count
 _REMAINDER = 0xFFFFFFFF
 
 
 def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
-    """Every changelog of the subtopology by topic, including source topics that serve as one."""
+    """Returns every changelog topic of the subtopology with its configs, including source topics that serve as
+    changelogs.
+    """
     changelogs: dict[str, ChangelogConfig] = {}
     for store in subtopology.stores:
         topic = store.changelog_topic or store.source_topic_as_changelog
@@ -123,27 +126,32 @@ def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
 
 
 def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
-    """The topics in the order of `TopicsInfo.nonSourceChangelogTopics`: a `HashSet` of their configs."""
+    """Returns the topics in the order of `TopicsInfo.nonSourceChangelogTopics`, which is a `HashSet` of their
+    configs.
+    """
     by_name = hash_set_order(changelogs, string_hash)
     return hash_set_order(by_name, lambda topic: _changelog_hash(topic, changelogs[topic]))
 
 
 def java_hash_code(subtopology: Subtopology) -> int:
-    """`TopicsInfo.hashCode()` as int32: source topics in the high half, changelog configs in the low one."""
+    """Returns `TopicsInfo.hashCode()` as int32. The hash of the source topics is in the high half of a long, the hash
+    of the changelog configs in the low half; the hash code is the remainder of this long.
+    """
     sources = sum(string_hash(topic) for topic in set(subtopology.source_topics))
     changelogs = sum(
         string_hash(topic) ^ _changelog_hash(topic, config) for topic, config in changelog_configs(subtopology).items()
     )
-    # a negative low half has all high bits set, which wipes out the high half; Java's remainder keeps the sign
+    # a negative low half is sign-extended, and its high bits overwrite the high half; Java's remainder keeps the sign
     packed = int64((int32(sources) << 32) | int32(changelogs))
     remainder = abs(packed) % _REMAINDER
     return int32(remainder if packed >= 0 else -remainder)
 
 
 def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of a `HashSet<TopicsInfo>`, in which `RepartitionTopics` walks them.
+    """Returns the subtopologies in the order of a `HashSet<TopicsInfo>`, over which `RepartitionTopics` iterates.
 
-    Of subtopologies with the same sources and changelogs the set holds only the first; sinks do not make a difference.
+    If several subtopologies have the same sources and changelogs, the set contains only the first one. Sinks do not
+    make a difference.
     """
     distinct: dict[object, Subtopology] = {}
     for subtopology in subtopologies:
@@ -154,21 +162,23 @@ def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
 
 
 def topic_groups_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of `TopologyMetadata.subtopologyTopicsInfoMapExcluding`: a `HashMap<Subtopology, ..>` that `putAll`
-    has sized in advance.
+    """Returns the subtopologies in the order of `TopologyMetadata.subtopologyTopicsInfoMapExcluding`: a
+    `HashMap<Subtopology, ..>` whose capacity `putAll` computed in advance.
     """
     by_id = {subtopology.id: subtopology for subtopology in subtopologies}
     return [by_id[subtopology_id] for subtopology_id in hash_map_copy_order(by_id, subtopology_hash)]
 
 
 def source_topics_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """In the order of `sourceTopicsByGroup`: a `HashMap<Subtopology, ..>` filled one by one from the map above."""
+    """Returns the subtopologies in the order of `sourceTopicsByGroup`: a `HashMap<Subtopology, ..>` to which they were
+    added one by one, in the order of `topic_groups_walk`.
+    """
     by_id = {subtopology.id: subtopology for subtopology in topic_groups_walk(subtopologies)}
     return [by_id[subtopology_id] for subtopology_id in hash_set_order(by_id, subtopology_hash)]
 
 
 def _equality_key(subtopology: Subtopology) -> object:
-    """Equal when `TopicsInfo.equals` is true."""
+    """Returns a key. Two keys are equal if `TopicsInfo.equals` is true for the two subtopologies."""
     changelogs = {
         (topic, config.type, frozenset(config.configs.items()), _own_time_ms(config))
         for topic, config in changelog_configs(subtopology).items()
@@ -177,7 +187,7 @@ def _equality_key(subtopology: Subtopology) -> object:
 
 
 def _own_time_ms(config: ChangelogConfig) -> int | None:
-    """The one time that this type of changelog has; None for a type without."""
+    """Returns the time config of a windowed or versioned changelog; None for other types."""
     if config.type is ChangelogType.WINDOWED:
         return config.retention_ms or 0
     return (config.min_compaction_lag_ms or 0) if config.type is ChangelogType.VERSIONED else None

@@ -1,19 +1,22 @@
-"""Internal topics, repartition topics and changelogs: their partition counts and configs, and which have to be created.
+"""Internal topics (repartition topics and changelogs): partition counts, configs, and the topics to create.
 
-Step 1 counts the repartition topics. One without a fixed count gets the largest count among the source topics of every
-subtopology that writes to it. Those may be repartition topics too, so the walk repeats until all counts are known. It
-takes the largest of the counts *already* known, so chained topics depend on Java's hash order. Then topics that are
-joined get the same count. A co-partitioned group of repartition topics alone takes the largest count, or the fixed
-count when the user gave one. With another topic in the group, that topic's count decides.
+Step 1 computes the partition counts of repartition topics. A topic without a fixed count gets the largest count of the
+source topics of all subtopologies that write to it. These source topics may be repartition topics too, so the loop
+repeats until all counts are known. Each round uses the counts that are *already* known. So the counts of chained topics
+depend on the order of the loop, which is Java's hash order.
 
-Step 2 finds the changelogs of stateful tasks. A task is stateful when its subtopology has a changelog. A source topic
-that serves as changelog counts; a store without logging does not. A changelog that is created now has no offsets yet,
-so none are looked up.
+Then the topics of a co-partitioned group get the same count. If the group has only repartition topics, this is the
+user's fixed count if there is one, otherwise the largest count. If the group has another topic, the count of this topic
+decides.
 
-A topic's configs are the library's own, overridden by the application's `topic.` configs, overridden by the store's
-own. Two of them are computed last, and only the store's own value overrides them: the retention of a windowed
-changelog and the compaction lag of a versioned one. An internal topic that exists must have exactly the partition
-count that is needed now.
+Step 2 finds the changelogs of stateful tasks. A task is stateful if its subtopology has a changelog. A source topic
+that serves as changelog counts; a store without changelog does not. A changelog that is created in this rebalance has
+no offsets yet, so its offsets are not looked up.
+
+A topic has the configs of the library, which the application's `topic.` configs override, which the store's configs
+override. Exceptions are the retention of a windowed changelog and the compaction lag of a versioned changelog: they are
+computed, and only the store's configs override them. An existing internal topic must have exactly the computed
+partition count.
 
 Source: `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`, `InternalTopicManager.makeReady`,
 `RepartitionTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`, `WindowedChangelogTopicConfig`,
@@ -82,10 +85,10 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class InternalTopic:
-    """One topic that has to exist. `changelog`: None for a repartition topic.
+    """An internal topic that has to exist. `changelog`: None for a repartition topic.
 
-    `partitions`: None while not known. `fixed_partitions`: the user asked for that count, and nothing may change it.
-    Raises IllegalArgumentError for a count below 1.
+    `partitions`: None as long as the count is unknown. `fixed_partitions`: True if the count is the user's fixed count,
+    which cannot be changed. Raises IllegalArgumentError for a count below 1.
     """
 
     name: str
@@ -98,11 +101,11 @@ class InternalTopic:
             raise IllegalArgumentError("Number of partitions must be at least 1.", f"{self.name} has {self.partitions}")
 
     def with_partitions(self, partitions: int) -> InternalTopic:
-        """The same topic with its count decided; a fixed count stays as it is."""
+        """Returns the topic with this partition count. A fixed count is not changed."""
         return self if self.fixed_partitions else replace(self, partitions=partitions)
 
     def configs(self, configs: AssignmentConfigs) -> dict[str, str]:
-        """All configs to create the topic with, sorted by key."""
+        """Returns all configs with which the topic is created, sorted by key."""
         values = {MESSAGE_TIMESTAMP_TYPE: "CreateTime"}
         if self.changelog is None:
             values |= {**_REPARTITION_DEFAULTS, **configs.topic_configs}
@@ -126,7 +129,7 @@ def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[st
 class InternalTopicCatalog:
     """The internal topics that existed before this rebalance. `failures`: see `failures` of rebalance/1.
 
-    `refusal`: what the brokers answered to a failed call about topics, as `"SimpleName: message"`; None: not known.
+    `refusal`: the brokers' error for a failed call about topics, as `"SimpleName: message"`; None if unknown.
     """
 
     existing: Mapping[str, TopicMetadata] = field(default_factory=dict)
@@ -134,14 +137,16 @@ class InternalTopicCatalog:
     refusal: str | None = None
 
     def with_created(self, created: Mapping[str, CreatedTopic]) -> InternalTopicCatalog:
-        """The catalog once the topics of `created` exist."""
+        """Returns the catalog with the topics of `created` as existing topics."""
         existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
         return replace(self, existing={**self.existing, **existing})
 
 
 @dataclass(frozen=True, slots=True)
 class ReadyTopics:
-    """`created`: topics to create now; `ready`: all topics asked for, with their partition counts."""
+    """The result of `make_ready`. `created`: the topics to create now; `ready`: all requested topics with their
+    partition counts.
+    """
 
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
     ready: Mapping[str, int] = field(default_factory=dict)
@@ -150,10 +155,10 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks the topics that exist, and says how to create the others.
+    """Checks the topics that exist, and returns the others as topics to create.
 
-    Raises StreamsError for an existing topic with another partition count, for a topic without a count, and when the
-    brokers cannot be asked or refuse. Differs from Kafka: a failure is final, nothing is asked again until a timeout.
+    Raises StreamsError for an existing topic with another partition count, for a topic without a count, and if a call
+    to the brokers failed. Differs from Kafka: a failure is final; Kafka repeats the call until a timeout.
     """
     in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
     walk = hash_set_copy_order(in_kafkas_maps, string_hash)
@@ -182,20 +187,24 @@ def make_ready(
 
 
 def _first_asked_for(missing: Mapping[str, CreatedTopic]) -> str:
-    """Kafka hands a `HashSet<NewTopic>` to its admin client, and looks at the answers in the order of a HashMap."""
+    """Returns the topic that Kafka's error names. Kafka passes a `HashSet<NewTopic>` to its admin client, and checks
+    the results in the order of a HashMap.
+    """
     not_created = hash_set_order(missing, string_hash)
     asked_for = hash_set_order(not_created, lambda name: _new_topic_hash(name, missing[name]))
     return hash_set_order(asked_for, string_hash)[0]
 
 
 def _new_topic_hash(name: str, topic: CreatedTopic) -> int:
-    """Source: `NewTopic.hashCode`; the fourth field, replicas by partition, is null."""
+    """Source: `NewTopic.hashCode`. The fourth field, replicas by partition, is null."""
     configs = string_map_hash(topic.configs)
     return hash_of_fields(string_hash(name), topic.partitions, topic.replication_factor, 0, configs)
 
 
 def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsError:
-    """Kafka says the same whether it could not describe or not create the topic; the cause is the brokers' answer."""
+    """Returns Kafka's error, which has the same text for a failed description and a failed creation. Its cause is the
+    brokers' error.
+    """
     message = f"Could not create topic {topic}."
     if refusal is None:
         return StreamsError(message, f"the brokers refused to {call} it, and what they answered is not in the input")
@@ -205,12 +214,14 @@ def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsErro
 
 
 _LOG_PREFIX = "stream-thread [] "
-"""Kafka begins these messages with the `client.id` of the leader's assignor. A leader here has none."""
+"""In Kafka, these messages begin with the `client.id` of the leader's assignor. A leader here has no `client.id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopics:
-    """`cluster`: the cluster with the repartition topics added. `ready`: their partition counts."""
+    """The result of step 1. `cluster`: the cluster with the repartition topics added. `ready`: their partition
+    counts.
+    """
 
     cluster: Cluster
     created: Mapping[str, CreatedTopic] = field(default_factory=dict)
@@ -220,11 +231,11 @@ class RepartitionTopics:
 def prepare_repartition_topics(
     topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> RepartitionTopics:
-    """Counts, checks and creates the repartition topics.
+    """Counts and checks the repartition topics, and returns those to create.
 
-    Raises MissingSourceTopicError when the cluster lacks an input topic, TaskAssignmentError when a count cannot be
-    computed, TopologyError for topics that are not co-partitioned, StreamsError for a topic that cannot be made ready.
-    As in Kafka, co-partitioning is checked only when there are repartition topics.
+    Raises MissingSourceTopicError if the cluster lacks a source topic, TaskAssignmentError if a count cannot be
+    computed, TopologyError for topics that are not co-partitioned, StreamsError as `make_ready` does. As in Kafka,
+    co-partitioning is checked only if there are repartition topics.
     """
     missing = missing_source_topics(topology, cluster)
     if missing:
@@ -235,14 +246,14 @@ def prepare_repartition_topics(
     for group in topology.copartition_groups:
         topics |= enforce_copartitioning(group, topics, cluster)
     ready = make_ready(topics, catalog, configs)
-    # Kafka adds partitions to the metadata, and removes none when it knows the topic already
+    # Kafka adds partitions to the metadata of a known topic, but removes none
     counts = {name: max(partitions, cluster.partition_count(name) or 0) for name, partitions in ready.ready.items()}
     full_cluster = cluster.with_topics({name: TopicMetadata(partitions) for name, partitions in counts.items()})
     return RepartitionTopics(full_cluster, ready.created, ready.ready)
 
 
 def missing_source_topics(topology: GroupTopology, cluster: Cluster) -> tuple[str, ...]:
-    """Input topics that the cluster lacks, sorted; repartition topics are not input."""
+    """Returns the source topics that the cluster lacks, sorted. Repartition topics do not count."""
     missing: set[str] = set()
     for subtopology in topology.subtopologies:
         repartition = {topic.name for topic in subtopology.repartition_source_topics}
@@ -258,7 +269,7 @@ def _with_partition_counts(subtopologies: Sequence[Subtopology], cluster: Cluste
     }
     if not counts:
         return {}
-    topics = {  # in Kafka's order: it decides which of several topics an error names
+    topics = {  # in Kafka's order, which decides the topic that an error names
         name: InternalTopic(name, counts[name], fixed_partitions=counts[name] is not None)
         for subtopology in subtopologies
         for name in _repartition_walk(subtopology)
@@ -314,9 +325,9 @@ def _largest_known_count(
 def enforce_copartitioning(
     group: Sequence[str], repartition_topics: Mapping[str, InternalTopic], cluster: Cluster
 ) -> dict[str, InternalTopic]:
-    """The repartition topics of `group` with the count that the group needs.
+    """Returns the repartition topics of `group` with the partition count of the group.
 
-    Raises TopologyError when other topics, or fixed counts, disagree, and IllegalStateError for a topic that is
+    Raises TopologyError if the counts of other topics, or fixed counts, differ; IllegalStateError for a topic that is
     neither a repartition topic nor in the cluster.
     """
     walk = hash_set_order(group, string_hash)
@@ -366,18 +377,19 @@ def _partitions_among_repartition_topics(inside: Sequence[InternalTopic]) -> int
 
 
 def _as_text(counts: Mapping[str, int]) -> str:
-    """As Java writes a `TreeMap`."""
+    """Returns the text of a Java `TreeMap`."""
     ordered = sorted(counts.items(), key=lambda item: utf16_order(item[0]))
     return "{" + ", ".join(f"{topic}={count}" for topic, count in ordered) + "}"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogTopics:
-    """`stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `topics`: by subtopology the changelogs of its
-    tasks, sorted; without those that have none. `changelog_partitions`: for stateful tasks only.
+    """The changelogs of a group. `stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `topics`: subtopology
+    to the sorted changelogs of its tasks, for subtopologies with changelogs. `changelog_partitions`: stateful task to
+    its changelog partitions.
 
-    `source_topics`: those that serve as changelog. `ready`: partition counts of the other changelogs, those that
-    existed before this rebalance and those that it created.
+    `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all other changelogs,
+    both existing ones and those to create.
     """
 
     stateful_tasks: tuple[TaskId, ...] = ()
@@ -388,7 +400,7 @@ class ChangelogTopics:
     ready: Mapping[str, int] = field(default_factory=dict)
 
     def pre_existing_topics(self) -> Mapping[int, tuple[str, ...]]:
-        """`topics`, without those that this rebalance creates."""
+        """Returns `topics` without the topics that this rebalance creates."""
         if not self.created:
             return self.topics
         return {
@@ -403,9 +415,10 @@ def prepare_changelog_topics(
     catalog: InternalTopicCatalog,
     configs: AssignmentConfigs,
 ) -> ChangelogTopics:
-    """`tasks_by_subtopology`: tasks by subtopology id, in Kafka's order; a subtopology without tasks needs no topics.
+    """Finds and checks the changelogs, and returns those to create. `tasks_by_subtopology`: subtopology id to its
+    tasks, in Kafka's order. A subtopology without tasks needs no topics.
 
-    Raises StreamsError for a topic that cannot be made ready, InputError for more partitions than a group can have.
+    Raises StreamsError as `make_ready` does, InputError for more partitions than a group can have.
     """
     partition_count = 0
     to_make_ready: dict[str, InternalTopic] = {}

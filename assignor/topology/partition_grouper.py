@@ -1,9 +1,10 @@
-"""Step 2: partitions into tasks. Partition p of every source topic of a subtopology belongs to task `subtopology_p`.
+"""Step 2: makes tasks of partitions. Partition p of every source topic of a subtopology belongs to task
+`subtopology_p`.
 
-A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions follow from the
-topology and from the numbers of partitions alone, so they are the same in every rebalance of a group. They are made
-once and kept, because a group of thousands of tasks would spend a third of each rebalance on them. What is kept is
-never changed by anybody. Source: `PartitionGrouper`.
+A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions depend only on
+the topology and on partition counts, so they are the same in every rebalance of a group. They are cached, because a
+group of thousands of tasks would spend a third of each rebalance on them. Do not change cached values. Source:
+`PartitionGrouper`.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from assignor.topology.group_topology import GroupTopology, Subtopology, source_
 from assignor.types import TaskId, TopicPartition, utf16_order
 
 PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
-"""In the order of a Java HashMap."""
+"""Task to its partitions, in the order of a Java HashMap."""
 
 Sources = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
-"""By subtopology, in the order in which Kafka walks them: its id, and its source topics with their partition counts."""
+"""The id of each subtopology, in Kafka's iteration order, with its source topics and their partition counts."""
 
 _KEPT = 16
 
 
 @lru_cache(maxsize=_KEPT)
 def source_partitions(sources: Sources) -> PartitionsOfTasks:
-    """Every task with the partitions it reads. Source: `PartitionGrouper`."""
+    """Returns every task with the partitions that it reads. Source: `PartitionGrouper`."""
     counts = dict(chain.from_iterable(topics for _, topics in sources))
     of_topic = {topic: [TopicPartition(topic, number) for number in range(count)] for topic, count in counts.items()}
     of_task = {
@@ -41,7 +42,9 @@ def source_partitions(sources: Sources) -> PartitionsOfTasks:
 
 
 def _rows(columns: list[Sequence[TopicPartition]]) -> list[tuple[TopicPartition, ...]]:
-    """The partitions of each number; `columns`: those of each topic, which may have fewer than others."""
+    """Returns, for each partition number, the partitions with this number. `columns`: the partitions of each topic;
+    topics may have different numbers of partitions.
+    """
     if len(set(map(len, columns))) < 2:
         return list(zip(*columns, strict=True))
     return [tuple(filter(None, row)) for row in zip_longest(*columns)]
@@ -49,17 +52,17 @@ def _rows(columns: list[Sequence[TopicPartition]]) -> list[tuple[TopicPartition,
 
 @lru_cache(maxsize=_KEPT)
 def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
-    """Which task reads each source partition."""
+    """Returns source partition to the task that reads it."""
     return {partition: task for task, partitions in source_partitions(sources).items() for partition in partitions}
 
 
 class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
-    """Every stateful task with a partition of each changelog, made when somebody asks first: without racks, nobody
-    does. Source: `ChangelogTopics`.
+    """Every stateful task with its changelog partitions. The mapping is computed at its first use, because it is not
+    needed without racks. Source: `ChangelogTopics`.
     """
 
     def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:
-        """Both by subtopology, in the order of the result."""
+        """`tasks`, `topics`: subtopology to its stateful tasks and to its changelogs, in the order of the result."""
         self._tasks = tasks
         self._topics = topics
         self._made: PartitionsOfTasks | None = None
@@ -82,7 +85,7 @@ class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
 
 @lru_cache(maxsize=_KEPT)
 def _changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) -> PartitionsOfTasks:
-    """`tasks`: of one subtopology."""
+    """Returns the changelog partitions of the tasks of one subtopology."""
     numbers = [task[1] for task in tasks]
     columns = [
         map(tuple.__new__, repeat(TopicPartition), zip(repeat(topic), numbers, strict=False)) for topic in topics
@@ -92,27 +95,27 @@ def _changelog_partitions(tasks: tuple[TaskId, ...], topics: tuple[str, ...]) ->
 
 @lru_cache(maxsize=_KEPT)
 def task_map_order(tasks: tuple[TaskId, ...]) -> tuple[TaskId, ...]:
-    """The order of a HashMap to which they were added one by one."""
+    """Returns the tasks in the order of a HashMap to which they were added one by one."""
     return tuple(hash_set_order(tasks, task_hash))
 
 
 @lru_cache(maxsize=_KEPT)
 def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
-    """Each task with its place among the sorted tasks, in sorted order."""
+    """Returns each task with its index among the sorted tasks, in sorted order."""
     return {task: place for place, task in enumerate(sorted(tasks))}
 
 
 MAX_GROUP_PARTITIONS = 1_000_000
-"""Source partitions, or changelog partitions, of one group. A document from anywhere can name a large count in a few
-bytes; this bounds the memory that it can take.
+"""The greatest number of source partitions, and of changelog partitions, of one group. An untrusted document can name a
+large count in a few bytes; this limit bounds the memory that the count can cost.
 """
 
 
 def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
-    """What the tasks of a group follow from. `cluster` includes the repartition topics. Raises UncheckedError for a
-    source topic without partitions.
+    """Returns the source topics of each subtopology with their partition counts, from which the tasks are made.
+    `cluster` includes the repartition topics. Raises UncheckedError for a source topic without partitions.
 
-    Differs from Kafka: more than MAX_GROUP_PARTITIONS is an InputError, raised before memory is allocated.
+    Differs from Kafka: raises InputError for more than MAX_GROUP_PARTITIONS, before memory is allocated.
     """
     counts_by_subtopology = [
         (subtopology, _partition_counts(subtopology, cluster))
@@ -123,7 +126,9 @@ def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
 
 
 def check_group_size(partitions: int, kind: str) -> None:
-    """Raises InputError for more partitions than one group can have. `kind` names them in the message."""
+    """Raises InputError for more partitions than one group can have. `kind`: the kind of partitions, for the
+    message.
+    """
     if partitions > MAX_GROUP_PARTITIONS:
         raise InputError(
             f"the group would have {partitions} {kind} partitions; no more than {MAX_GROUP_PARTITIONS} are placed",

@@ -1,9 +1,9 @@
-"""On which racks the partitions of a group's topics are, as the leader finds out for a rack-aware strategy (KIP-925).
+"""The racks of the partitions of a group's topics, which a rack-aware strategy needs (KIP-925).
 
-The cluster's metadata has the replicas of source topics. Topics whose replicas it does not have, among them repartition
-topics, and changelogs are described. Topics that this rebalance creates are described once they exist. A described
-topic is of no use when one of its partitions has no replica, or one on a broker without a rack.
-Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
+The cluster's metadata has the replicas of source topics. The leader describes all other topics: changelogs, and topics
+whose replicas are not in the metadata, such as repartition topics. It describes topics that this rebalance creates
+after their creation. The description of a topic is not used if a partition has no replica, or has a replica on a broker
+without a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _UNKNOWN: Racks = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class TopicRacks:
-    """`described`: what describing internal topics answers, those that this rebalance has created included. `fails`:
-    topics cannot be described now.
+    """Finds the racks of topics. `described`: the descriptions of internal topics, including those that this rebalance
+    has created. `fails`: True if the call to describe topics failed.
     """
 
     cluster: Cluster
@@ -30,9 +30,9 @@ class TopicRacks:
     def of(
         self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """Racks of each partition. `internal`: partition counts of internal topics; those of `sources` among them have
-        replaced what the metadata says of as many partitions. A topic that cannot be described, and has to be, is
-        absent.
+        """Returns topic to the racks of each partition. `internal`: internal topic to its partition count. If a topic
+        of `sources` is internal, the metadata of as many partitions are ignored. A topic is absent if it has to be
+        described and no description can be used.
         """
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)
@@ -55,7 +55,8 @@ class TopicRacks:
     def for_public_interface(
         self, sources: Iterable[str], internal: Iterable[str], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """The same for assignors of the public interface, which may also know the racks of some replicas only.
+        """Returns topic to the racks of each partition for assignors of the public interface. For them, the racks of
+        some of a partition's replicas may be unknown.
 
         A source topic that serves as changelog is not described.
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.

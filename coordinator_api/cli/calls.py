@@ -1,4 +1,4 @@
-"""The options of commands that call a running coordinator, how they call it, and tables of what it answers."""
+"""The options and calls of commands that call a running coordinator, and tables of its answers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,6})s)?(?:(\
 
 
 def _text(given: str | None) -> str | None:
-    """Raises InputError for an argument that is not in the terminal's encoding."""
+    """Returns the argument. Raises InputError if it is not in the terminal's encoding."""
     try:
         (given or "").encode("utf-8")
     except UnicodeEncodeError:
@@ -34,14 +34,14 @@ ReasonOption = Annotated[
         "--reason",
         metavar="TEXT",
         callback=_text,
-        help="Why, for the coordinator's audit log: one line of up to 200 characters.",
+        help="Reason for the coordinator's audit log: one line of up to 200 characters.",
     ),
 ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CoordinatorCalls:
-    """Where the coordinator is, and the token that it asks for."""
+    """The options of a command that calls a coordinator: its address, and the bearer token."""
 
     coordinator: Annotated[
         str,
@@ -61,11 +61,13 @@ class CoordinatorCalls:
     def call(
         self, method: str, path: str, *, body: Mapping[str, object] | None = None, **parameters: str | int | None
     ) -> Any:
-        """The answer's JSON. `body`: sent as JSON.
+        """Calls the coordinator and returns the answer's JSON. `body`: sent as JSON.
 
         Raises CallFailed, and InputError for an address or token file that cannot be used.
         """
-        from coordinator_api.cli.client import call  # loads httpx, which the other commands do not need
+        from coordinator_api.cli.client import (
+            call,
+        )  # imported here because it loads httpx, which other commands do not need
 
         return call(method, self.coordinator, path, self.token_file, parameters, body)
 
@@ -75,7 +77,7 @@ class CoordinatorCalls:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupCommand(CoordinatorCalls):
-    """A command about one group."""
+    """The base of commands for one group."""
 
     group: GroupArgument
     format: FormatOption = Format.TEXT
@@ -85,25 +87,27 @@ class GroupCommand(CoordinatorCalls):
         return group_path(self.group)
 
     def show(self, document: Mapping[str, object], sentence: str) -> None:
-        """Print what was done. Both forms name the group."""
+        """Print the effect of the command. The sentence and the document both name the group."""
         show({"group_id": self.group, **document}, f"{self.group}: {sentence}", self.format)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorCommand(GroupCommand):
-    """A command that changes something about one group."""
+    """The base of commands that change one group."""
 
     reason: ReasonOption = None
 
     def send(
         self, method: str, path: str, body: Mapping[str, object] | None = None, **parameters: str | int | None
     ) -> Any:
-        """`path`: below the group's own. The reason goes along. Raises as `call` does."""
+        """Sends a call with the command's reason. `path`: follows the group's path. Raises the errors of `call`."""
         return self.call(method, f"{self.path}{path}", body=body, reason=self.reason, **parameters)
 
 
 def duration_ms(text: str, option: str) -> int:
-    """A duration such as 500ms, 60s, 10m, 1h or 1h30m. Raises InputError, with the option's name, for anything else."""
+    """Parses a duration such as 500ms, 60s, 10m, 1h or 1h30m. Raises InputError, with the option's name, for other
+    texts.
+    """
     match = _DURATION.fullmatch(text)
     if match is None or not text:
         raise InputError(f"must be a duration such as 60s, 10m or 1h30m, not {text!r}", option)
@@ -111,10 +115,10 @@ def duration_ms(text: str, option: str) -> int:
 
 
 Cell = tuple[Column, Callable[[Any, View], object]]
-"""A column, and its text for one entry of a document."""
+"""A column, and the function that gives its value for one entry of a document."""
 
 
 def document_table(nothing: str, cells: Sequence[Cell], entries: Iterable[Any], view: View) -> str:
-    """As `table_text`, with a row for each entry of a document."""
+    """Returns a table as `table_text` does, with a row for each entry of a document."""
     rows = ([text_of(entry, view) for _, text_of in cells] for entry in entries)
     return table_text(nothing, [column for column, _ in cells], rows, view)

@@ -1,4 +1,4 @@
-"""One call to a running coordinator for a command: its JSON, or one clear line about what went wrong."""
+"""One call of a command to a running coordinator. Returns the JSON, or raises an error with a message of one line."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_ALLOWED = frozenset({401, 403})
 
 
 class CallFailed(AssignorFault):
-    """The coordinator refused. `code`: Kafka's error name of a refusal."""
+    """The coordinator refused the call. `code`: Kafka's name of the error."""
 
     def __init__(self, message: str, code: str | None = None) -> None:
         super().__init__(message)
@@ -34,8 +34,8 @@ def call(
     parameters: Mapping[str, str | int | None],
     body: Mapping[str, object] | None = None,
 ) -> Any:
-    """The answer's JSON, None when it has no body. `url`: of one coordinator, or of several, separated by commas.
-    `path`: begins with /v1. `body`: to send as JSON.
+    """Returns the answer's JSON; None if the answer has no body. `url`: the address of a coordinator, or several
+    addresses, separated by commas. `path`: begins with /v1. `body`: sent as JSON.
 
     Raises CallFailed for a refusal, and InputError for a token file that cannot be used or addresses where no
     coordinator answers.
@@ -58,23 +58,23 @@ def call(
 
 
 _addresses = functools.cache(addresses_of)
-"""The same for all calls of a command: what one call has learnt about the addresses, the next one knows."""
+"""Parses addresses. Cached, so that all calls of a command share the known state of the addresses."""
 
 
 def _no_answer(answers: Mapping[str, str]) -> InputError:
-    """`answers`: what became of the call at each address that was asked."""
+    """The error of a call that no address answered. `answers`: the outcome of the call at each address."""
     for address, outcome in answers.items():
         if len(answers) == 1 and tls_problem(outcome) is not None:
             return InputError(outcome, address)
         advice = advice_of(outcome)
-        if advice is not None:  # this machine refused, not the coordinator
+        if advice is not None:  # this machine refused the connection, not the coordinator
             return InputError(f"cannot be asked: {outcome}; {advice}", address)
     each = ", ".join(f"{address} ({outcome})" for address, outcome in answers.items())
     return InputError(f"no coordinator answers at {each}: start one with `assignor serve`, or name it by --coordinator")
 
 
 def _document(answer: CoordinatorAnswer) -> Any:
-    """Raises InputError for what no coordinator sends: another service may answer at the address."""
+    """The answer's JSON; None if it is empty. Raises InputError for other text: another service may use the address."""
     try:
         return answer.document() if answer.content else None
     except ValueError:

@@ -1,7 +1,7 @@
 """The commands of this package for the one `assignor` program: `serve`, `migrate`, `backup`, `restore`, `groups ...`,
 `rebalances ...`, `tokens ...`.
 
-The service's libraries are imported when a command runs, so that the other commands of `assignor` start without them.
+The service's libraries are imported when a command runs, so that other commands of `assignor` start without them.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""`assignor groups`: what a running coordinator knows of its groups, and the operator's decisions about them.
+"""`assignor groups`: shows the groups of a running coordinator, and sends operators' commands to them.
 
-Names are short where they stay unique; `-o wide` has the whole ones.
+Names are shortened as long as they stay unique; `-o wide` shows whole names.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from coordinator_api.cli.calls import (
 )
 from coordinator_api.cli.lever_commands import held_line
 from coordinator_api.views import active_levers
-from coordinator_client.calls import group_path, state_in_words
+from coordinator_client.calls import group_path, state_text
 from rebalance_analysis.presentation.quantities import counted, utc_iso
 
 groups = typer.Typer(help="The groups of a running coordinator.", no_args_is_help=True)
@@ -44,7 +44,7 @@ _LEVER_NAMES = {"rejoin_grace": "rejoin grace", "pause": "paused"}
 
 
 def _state(group: Any) -> str:
-    return state_in_words(group["state"], group.get("condition"))
+    return state_text(group["state"], group.get("condition"))
 
 
 def _lag(lag: int | None) -> str:
@@ -54,7 +54,7 @@ def _lag(lag: int | None) -> str:
 
 
 def _until(time_ms: int | None, view: View) -> str:
-    """`5m12s`; `due` when the time has come."""
+    """The time left, such as `5m12s`; `due` after the time has come."""
     if time_ms is None:
         return ""
     return "due" if time_ms <= view.now_ms else age_text(view.now_ms, time_ms)
@@ -73,7 +73,7 @@ _GROUPS: Sequence[Cell] = (
     (Column("LED BY", optional=True), lambda group, view: group.get("led_by")),
     (Column("NOTICES", right=True, optional=True), lambda group, view: group.get("notices") or None),
     (Column("ERROR", wrap=True, optional=True), lambda group, view: group.get("error")),
-    # since the group got its present definition
+    # the time since the group got its present definition
     (Column("AGE", right=True), lambda group, view: age_text(group.get("declared_at_ms"), view.now_ms)),
 )
 _MEMBERS: Sequence[Cell] = (
@@ -108,7 +108,7 @@ def list_groups(calls: CoordinatorCalls, output: ResultOutput) -> None:
 def describe_group(group: GroupArgument, calls: CoordinatorCalls, output: ResultOutput) -> None:
     """Show a group's state, its members and its tasks.
 
-    Every copy of a task has a line, with its role and its lag. What is to be done is said at the top.
+    Every copy of a task has a line, with its role and its lag. Advice for the operator is at the top.
     """
     output.show(lambda: calls.get(group_path(group)), _group_description)
 
@@ -119,9 +119,7 @@ def delete_group(
     command: OperatorCommand,
     force: Annotated[
         bool,
-        typer.Option(
-            "--force", help="Also a group whose log cannot be read, so that nobody knows whether it has members."
-        ),
+        typer.Option("--force", help="Also delete a group whose log cannot be read, although it may have members."),
     ] = False,
 ) -> None:
     """Delete a group and its recorded rebalances.
@@ -139,14 +137,14 @@ def export_log(
     calls: CoordinatorCalls,
     file: Annotated[
         Path | None,
-        typer.Option("--output", metavar="FILE", help="New file, which only you may read. Default: stdout."),
+        typer.Option("--output", metavar="FILE", help="New file, which only its owner can read. Default: stdout."),
     ] = None,
 ) -> None:
     """Save a group's log as it is stored.
 
-    It may be one that can be read, or one that cannot.
+    The log may be damaged: it is saved as it is.
 
-    Do this before you repair it: what a repair drops is no longer in the store afterwards.
+    Save the log before you repair the group: a repair deletes the damaged records from the store.
     """
     with nullcontext(sys.stdout) if file is None else _new_file(file) as opened:
         log = calls.get(f"{group_path(group)}/log")
@@ -163,11 +161,13 @@ def export_log(
 @options_of(command=GroupCommand)
 def repair_log(
     command: GroupCommand,
-    execute: Annotated[bool, typer.Option("--execute", help="Do it. Without this, nothing is changed.")] = False,
+    execute: Annotated[
+        bool, typer.Option("--execute", help="Carry out the repair. By default nothing is changed.")
+    ] = False,
 ) -> None:
-    """Say what a repair of a damaged log keeps, or repair it.
+    """Repair a damaged log, or show the effect of a repair.
 
-    What was stored before the damage is kept. The members join again by themselves.
+    A repair keeps the records before the damage. The members join again by themselves.
     """
     answer = command.call("POST", f"{command.path}/repair", execute="true" if execute else None)
     show(answer, lambda view: _repair_text(answer, view), command.format)
@@ -175,8 +175,8 @@ def repair_log(
 
 @contextmanager
 def _new_file(file: Path) -> Iterator[IO[str]]:
-    """Takes its name when the block ends without an error. A temporary file beside it is created before the block
-    fetches what it writes: an export that is killed leaves nothing under the name. Raises InputError.
+    """Yields a temporary file, which gets the name `file` when the block ends without an error. An export that is
+    killed leaves no file of this name. Raises InputError, also before the block if the file cannot be created.
     """
     try:
         if os.path.lexists(file):
@@ -186,7 +186,7 @@ def _new_file(file: Path) -> Iterator[IO[str]]:
         ) as opened:
             yield opened
             opened.flush()
-            os.link(opened.name, file)  # fails when the name was taken meanwhile, where a rename would replace
+            os.link(opened.name, file)  # fails if the name was taken meanwhile; a rename would replace that file
     except FileExistsError:
         problem = "exists already, and may be an earlier copy of the log: name another file"
         raise InputError(problem, str(file)) from None
@@ -201,7 +201,9 @@ def _group_list(document: Any, view: View) -> str:
 
 
 def _quotas(quotas: Any, view: View) -> list[str]:
-    """`groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`; nothing when nothing is limited."""
+    """The quotas as text: `groups that begin with a-: 3 of 10 groups, 1,000 of 65,536 bytes`; empty when there are no
+    limits.
+    """
     limited = [
         f"{quotas[what]['used']:,} of {quotas[what]['allowed']:,} {what}"
         for what in ("groups", "members", "bytes", "computations")
@@ -234,13 +236,13 @@ def _group_description(document: Any, view: View) -> str:
 
 
 def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
-    """What the heading says, with a name before each. An older service names no levers."""
+    """The values of the heading, each with its name. An older service reports no levers."""
     if document["draining"]:
         yield "draining", "members are told to stop"
     for lever in active_levers(document["levers"]) if document.get("levers") else ():
         because = f": {lever.reason}" if lever.reason else ""
-        who = f"{age_text(lever.at_ms, view.now_ms)} ago by {lever.by or 'somebody'}{because}"
-        yield _LEVER_NAMES.get(lever.name, lever.name), f"{lever.effect}; set {who}"
+        origin = f"{age_text(lever.at_ms, view.now_ms)} ago by {lever.by or 'somebody'}{because}"
+        yield _LEVER_NAMES.get(lever.name, lever.name), f"{lever.effect}; set {origin}"
     held = document.get("held_rebalance")
     if held is not None:
         yield "held", f"{held_line(held, view)}; it waits since {age_text(held['since_ms'], view.now_ms)} ago"
@@ -267,7 +269,7 @@ def _notes(document: Any, view: View) -> Iterator[tuple[str, str]]:
 
 
 def _advice_without_members(document: Any) -> str:
-    """Of a group that this coordinator leads, and that nobody is in; empty for others."""
+    """The advice for a group in state Empty that this service leads; an empty text for other groups."""
     if document["members"] or document["led_by"] or document["state"] != "Empty":
         return ""
     if not document["generation_id"]:
@@ -289,7 +291,7 @@ def _warm_ups(tasks: Any) -> str:
 
 
 def _cluster(cluster: Any) -> str:
-    """`kafka 127.0.0.1:9092, out of reach since ...: ...`"""
+    """The cluster and its state as text: `kafka 127.0.0.1:9092, out of reach since ...: ...`"""
     provider, servers = cluster["provider"], cluster["bootstrap_servers"] or ""
     name = servers if servers.startswith(f"{provider}:") else f"{provider} {servers}".rstrip()
     if cluster["error"]:
@@ -298,7 +300,7 @@ def _cluster(cluster: Any) -> str:
 
 
 def _repair_text(document: Any, view: View) -> str:
-    """What a repair of a log keeps and drops, in sentences."""
+    """The records that a repair of a log keeps and drops, in sentences."""
     group, kept, dropped, done = document["group_id"], document["kept"], document["dropped"], document["executed"]
     lines = [
         f"{group}: its log {'could not' if done else 'cannot'} be read: {document['problem']}.",

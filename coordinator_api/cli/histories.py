@@ -1,4 +1,4 @@
-"""The last recorded rebalances of a group, asked of a running coordinator over HTTP, for `assignor explain --last`."""
+"""Reads the last recorded rebalances of a group from a running coordinator over HTTP, for `assignor explain --last`."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _GONE = "RESOURCE_NOT_FOUND"
 
 
 def read(url: str, group_id: str | None, last: int, token_file: str | None) -> Iterator[RawLine]:
-    """The newest `last` rebalances of the group, oldest first, each as a line of rebalance/1; `where` is
-    url:group:generation. `group_id`: None for the only group there is. Raises InputError when the coordinator cannot be
-    asked or refuses, and for several groups of which none is named.
+    """Yields the newest `last` rebalances of the group, oldest first, each as a line of rebalance/1; `where` of a line
+    is url:group:generation. `group_id`: None for the coordinator's only group. Raises InputError if the coordinator
+    does not answer or refuses, or if `group_id` is None and there are several groups.
     """
 
     def get(path: str, **parameters: int | None) -> Any:
@@ -33,7 +33,7 @@ def read(url: str, group_id: str | None, last: int, token_file: str | None) -> I
                 document = get(f"{path}/{generation}")
             except CallFailed as error:
                 if error.code == _GONE:
-                    continue  # dropped since it was listed: only so many are kept
+                    continue  # deleted since it was listed (rebalances.retained.count)
                 raise
             yield RawLine(f"{url}:{chosen}:{generation}", json.dumps(document, separators=(",", ":")).encode("ascii"))
     except CallFailed as error:
@@ -52,7 +52,7 @@ def _only_group(get: Callable[..., Any], url: str) -> str:
 
 
 def _newest(get: Callable[..., Any], path: str, last: int) -> list[int]:
-    """Generations, newest first, but none that waits for approval: no member got it."""
+    """The newest generations, newest first. Leaves out held rebalances, because no member got their assignments."""
     generations: list[int] = []
     before: int | None = None
     while len(generations) < last:

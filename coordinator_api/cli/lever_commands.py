@@ -1,6 +1,6 @@
-"""The levers among the commands of `assignor groups`: what operators set or start beside Kafka's behaviour.
+"""The levers among the commands of `assignor groups`: operator commands that Kafka does not have.
 
-Each says why with `--reason`, for the coordinator's audit log and for whoever describes the group.
+Each command has a `--reason`, which the coordinator's audit log and the description of the group show.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="The generation that was examined. Default: the one that waits."),
+    typer.Option("--generation", metavar="N", help="Generation of the examined rebalance. Default: the waiting one."),
 ]
 
 levers = typer.Typer()
@@ -46,15 +46,15 @@ _CHANGED_TASKS: Sequence[Cell] = (
 def drain(
     command: OperatorCommand,
     instance: Annotated[
-        str | None, typer.Option("--instance", metavar="PROCESS", help="Drain this instance alone, by its process id.")
+        str | None, typer.Option("--instance", metavar="PROCESS", help="Drain only the instance with this process id.")
     ] = None,
-    member: Annotated[str | None, typer.Option("--member", metavar="ID", help="Drain this member alone.")] = None,
+    member: Annotated[str | None, typer.Option("--member", metavar="ID", help="Drain only this member.")] = None,
     end: Annotated[bool, typer.Option("--end", help="End the drain of the instance or the member.")] = False,
 ) -> None:
     """Tell all members to stop, or empty one instance.
 
-    --instance and --member tell nobody to stop: the tasks go to others, each once it is restored there. The same
-    command again says whether it can be stopped now, and what is missing.
+    With --instance or --member, no member is told to stop: its tasks move to others, each after it is restored there.
+    Repeat the command to see whether the instance or member can be stopped, and the tasks that still have to move.
     """
     group = command.group
     if instance is None and member is None and not end:
@@ -110,7 +110,7 @@ def request_rebalance(command: OperatorCommand) -> None:
 @levers.command("pause", epilog=example("groups pause orders --reason 'the database is being moved'"))
 @options_of(command=OperatorCommand)
 def pause_group(command: OperatorCommand) -> None:
-    """Have all members stop processing, until a resume.
+    """Pause all members: they process nothing until a resume.
 
     They stay members, restore their state and keep standbys up to date.
     """
@@ -121,7 +121,7 @@ def pause_group(command: OperatorCommand) -> None:
 @levers.command("resume", epilog=example("groups resume orders"))
 @options_of(command=OperatorCommand)
 def resume_group(command: OperatorCommand) -> None:
-    """End a pause: members go on where they stopped."""
+    """End a pause: members continue where they stopped."""
     command.send("POST", "/resume")
     command.show({"paused": False}, DONE["resume"])
 
@@ -131,13 +131,13 @@ def resume_group(command: OperatorCommand) -> None:
 def set_rejoin_grace(
     command: OperatorCommand,
     grace: Annotated[
-        str | None, typer.Argument(metavar="[DURATION]", help="How long tasks wait, such as 60s or 5m.")
+        str | None, typer.Argument(metavar="[DURATION]", help="Time that tasks wait, such as 60s or 5m.")
     ] = None,
-    off: Annotated[bool, typer.Option("--off", help="Wait for nobody, as Kafka does.")] = False,
+    off: Annotated[bool, typer.Option("--off", help="Do not wait for members that leave, as in Kafka.")] = False,
 ) -> None:
-    """Have the tasks of members that leave wait for them.
+    """Reserve the tasks of members that leave, for a time.
 
-    A process that comes back in time goes on with its tasks, and no rebalance runs.
+    A process that comes back in time continues with its tasks, and no rebalance runs.
     """
     if off == (grace is not None):
         raise InputError("give a duration such as 60s, or --off", "DURATION")
@@ -155,15 +155,15 @@ def set_rejoin_grace(
 def hold(
     command: OperatorCommand,
     time_limit: Annotated[
-        str, typer.Option("--time-limit", metavar="TIME", help="Then it is carried out: 60s, 10m, 1h30m.")
+        str, typer.Option("--time-limit", metavar="TIME", help="Longest wait for approval: 60s, 10m, 1h30m.")
     ] = "10m",
     off: Annotated[
-        bool, typer.Option("--off", help="Hold no more. A rebalance that waits is carried out.", show_default=False)
+        bool, typer.Option("--off", help="End the hold. A rebalance that waits is carried out.", show_default=False)
     ] = False,
 ) -> None:
     """Have rebalances that move tasks wait for approval.
 
-    Members go on with the tasks they have. Tasks whose owner has died or left are placed at once.
+    Members continue with the tasks they have. Tasks whose owner has failed or left are placed at once.
     """
     if off:
         command.send("DELETE", "/hold")
@@ -177,7 +177,7 @@ def hold(
 @levers.command("held", epilog=example("groups held orders"))
 @options_of(command=GroupCommand)
 def show_held(command: GroupCommand) -> None:
-    """Show the rebalance that waits, and what it would move."""
+    """Show the rebalance that waits, and its moves of tasks."""
     document = command.get(f"{command.path}/hold")
     show(document, lambda view: _held_text(command.group, document, view), command.format)
 
@@ -185,7 +185,10 @@ def show_held(command: GroupCommand) -> None:
 @levers.command("approve", epilog=example("groups approve orders --generation 12"))
 @options_of(command=OperatorCommand)
 def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
-    """Carry out the rebalance that waits, and what follows it."""
+    """Carry out the rebalance that waits.
+
+    This also approves the rebalances that follow from it.
+    """
     approved = command.send("POST", "/approve", generation=generation)["generation_id"]
     command.show({"approved": approved}, f"the rebalance of generation {approved} is carried out")
 
@@ -193,7 +196,7 @@ def approve(command: OperatorCommand, generation: GenerationOption = None) -> No
 @levers.command("discard", epilog=example("groups discard orders --reason 'not during the sale'"))
 @options_of(command=OperatorCommand)
 def discard(command: OperatorCommand, generation: GenerationOption = None) -> None:
-    """Discard the rebalance that waits: all tasks stay. It needs a reason."""
+    """Discard the rebalance that waits: all tasks stay. Needs a reason."""
     if not command.reason:
         raise InputError("say why, for those who find it in the history", "--reason")
     discarded = command.send("POST", "/discard", generation=generation)["generation_id"]
@@ -202,7 +205,7 @@ def discard(command: OperatorCommand, generation: GenerationOption = None) -> No
 
 
 def held_line(held: Any, view: View) -> str:
-    """`held`: a rebalance that waits, as in a group's document."""
+    """A rebalance that waits, in one line. `held`: the `held_rebalance` of a group's document."""
     left_ms = held["until_ms"] - view.now_ms
     until = f"for {duration_text(left_ms)} more" if left_ms > 0 else "no more"
     return f"a rebalance (generation {held['generation_id']}) waits for approval {until}: {moves_of_held(held)}"

@@ -1,4 +1,4 @@
-"""`assignor rebalances`: the recorded rebalances of a group, and why its tasks are where they are."""
+"""`assignor rebalances`: lists and explains the recorded rebalances of a group."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def list_rebalances(
     group: GroupArgument,
     calls: CoordinatorCalls,
     output: ResultOutput,
-    limit: Annotated[int, typer.Option(min=1, max=1000, help="How many, newest first.")] = 20,
+    limit: Annotated[int, typer.Option(min=1, max=1000, help="Most rebalances to list, newest first.")] = 20,
     before: Annotated[
         int | None, typer.Option(min=0, max=JAVA_INT_MAX, help="Only generations below this one.")
     ] = None,
 ) -> None:
-    """List the last rebalances: why each began and how it ended."""
+    """List the last rebalances with their causes and outcomes."""
     path = f"{group_path(group)}/rebalances"
     output.show(lambda: calls.get(path, limit=limit, before=before), rebalance_list)
 
@@ -66,11 +66,11 @@ def show_rebalance(
     generation: Annotated[int, typer.Argument(min=0, help="Generation of the rebalance.")],
     task: Annotated[str | None, typer.Option("--task", help="Only this task, for example 0_3. Text only.")] = None,
 ) -> None:
-    """Tell what happened in one rebalance, and why.
+    """Explain one rebalance.
 
-    What set it off, which tasks were where and are where now, and because of what, as `assignor explain` tells it.
-    Tasks that stay are counted in one line, unless --format wide or --task asks for more. With --format json or
-    yaml: the recorded rebalance/1 document, which `assignor assign` can run.
+    Shows its triggers, the moves of tasks and the reason for each move, as `assignor explain` does. Tasks that stay are
+    counted in one line, unless --format wide or --task asks for more. With --format json or yaml, prints the recorded
+    rebalance/1 document, which `assignor assign` can run.
     """
     path = f"{command.path}/rebalances"
     recorded = command.get(f"{path}/{generation}")
@@ -81,7 +81,8 @@ def show_rebalance(
     earlier = command.get(path, limit=1, before=generation)["rebalances"]
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
-    if past is None:  # it cannot be run here, perhaps for want of the group's own assignor: the coordinator can
+    if past is None:
+        # it cannot run here, for example because the group's custom assignor is missing, but the coordinator can run it
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:
@@ -91,7 +92,7 @@ def show_rebalance(
 def _rebalance_text(
     group_id: str, past: PastRebalance, before: PastRebalance | None, only: TaskId | None
 ) -> Callable[[View], str]:
-    """As `assignor explain` tells it. Raises InputError for a task that the rebalance does not have."""
+    """The text of `assignor explain` for a rebalance. Raises InputError for a task that the rebalance does not have."""
     if only is None:
         whole = group_history([past], before, every_task=True)
         return lambda view: group_history_text(group_id, whole, None, view, every=view.wide)
@@ -102,7 +103,7 @@ def _rebalance_text(
 
 
 def _past(document: Mapping[str, Any]) -> PastRebalance | None:
-    """None when the recording cannot be run here."""
+    """Runs a recorded rebalance again; returns None if it cannot be run here."""
     try:
         return PastRebalance(document["generation_id"], run(document, load_own_assignor))
     except AssignorFault:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from assignor_cli.console import say
+from assignor_cli.console import print_message
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
@@ -33,7 +33,7 @@ ConfigFile = Annotated[
 DatabaseUrl = Annotated[str | None, typer.Option("--database-url", help="The database, as for serve.")]
 
 _ROWS_OF_TABLES = {"groups": "group", "group_records": "record", "rebalances": "rebalance", "tokens": "token"}
-"""Table to the noun for one of its rows."""
+"""The noun for a row of each table."""
 
 
 def register(app: typer.Typer) -> None:
@@ -46,8 +46,8 @@ def register(app: typer.Typer) -> None:
 
 
 def _settings_from_flags() -> Callable[..., Settings]:
-    """Makes `Settings` of one flag for every setting. `Settings` itself reads and bounds the values. Raises
-    SettingsError.
+    """Returns a function with one option for every setting, which makes `Settings` of them. `Settings` parses and
+    checks the values. The function raises SettingsError.
     """
 
     def settings(config: Path | None = None, **flags: str | None) -> Settings:
@@ -55,7 +55,7 @@ def _settings_from_flags() -> Callable[..., Settings]:
 
     parameters = [_option("config", ConfigFile)]
     for row, field_name in zip(setting_rows(), Settings.model_fields, strict=True):
-        # a secret has no flag; giving one all the same says so, instead of that there is no such option
+        # a secret has a hidden option, so that the error says that secrets have no flag, not that the option is unknown
         option = typer.Option(
             row.flag or flag(field_name),
             metavar="VALUE",
@@ -64,7 +64,7 @@ def _settings_from_flags() -> Callable[..., Settings]:
         )
         parameters.append(_option(field_name, Annotated[str | None, option]))
     for field_name in REMOVED:
-        # giving one says what to use instead
+        # a removed setting has a hidden option, so that the error names the replacement
         option = typer.Option(flag(field_name), metavar="VALUE", hidden=True)
         parameters.append(_option(field_name, Annotated[str | None, option]))
     settings.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -76,7 +76,7 @@ def _option(name: str, annotation: object) -> inspect.Parameter:
 
 
 def settings_of_database(*, database_url: DatabaseUrl = None, config: ConfigFile = None) -> Settings:
-    """Raises SettingsError."""
+    """The settings of a command for the database. Raises SettingsError."""
     return load({} if database_url is None else {"database_url": database_url}, config)
 
 
@@ -89,7 +89,7 @@ def serve(settings: Settings) -> None:
     from coordinator_api.http import server
     from coordinator_api.web.pages import WEB_PAGES
 
-    server.run(settings, say, WEB_PAGES)
+    server.run(settings, print_message, WEB_PAGES)
 
 
 @options_of(settings=settings_of_database)
@@ -106,12 +106,12 @@ def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
 def backup(
     file: Annotated[Path, typer.Argument(metavar="FILE", help="The file to write.")],
     settings: Settings,
-    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it is there.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace FILE if it exists.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Write the database of a coordinator, which may run, to a file.
+    """Write a coordinator's database to a file.
 
-    The file has the database as it was at one moment. Of tokens it has digests alone.
+    The coordinator may be running. The file is a consistent snapshot of the database. It has only digests of tokens.
     """
     from coordinator_api.store.backup import back_up
 
@@ -130,15 +130,15 @@ def restore(
         bool,
         typer.Option(
             "--exact",
-            help="Keep the members. Only for a backup that was made after the coordinator had stopped for good.",
+            help="Keep the members. Use it only for a backup made after the coordinator had stopped for good.",
         ),
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Write a backup into an empty database.
 
-    Each group begins without members, in a much higher generation, so that no member goes on with an assignment from
-    after the backup. The members join again by themselves.
+    Each group begins without members, in a much higher generation, so that no member continues with an assignment that
+    is newer than the backup. The members join again by themselves.
     """
     from coordinator_api.store.backup import restore as restore_store
 
@@ -146,7 +146,7 @@ def restore(
         done = asyncio.run(restore_store(settings, file, keep_members=exact, progress=progress))
     document = {**_reported(file, done), "exact": exact}
     if done.header.counts.get("tokens") and not exact:
-        say("warning: tokens that were revoked after the backup are valid again: revoke them once more")
+        print_message("warning: tokens that were revoked after the backup are valid again: revoke them once more")
     members = "members are kept" if exact else "members join again"
     show(document, f"{file}: restored {_counted(done.header.counts)}; {members}", format)
 
@@ -156,16 +156,16 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def _reported(file: Path, done: Done) -> dict[str, object]:
-    """What both commands answer. Warns of groups that are damaged."""
+    """The fields that the output of both commands has. Warns of damaged groups."""
     for group_id, problem in done.damaged.items():
-        say(f"warning: {problem}. It is kept as it is, and a coordinator does not lead group {group_id}")
+        print_message(f"warning: {problem}. It is kept as it is, and a coordinator does not lead group {group_id}")
     header = done.header
     return {"file": str(file), "schema": header.schema, "counts": dict(header.counts), "damaged": dict(done.damaged)}
 
 
 @contextmanager
 def _progress_bar(what: str) -> Iterator[Progress]:
-    """On stderr, when that is a terminal."""
+    """Shows a progress bar on stderr, if stderr is a terminal."""
     if not sys.stderr.isatty():
         yield lambda _done, _total: None
         return

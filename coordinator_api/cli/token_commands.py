@@ -1,7 +1,7 @@
 """`assignor tokens`: create, list and revoke tokens, at a running coordinator or in a file of tokens.
 
-Rules: a new token goes to stdout, alone in its line, so that it can be sent into a file; all else that is said goes to
-stderr. A file (`auth.tokens.file`) has hashes only, is readable by its owner alone, and is replaced as a whole.
+Rules: a new token is the only line on stdout, so that it can be redirected to a file; all messages go to stderr. A file
+(`auth.tokens.file`) has only hashes, can be read by its owner only, and is replaced as a whole.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from urllib.parse import quote
 import typer
 
 from assignor.errors import InputError
-from assignor_cli.console import say
+from assignor_cli.console import print_message
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
@@ -38,9 +38,9 @@ from coordinator_client.access.tokens import (
 )
 from operating_system.whole_files import takes_the_name, whole_file
 
-tokens = typer.Typer(help="Who may call the coordinator.", no_args_is_help=True)
+tokens = typer.Typer(help="The bearer tokens of the coordinator's callers.", no_args_is_help=True)
 
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the token's owner.")]
 FileOption = Annotated[
     Path | None,
     typer.Option(
@@ -69,9 +69,9 @@ _TOKENS: Sequence[Cell] = (
 def create_token(
     name: NameArgument,
     calls: CoordinatorCalls,
-    right: Annotated[Right, typer.Option("--right", help="What it allows; each right includes those before it.")],
+    right: Annotated[Right, typer.Option("--right", help="Right of the token; each right includes those before it.")],
     groups: Annotated[
-        str, typer.Option("--groups", metavar="PREFIX*", help="Only for groups whose ids begin so.")
+        str, typer.Option("--groups", metavar="PREFIX*", help="Groups of the token: ids with this prefix.")
     ] = "*",
     expires: Annotated[
         str | None,
@@ -81,7 +81,7 @@ def create_token(
 ) -> None:
     """Create a token and print it.
 
-    This is the only time that anybody sees it. Services keep its hash.
+    The token cannot be shown again, because services store only its hash.
     """
     principal = Principal(check_name(name, "NAME"), right, group_prefix(groups, "--groups"))
     expires_ms = None if expires is None else end_ms(expires, wall_clock_ms(), "--expires")
@@ -93,15 +93,17 @@ def create_token(
         token, note = _create_in_file(file, principal, expires_ms), None
     print(token, flush=True)
     until = "" if expires_ms is None else f", until {instant_text(expires_ms)}"
-    say(f"{name}: right {right}, groups {group_pattern(principal.group_prefix)}{until}; nobody can show it again")
+    print_message(
+        f"{name}: right {right}, groups {group_pattern(principal.group_prefix)}{until}; nobody can show it again"
+    )
     if note:
-        say(note)
+        print_message(note)
 
 
 @tokens.command("list", epilog=example("tokens list", "tokens list --file tokens"))
 @options_of(calls=CoordinatorCalls)
 def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT) -> None:
-    """List who has a token, with which right, and until when."""
+    """List the tokens with their owners, rights and expiry times."""
     if file is None:
         listed = calls.get("/v1/tokens")["tokens"]
     else:
@@ -116,7 +118,7 @@ def list_tokens(calls: CoordinatorCalls, file: FileOption = None, format: Format
 def revoke_token(
     name: NameArgument, calls: CoordinatorCalls, file: FileOption = None, format: FormatOption = Format.TEXT
 ) -> None:
-    """Revoke a token: calls that carry it are refused from then on.
+    """Revoke a token: calls with it are refused from then on.
 
     A coordinator notices a changed file within two seconds.
     """
@@ -138,7 +140,7 @@ def _fields(principal: Principal) -> dict[str, object]:
 
 
 def _create_in_file(file: Path, principal: Principal, expires_ms: int | None) -> str:
-    """Raises InputError."""
+    """Adds a token to the file, and returns it. Raises InputError."""
     lines = _lines_in(file) if file.exists() else []
     if any(entry.principal.name == principal.name for entry in _entries_of(file, lines)):
         problem = f"has a token of the name {principal.name} already: choose another name, or revoke that one"
@@ -149,7 +151,7 @@ def _create_in_file(file: Path, principal: Principal, expires_ms: int | None) ->
 
 
 def _revoke_in_file(file: Path, name: str) -> None:
-    """Raises InputError."""
+    """Removes a token from the file. Raises InputError."""
     lines = _lines_in(file)
     names = [entry.principal.name for entry in _entries_of(file, lines)]
     if name not in names:
@@ -172,7 +174,7 @@ def _lines_in(file: Path) -> list[str]:
 
 
 def _replace(file: Path, lines: Sequence[str]) -> None:
-    """A reader of the file sees all old lines or all new ones. Raises InputError."""
+    """Replaces the file as a whole, so that a reader never sees old and new lines together. Raises InputError."""
     try:
         if not takes_the_name(file):
             raise InputError(f"{file} is no file, and the tokens would take its name: name another one", "--file")

@@ -1,54 +1,54 @@
-"""The group protocol as a pure state machine. It knows no clock, no store, no HTTP and no threads.
+"""The group protocol as a pure state machine. It uses no clock, no store, no HTTP and no threads.
 
-The whole loop, for one group. The caller runs `handle` and `apply` without an await between them:
+The loop of the caller, for one group. It runs `handle` and `apply` without an await between them:
 
-    outcome = group.handle(event, now_ms)      # decides; changes nothing that has to survive a crash
-    group.apply(outcome.records, now_ms)       # the only way in which the state changes, in memory for now
+    outcome = group.handle(event, now_ms)      # decides; does not change the durable state
+    group.apply(outcome.records, now_ms)       # the only call that changes the state, in memory for now
     store.commit(group_id, outcome.records)    # one transaction, together with the recorded rebalance
-    answer(outcome.response)                   # answered means durable
+    answer(outcome.response)                   # after the commit: an answered change is durable
     run(outcome.rebalance)                     # compute it, then send AssignmentComputed
-    tick_at(group.next_timer_ms)               # send a Tick then; the time after a later event replaces this one
+    tick_at(group.next_timer_ms)               # send a Tick at this time; each later event replaces the time
 
-When the commit fails, the caller replays the group from the store, and sends `Recovered`.
+If the commit fails, the caller replays the group from the store, and sends `Recovered`.
 
-Heartbeats and fetches need no turn and no commit. While others wait for the store, they are answered from the last
-committed state:
+Heartbeats and fetches need no commit and do not queue. While other events wait for the store, heartbeats and fetches
+are answered from the last committed state:
 
     immediate = group.respond(event, now_ms, committed_image)
-    answer(immediate.response); if immediate.wants_tick, a Tick has to follow
+    answer(immediate.response)                 # if immediate.wants_tick, send a Tick
 
-and after a restart:
+After a restart:
 
     group = Group.replay(group_id, limits, records, now_ms)
-    outcome = group.handle(Recovered(), now_ms)  # asks again for a rebalance that was being computed
+    outcome = group.handle(Recovered(), now_ms)  # returns a rebalance that was being computed, to compute it again
 
-`apply` adopts the image and the sessions that `handle` worked out. They lack a heartbeat that arrives between the two:
-then `apply` works them out again, from the records and the sessions as they are.
+`apply` adopts the image and the sessions that `handle` computed. If a heartbeat arrives between the two calls, these
+sessions lack it: then `apply` computes them again, from the records and the present sessions.
 
 A group goes from Empty to PreparingRebalance (members join), CompletingRebalance (the assignment is computed) and
-Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. Where to find it:
+Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. The modules:
 
-    values   states          the words of the protocol
+    values   states          the states, reasons, outcomes and error codes of the protocol
              image           the durable state: the group, its members, and its last rebalance
-             group_levers    what operators have set beside Kafka's behaviour
-             liveness        sessions, connections and timers, in memory only; limits, as the settings set them
+             group_levers    the settings of operators that Kafka does not have
+             liveness        sessions, connections and timers, in memory only; the limits from the settings
              events          requests of members and operators, results of rebalances, time
-             records         what each record makes of the state, of sessions and timers, and its wording in errors
+             records         the effect of each record on the state, the sessions and timers; its text in errors
              record_codec    records as JSON, under names that never change
-             outcome         what comes of an event: records, answer, rebalance; and one event being handled
-    loop     group           `Group`, and which rule handles which event
+             outcome         the outcome of an event: records, answer, rebalance; `GroupTransition` handles one event
+    loop     group           `Group`, and the rule for each event
              snapshot        the state as the shortest list of records, also after a loss or damage
-             invariants      what always holds
-    rules    heartbeats      which member is fenced or refused, the answers to heartbeats and fetches
-             joining         how members come and go; the rejoin grace; where sessions expire
-             rebalancing     where every rebalance starts, waits for joins, is computed and stored
+             invariants      the checks of the state
+    rules    heartbeats      fenced and refused members; the answers to heartbeats and fetches
+             joining         joins, leaves, expired sessions, and the rejoin grace
+             rebalancing     each rebalance from its start: the wait for joins, the computation, the result
              holding         computed rebalances that wait for approval
-             administration  declare, drain, delete, set a lever; in what definitions differ
-             reporting       groups that another leader leads
+             administration  declare, drain, delete, set a lever; the differences of two definitions
+             reporting       groups that have another leader
              rebalance_result  the outcome of a computed rebalance; when a group is settled
-             subscriptions   what the rules read in a member's bytes
-    views    description     a group as operators see it
+             subscriptions   the fields that the rules read from a member's subscription and assignment
+    views    description     the description of a group for operators
 
-Source: Kafka's classic group coordinator (`GroupMetadataManager`); each file names the part that it follows. The way of
-working is that of etcd's raft.
+Source: Kafka's classic group coordinator (`GroupMetadataManager`); each file names the part that it follows. The loop
+follows the interface of etcd's raft.
 """

@@ -1,20 +1,20 @@
 """Commands of operators: declare, drain, delete a group, and set its levers.
 
-This file has what a command does at once. The rules that a lever switches on stand in `holding`, `joining` (rejoin
-grace) and `rebalancing` (promotion). An instance, or one of its members, is drained so that it can be stopped: its
-tasks go to others without a pause.
+This file has the immediate effects of a command. The rules that a lever switches on stand in `holding`, `joining`
+(rejoin grace) and `rebalancing` (promotion). An operator drains an instance or a member in order to stop it: its tasks
+move to others without a pause.
 
-    set     -> a rebalance, whose `RunRebalance.steering` names what it empties (`assignor.task_assignors.steering`)
+    set -> a rebalance; its `RunRebalance.steering` names the drained processes and members
+           (`assignor.task_assignors.steering`)
     the last member of the instance is gone -> the drain ends
-    set off -> the drain ends, a rebalance
+    switched off -> the drain ends, a rebalance
 
-A task that waits for a warm-up is handed over as soon as the warm-ups have caught up (`rebalancing.promote`), not at
-the probing deadline alone. An instance that is started again has another process id, so its drain has ended. Drains are
-recorded: a restart of the coordinator ends none. Kafka has no counterpart: an instance there is stopped with its tasks,
-which stand still until others have restored them.
+A task that waits for a warm-up moves as soon as the warm-ups have caught up (`rebalancing.promote`), and at the latest
+at the probing deadline. A restarted instance has another process id, so its drain has ended. Drains are recorded: a
+restart of the coordinator ends none. Kafka has no counterpart: there, an instance is stopped with its tasks, which are
+not processed until other instances have restored them.
 
-Source:
-`GroupMetadataManager.validateDeleteGroup` for the deletion; Kafka has no counterpart of the others.
+Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; Kafka has no counterpart of the other commands.
 """
 
 from __future__ import annotations
@@ -50,9 +50,9 @@ _SERVERS = "bootstrap.servers"
 
 
 def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
-    """Take in the definition. When there are members, a changed definition starts a rebalance. After an error, so does
-    an unchanged one. While there are members, another topology or another cluster is refused, unless the caller
-    insists.
+    """Store the definition. If there are members, a changed definition starts a rebalance; after an error, an unchanged
+    definition does so as well. If there are members, a definition with another topology or cluster is refused unless
+    `replaces_topology` is set.
     """
     image = step.image
     if image.state is GroupState.DEAD:
@@ -80,7 +80,7 @@ def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
 
 
 def drain(step: GroupTransition) -> Response:
-    """From now on heartbeats ask members to stop."""
+    """Drain the group: from now on heartbeats ask members to stop."""
     if step.image.state is GroupState.DEAD:
         return GROUP_DELETED
     if not step.image.draining:
@@ -90,7 +90,7 @@ def drain(step: GroupTransition) -> Response:
 
 
 def delete(step: GroupTransition) -> Response:
-    """Refused while the group has members, unless it is led elsewhere."""
+    """Delete the group. Refused while the group has members, unless it is led elsewhere."""
     image = step.image
     if image.state is GroupState.DEAD:
         return GROUP_DELETED
@@ -120,7 +120,9 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
 
 
 def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) -> Response:
-    """One that is being prepared already is the one that was asked for; one that is being computed is given up."""
+    """Start a rebalance. A rebalance that is being prepared already counts as the requested one; one that is being
+    computed is replaced.
+    """
     if not step.image.members:
         return Rejected(
             RejectionCode.UNKNOWN_MEMBER_ID,
@@ -131,9 +133,12 @@ def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) ->
 
 
 def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
-    """A second request to set a lever changes nothing, so the decision of the first one stays; but a newer time counts,
-    also for a rebalance that is held already. Members that are away keep their deadline, unless the grace is taken
-    back. Answers to heartbeats tell members of a pause.
+    """Set a lever or switch it off. A second request to set promotion or a pause changes nothing, so the first decision
+    stays. A second request to set a hold or a rejoin grace replaces the first; a new time limit also applies to a
+    rebalance that is already held.
+
+    Members that are away keep their deadline, unless the grace is switched off. Answers to heartbeats tell members of a
+    pause.
     """
     is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
     if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
@@ -155,7 +160,7 @@ def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
 
 
 def _drain_instance(step: GroupTransition, event: events.SetInstanceDrain) -> Response:
-    """A second request changes nothing: the decision of the first one stays."""
+    """Drain an instance or a member. A second request changes nothing: the first decision stays."""
     image = step.image
     process_id = event.process_id
     if event.member_id is not None:
@@ -176,7 +181,7 @@ def _drain_instance(step: GroupTransition, event: events.SetInstanceDrain) -> Re
 
 
 def _end_instance_drain(step: GroupTransition, event: events.SetInstanceDrain) -> Response:
-    """Nothing happens to one that is not drained."""
+    """End the drain of an instance or a member. Does nothing if there is no such drain."""
     target = event.member_id or event.process_id or ""
     if target in step.image.levers.drained:
         _end_drain(step, target)
@@ -186,10 +191,10 @@ def _end_instance_drain(step: GroupTransition, event: events.SetInstanceDrain) -
 
 
 def end_drains_of_gone(step: GroupTransition, before: GroupImage) -> None:
-    """After any event, while anything is drained: an instance or a member that is gone has been drained.
+    """End the drains whose instance or member is gone. Call it after each event while there is any drain.
 
-    A removal has begun a rebalance. A static member that was started again has not, and may have tasks from now on.
-    `before`: the state before the event.
+    If a member was removed, a rebalance has already begun. If a static member was restarted, no rebalance has begun:
+    start one, so that the member may get tasks again. `before`: the state before the event.
     """
     if not any(_may_leave_instance(record, before) for record in step.records):
         return
@@ -202,7 +207,7 @@ def end_drains_of_gone(step: GroupTransition, before: GroupImage) -> None:
 
 
 def _may_leave_instance(record: records.CoordinatorRecord, before: GroupImage) -> bool:
-    """Whether an instance may have no member after this record that it had before."""
+    """Whether this record may remove the last member of an instance."""
     match record:
         case records.MemberRemoved() | records.MemberReplaced():
             return True
@@ -218,7 +223,7 @@ def _end_drain(step: GroupTransition, target: str) -> None:
 
 
 def drains_of_gone(image: GroupImage) -> list[str]:
-    """Targets that have no member."""
+    """The targets of drains that have no member any more."""
     if not image.levers.drained:
         return []
     processes = _processes(image)
@@ -246,7 +251,7 @@ def _unknown(image: GroupImage, what: str) -> Rejected:
 
 
 def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejected:
-    """Members that run one topology and are placed by another could not start their tasks."""
+    """Returns the refusal: members that run one topology could not start tasks of another topology."""
     whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
     return Rejected(
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -258,28 +263,28 @@ def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejec
 
 
 def differences(running: str, declared: str) -> list[str]:
-    """A clause for each thing in which living members could not go from one definition to the other. Both: `input_json`
+    """Returns a clause for each difference that running members could not handle. `running`, `declared`: `input_json`
     of `DeclareGroup`.
 
-    That is the topology, because a member can only start tasks that its own topology has, and the cluster, because a
-    member reads and writes the cluster that it was started with. Everything else (the assignor, configs, what a
-    described cluster looks like) may change under living members.
+    These differences are the topology, because a member can only start tasks of its own topology, and the cluster,
+    because a member reads and writes the cluster that it was started with. Everything else (the assignor, configs, the
+    content of a described cluster) may change while members run.
 
-    Of two addresses of the same Kafka cluster, one broker in common is enough: lists of brokers grow.
+    Two addresses with a common broker count as the same Kafka cluster, because lists of brokers grow.
     """
     before, after = json.loads(running), json.loads(declared)
     return [*_of_clusters(before["cluster"], after["cluster"]), *_of_topologies(before["topology"], after["topology"])]
 
 
 def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """The first ones, and how many more there are."""
+    """Returns the first `most` names as text, and the number of the others."""
     more = len(names) - most
     return separator.join(names[:most]) + (f"{separator}and {more} more" if more > 0 else "")
 
 
 def _of_clusters(running: Mapping[str, str], declared: Mapping[str, str]) -> Iterator[str]:
-    """Only of clusters that both definitions name with an address: no member reads one that a definition describes,
-    and without an address the only cluster of the service is meant.
+    """Yields the difference of the clusters, if both definitions name an address. Members do not read a cluster that a
+    definition only describes; without an address, the only cluster of the service is meant.
     """
     before, after = running.get(_SERVERS), declared.get(_SERVERS)
     if before is None or after is None or not _brokers(before).isdisjoint(_brokers(after)):
@@ -305,9 +310,9 @@ def _of_subtopologies(before: GroupTopology, after: GroupTopology) -> Iterator[s
     old = {each.id: each for each in before.subtopologies}
     new = {each.id: each for each in after.subtopologies}
     for number in sorted(old.keys() - new.keys()):
-        yield f"{_in_words(old[number])} is not in the new one"
+        yield f"{_subtopology_text(old[number])} is not in the new one"
     for number in sorted(new.keys() - old.keys()):
-        yield f"{_in_words(new[number])} is only in the new one"
+        yield f"{_subtopology_text(new[number])} is only in the new one"
     for number in sorted(old.keys() & new.keys()):
         yield from _of_subtopology(old[number], new[number])
 
@@ -328,7 +333,7 @@ def _of_subtopology(old: Subtopology, new: Subtopology) -> Iterator[str]:
 
 
 def _of_names(whose: str, verb: tuple[str, str], old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
-    """`verb`: of the third person, and its plain form."""
+    """`verb`: its third person and its plain form."""
     does, do = verb
     gone, added = sorted(set(old) - set(new)), sorted(set(new) - set(old))
     if gone and added:
@@ -339,7 +344,7 @@ def _of_names(whose: str, verb: tuple[str, str], old: Iterable[str], new: Iterab
         yield f"{whose} does not {do} {_names(added)}, in the new one it does"
 
 
-def _in_words(subtopology: Subtopology) -> str:
+def _subtopology_text(subtopology: Subtopology) -> str:
     stores = _stores(subtopology)
     keeps = f", keeps {_names(stores)}" if stores else ""
     return f"subtopology {subtopology.id} (reads {_names(subtopology.source_topics)}{keeps})"

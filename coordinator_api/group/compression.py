@@ -1,7 +1,7 @@
-"""How what is stored is compressed: zstandard.
+"""Compression of stored data with zstandard.
 
-Rules: the same bytes give the same compressed bytes. Reading never makes more bytes than the caller allows, and takes
-time in proportion to what it is given, whoever wrote it.
+Rules: the same bytes give the same compressed bytes. Decompression never returns more bytes than the caller allows. It
+takes time in proportion to its input, even if an attacker wrote the input.
 """
 
 from __future__ import annotations
@@ -14,21 +14,23 @@ _LEVEL = 3
 
 
 class TooManyBytes(InputError):
-    """Decompressed, there are more bytes than the caller allows."""
+    """The decompressed content is larger than the caller allows."""
 
 
 def compress(content: bytes) -> bytes:
-    """One zstandard frame, which begins with the size of `content`."""
+    """Returns one zstandard frame, whose header has the size of `content`."""
     return zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True, write_checksum=True).compress(content)
 
 
 def decompress(stored: bytes, most: int) -> bytes:
-    """What `compress` was given. `most`: in bytes. Raises InputError, TooManyBytes."""
+    """Returns the content of a frame that `compress` made. `most`: the largest allowed size in bytes. Raises
+    InputError, TooManyBytes.
+    """
     try:
         size = zstandard.frame_content_size(stored)
         if size > most:
             raise TooManyBytes(f"{size} bytes are more than {most}")
-        if size < 0:  # without it, nobody knows how much memory the frame asks for
+        if size < 0:  # without a size, the memory that the frame needs is unknown
             raise InputError("the zstandard frame does not say how long it is")
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:

@@ -1,4 +1,6 @@
-"""A group as operators see it: its state, its members, who has which task in which role, and what happens next."""
+"""The description of a group for operators: its state, its members with their tasks and roles, and its next
+rebalance.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +18,9 @@ from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack,
 
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
-    """`offset_sum`: as the member's last heartbeat reported it; None when none did since the coordinator started."""
+    """A task of a member. `offset_sum`: from the member's last heartbeat; None when no heartbeat reported it since the
+    coordinator started.
+    """
 
     task_id: TaskId
     role: Role
@@ -25,13 +29,14 @@ class DescribedTask:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """`has_joined`: it sent its subscription for the rebalance that is being prepared or computed.
+    """A member for operators. `has_joined`: it has sent its subscription for the rebalance that is being prepared or
+    computed.
 
-    `subscribed`: the user data of its last subscription, None when they cannot be read. `process_id`: None as well when
-    they are of an unknown future version. `tasks`: what its last assignment gives it. `running`: the active tasks that
-    its last subscription named. `fetched`: whether it is known to have the assignment of the current generation.
-    `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, which knows its members only by the
-    reports. `rack`: as its last subscription says, None when it says none.
+    `subscribed`: the user data of its last subscription, None when they cannot be read. `process_id`: also None when
+    the user data are of an unknown future version. `tasks`: the tasks of its last assignment. `running`: the active
+    tasks of its last subscription. `fetched`: whether it is known to have the assignment of the current generation.
+    `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, whose members are known from
+    reports only. `rack`: the rack of its last subscription, None without one.
     """
 
     member: ClassicGroupMember
@@ -48,11 +53,11 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """`image`: the state that is described. `reason`: why the current rebalance was started, in words.
+    """A group for operators. `image`: the described state. `reason`: the reason for the current rebalance, in words.
 
-    `next_probing_rebalance_at_ms`: None when none is due. `settled`: the last rebalance asked for a follow-up, but
-    another one would change nothing. `error`: of the last rebalance, unless another one has been started since. `held`:
-    the rebalance that waits for approval, None for none.
+    `next_probing_rebalance_at_ms`: None when none is due. `settled`: the last rebalance asked for a follow-up, but a
+    follow-up would change nothing. `error`: the error of the last rebalance, unless another rebalance has been started
+    since. `held`: the rebalance that waits for approval, None for none.
     """
 
     group_id: str
@@ -68,13 +73,15 @@ class GroupDescription:
 def describe(
     group_id: str, image: GroupImage, sessions: Mapping[str, Session], committed_sessions: Mapping[str, Session]
 ) -> GroupDescription:
-    """`sessions`: of the members now. `committed_sessions`: of those of `image`, for members that have gone since."""
+    """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of the
+    members of `image`, for members that are gone since.
+    """
     last = image.last_rebalance
     present = last.end if last is not None and image.state is GroupState.STABLE else None
     return GroupDescription(
         group_id=group_id,
         image=image,
-        reason=None if image.cause is None else image.cause.in_words(),
+        reason=None if image.cause is None else image.cause.as_text(),
         next_probing_rebalance_at_ms=present.probing_rebalance_at_ms if present else None,
         settled=present is not None and present.outcome is RebalanceOutcome.SETTLED,
         error=present.error if present else None,
@@ -106,7 +113,7 @@ def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Ses
 
 
 def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[DescribedTask, ...]:
-    """Active tasks first, then standbys, both sorted."""
+    """The member's tasks: active tasks first, then standbys, each sorted."""
     last = member.last_assignment
     if last.assignment is None:
         return ()

@@ -1,7 +1,7 @@
 """Events of a group: requests of members and operators, the result of a rebalance, and time passing.
 
-An event is a plain value. `Group.handle` takes the time of the event beside it. A value that a pure state machine
-cannot make itself, such as a fresh member id, comes with the event. Source: the JoinGroup, SyncGroup, Heartbeat and
+An event is a plain value. `Group.handle` gets the time of the event as a separate argument. Values that a pure state
+machine cannot make, such as a new member id, come with the event. Source: the JoinGroup, SyncGroup, Heartbeat and
 LeaveGroup requests.
 """
 
@@ -21,12 +21,12 @@ class DeclareGroup:
     """PUT of the group's definition.
 
     `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. Its spelling is
-    canonical (sorted keys), because a definition counts as changed when this text has changed. When the group has
-    members, a changed definition starts a rebalance; an unchanged one does so only when the last rebalance ended with
-    an error. Either ends a drain. `replaces_topology`: the caller knows that members run another topology, or on
-    another cluster, and wants this one all the same; without it, such a definition is refused while the group has
-    members. `declared_by`: who the caller is, in words. `no_room`: why a changed definition is refused (a quota); None
-    when there is room for it. Answered with `Declared`.
+    canonical (sorted keys), because a definition counts as changed if this text has changed. If the group has members,
+    a changed definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. Any PUT
+    ends a drain of the group. `replaces_topology`: accept the definition even if members run another topology or use
+    another cluster; without it, such a definition is refused while the group has members. `declared_by`: the name of
+    the caller. `no_room`: the reason (a quota) for which a changed definition is refused; None when the quota allows
+    it. Answered with `Declared`.
     """
 
     input_json: str
@@ -37,11 +37,11 @@ class DeclareGroup:
 
 @dataclass(frozen=True, slots=True)
 class LastJoin:
-    """The part of a member's last `Join` that the group remembers, with fields as there. Records carry it, so a new
+    """The part of a member's last `Join` that the group remembers, with the same fields. Records contain it, so a new
     field comes last and has a default.
 
-    `group_instance_id`: None for a dynamic member. `incarnation`: None when the member does not say. `generation_id`:
-    the generation that it joined for.
+    `group_instance_id`: None for a dynamic member. `incarnation`: None when the member sends none. `generation_id`: the
+    generation that the member joined for.
     """
 
     group_instance_id: str | None
@@ -59,13 +59,13 @@ class LastJoin:
 class Join:
     """POST of a subscription: a first join (`member_id` None) or a rejoin.
 
-    `new_member_id`: a fresh id that the caller proposes; it is used only when this join makes a new member id.
-    `incarnation`: rises each time the static member `group_instance_id` is started again (Spark's taskAttemptId).
-    `join_id`: of a first join; its sender chooses it and sends it again when the answer was lost, so that a repeated
-    first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: whether the member's session ends soon
-    after the connection of its process breaks (see `ConnectionLost`).
-    `no_room`: why a new member is refused (a quota); None when there is room for it.
-    `subscription`: bytes of ConsumerProtocolSubscription; the caller has checked that they can be read. Times in
+    `new_member_id`: a new id that the caller proposes; it is used only if this join needs a new member id.
+    `incarnation`: a number that rises each time the static member `group_instance_id` is restarted (Spark's
+    taskAttemptId). `join_id`: an id of a first join, which its sender chooses and sends again if the answer was lost,
+    so that a repeated first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: whether the member's
+    session ends soon after the connection of its process breaks (see `ConnectionLost`).
+    `no_room`: the reason (a quota) for which a new member is refused; None when the quota allows it.
+    `subscription`: bytes of ConsumerProtocolSubscription; the caller has checked that they can be decoded. Times in
     milliseconds. Answered with `JoinAnswered`.
     """
 
@@ -82,9 +82,9 @@ class Join:
     no_room: str | None = None
 
     def to_last_join(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
-        """The part that the group remembers, for the id, incarnation and generation that the member joined under.
+        """Returns the part that the group remembers, with the id, incarnation and generation of the member.
 
-        It stands beside both classes, so that a new field of a member changes one file of the group.
+        This method stands next to both classes, so that a new field of a member changes only this file of the group.
         """
         return LastJoin(
             group_instance_id=group_instance_id,
@@ -101,10 +101,10 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """`generation_id`: the generation of the member's assignment; 0 or less before its first one.
+    """A heartbeat. `generation_id`: the generation of the member's assignment; 0 or less before its first one.
 
-    `task_offset_sums`: by task, the sum of the offsets that it has reached; None when it does not report them this
-    time. Answered with `HeartbeatAnswered`.
+    `task_offset_sums`: by task, the sum of the offsets that the member has reached; None when this heartbeat reports
+    none. Answered with `HeartbeatAnswered`.
     """
 
     member_id: str
@@ -115,9 +115,9 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeat:
-    """One heartbeat for all members of a process. `connection_id`: the connection that it came on, a number that this
-    service gave it; None when nobody watches it. `is_recheck`: the same question once more, for a heartbeat whose
-    answer is being held, which is no sign of life. Answered with `ProcessHeartbeatAnswered`.
+    """One heartbeat for all members of a process. `connection_id`: the service's number of the heartbeat's connection;
+    None for a connection that is not watched. `is_recheck`: the service asks again for a heartbeat whose answer it
+    holds; this does not restart the session timeout. Answered with `ProcessHeartbeatAnswered`.
     """
 
     members: Mapping[str, Heartbeat]
@@ -128,11 +128,12 @@ class ProcessHeartbeat:
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
     """A connection broke. Members whose last process heartbeat came on it, and that asked for `leave_on_disconnect`,
-    have `disconnect_grace_ms` to send another request; then their sessions end. When more than half of the connections
-    of the group are lost at one time it is the network, and the session timeout counts. Answered with `Accepted`.
+    have `disconnect_grace_ms` to send another request; then their sessions end. If more than half of the group's
+    connections are lost at one time, the cause is the network, and the session timeout counts. Answered with
+    `Accepted`.
 
-    `held_elsewhere`: by member, another connection, whole, on which its process waits for the answer to an earlier
-    heartbeat. Such a process lives, and its members belong to that connection again.
+    `held_elsewhere`: by member, another open connection on which its process waits for the answer to an earlier
+    heartbeat. Such a process is alive, and its members belong to that connection again.
     """
 
     connection_id: int
@@ -141,11 +142,11 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class FetchAssignment:
-    """GET of the assignment, when the request arrives: a sign of life.
+    """GET of the assignment. Its arrival restarts the session timeout.
 
     `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. `is_recheck`:
-    the same question once more, for a request that is being held (long poll), which is no sign of life. Answered with
-    `AssignmentReady` or `AssignmentPending`.
+    the service asks again for a request that it holds (long poll); this does not restart the session timeout. Answered
+    with `AssignmentReady` or `AssignmentPending`.
     """
 
     member_id: str
@@ -164,14 +165,14 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAssignments:
-    """The decision of a rebalance, as the group needs it: small, and made outside of the serving process.
+    """The part of a computed rebalance that the group needs. It is small, and made outside of the serving process.
 
-    `assignments`: for every member; none when `error` is set. `packed`: the same as they are stored, empty for none.
-    `warm_ups`: which of a member's standby tasks are warm-ups; members without any are left out. `fingerprint`: equal
-    for two rebalances that decided the same from the same input. `error`: `"SimpleName: message"` of what the leader
-    would have thrown. `error_code`: the code inside error assignments, else 0. `moves_owned`: a task or
-    standby that a member of the group says it runs goes to another process. `places_ownerless`: a task is placed that
-    nobody says it runs. The rest as in `RebalanceResult`.
+    `assignments`: one for every member; none when `error` is set. `packed`: their stored form, empty for none.
+    `warm_ups`: the warm-ups among a member's standby tasks, by member; members without any are left out.
+    `fingerprint`: equal for two rebalances with the same decision from the same input. `error`: `"SimpleName: message"`
+    of the error that the leader would have thrown. `error_code`: the code inside error assignments, else 0.
+    `moves_owned`: a task or standby that a member claims in its subscription goes to another process.
+    `places_ownerless`: a task is placed that no member claims. The other fields as in `RebalanceResult`.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
@@ -188,16 +189,14 @@ class ComputedAssignments:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentComputed:
-    """The rebalance that `RunRebalance(generation_id)` asked for has been computed; or it could not be computed or
-    carried out, then `rebalance` has the error alone.
+    """The rebalance of `RunRebalance(generation_id)` has been computed, or has failed; then `rebalance` has only the
+    error.
 
     `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
     for a group whose definition describes its cluster itself, and when the cluster was not polled. `missing_topics`:
-    source topics that did not exist.
-    `kept_owned`: it was computed with every task kept where it is.
-    Answered with `AssignmentStored`; with `RebalanceWaits` when it waits for approval; with `ComputedAgain`, or with
-    `AssignmentDiscarded` when the group has moved on: then the result must not be recorded as a rebalance of this
-    group.
+    source topics that did not exist. `kept_owned`: the rebalance was computed with every task kept in place.
+    Answered with `AssignmentStored`; with `RebalanceWaits` if the rebalance waits for approval; with `ComputedAgain`;
+    or with `AssignmentDiscarded` if the result is stale: then it must not be recorded as a rebalance of this group.
     """
 
     generation_id: int
@@ -209,10 +208,9 @@ class AssignmentComputed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The topics of the group's cluster, as a poll has just found them. `topics`: as in `AssignmentComputed`, for the
-    present definition.
+    """The topics of the group's cluster, from a poll. `topics`: as in `AssignmentComputed`, for the present definition.
 
-    Starts a rebalance when they are not those that the last rebalance worked with. Answered with `Accepted`.
+    The event starts a rebalance if these topics differ from those of the last rebalance. Answered with `Accepted`.
     """
 
     topics: Mapping[str, int]
@@ -220,13 +218,13 @@ class TopicsSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportRebalance:
-    """A rebalance that was led elsewhere, reported by its leader or by a recorder.
+    """A rebalance of another leader, reported by this leader or by a recorder.
 
-    `led_by`: who leads the group. `input_json`: what the leader knew, as in `DeclareGroup`. `members`: in the order in
-    which the leader received them. `assignments`: bytes of ConsumerProtocolAssignment; empty for a rebalance that
-    failed. `warm_ups`: which of a member's standby tasks are known to be warm-ups. `error`: `"SimpleName: message"`.
-    `no_room`: why a new report is refused (a quota); None when there is room for it. The caller has checked that all
-    bytes can be read. Answered with `RebalanceReported`.
+    `led_by`: the leader of the group. `input_json`: the input of the leader, as in `DeclareGroup`. `members`: in the
+    order in which the leader received them. `assignments`: bytes of ConsumerProtocolAssignment; empty for a rebalance
+    that failed. `warm_ups`: by member, its standby tasks that are known to be warm-ups. `error`:
+    `"SimpleName: message"`. `no_room`: the reason (a quota) for which a new report is refused; None when the quota
+    allows it. The caller has checked that all bytes can be decoded. Answered with `RebalanceReported`.
     """
 
     led_by: str
@@ -243,23 +241,23 @@ class ReportRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: sent at `Group.next_timer_ms`; early or late does no harm. Answered with `Accepted`."""
+    """A timer event, sent at `Group.next_timer_ms`; too early or too late does no harm. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """Refused for a group with members, unless it is led elsewhere. Answered with `Accepted`."""
+    """DELETE of the group. Refused for a group with members, unless it is led elsewhere. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Ask all members to stop: heartbeats say so until the next PUT. Answered with `Accepted`."""
+    """Ask all members to stop, by the answers to their heartbeats, until the next PUT. Answered with `Accepted`."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRebalance:
-    """An operator wants a rebalance now. `reason`: of the rebalance. Refused for a group without members. Answered with
-    `Accepted`.
+    """An operator requests a rebalance now. `reason`: the reason of the rebalance. Refused for a group without members.
+    Answered with `Accepted`.
     """
 
     reason: str | None = None
@@ -267,14 +265,14 @@ class RequestRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetLever:
-    """Set a lever of the whole group (`is_on`), or take it back. `by`, `reason`: as in `OperatorDecision`. Answered
+    """Set a lever of the whole group (`is_on`), or switch it off. `by`, `reason`: as in `OperatorDecision`. Answered
     with `Accepted`.
 
-    - Hold: computed rebalances wait for approval, for `value_ms` at most. Taken back, one that waits is carried out.
-    - Rejoin grace: the places of members that leave wait for them, for `value_ms`, which is refused outside of the
-      bounds in `joining`. Taken back, nobody waits for members that are away either.
+    - Hold: computed rebalances wait for approval, for `value_ms` at most. Switching off carries out a held rebalance.
+    - Rejoin grace: the group keeps the places of members that leave for `value_ms`; a value outside of the bounds in
+      `joining` is refused. Switching off also removes the members that are away.
     - Promotion: the next rebalance comes when the warm-ups have caught up.
-    - Pause: members process nothing.
+    - Pause: members process no records.
     """
 
     name: LeverName
@@ -286,9 +284,9 @@ class SetLever:
 
 @dataclass(frozen=True, slots=True)
 class DecideHeldRebalance:
-    """Approve the rebalance that waits, which is then carried out; or discard it, and keep every task where it is.
+    """Approve the held rebalance, which is then carried out; or discard it, and keep every task in place.
 
-    `generation_id`: the generation that the operator decided on, None for the one that waits. `by`, `reason`: as in
+    `generation_id`: the generation that the operator decided on, None for the held one. `by`, `reason`: as in
     `OperatorDecision`. Answered with `AssignmentStored` or `ComputedAgain`.
     """
 
@@ -300,9 +298,9 @@ class DecideHeldRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetInstanceDrain:
-    """Have an instance, or one of its members, hand over its tasks (`is_on`), or let it have tasks again. One of
-    `process_id` (as text) and `member_id` is given. A drain of one that the group does not have is refused. `by`,
-    `reason`: as in `OperatorDecision`. Answered with `Accepted`.
+    """Drain an instance or one of its members (`is_on`), or end its drain. Either `process_id` (as text) or `member_id`
+    is given. The drain of an unknown instance or member is refused. `by`, `reason`: as in `OperatorDecision`. Answered
+    with `Accepted`.
     """
 
     is_on: bool
@@ -314,7 +312,7 @@ class SetInstanceDrain:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpsCaughtUp:
-    """Every warm-up of this generation is within acceptable.recovery.lag, as its member reported. Answered with
+    """Every warm-up of this generation is within acceptable.recovery.lag, by the reports of its member. Answered with
     `Accepted`.
     """
 
@@ -323,16 +321,18 @@ class WarmUpsCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The first event after `Group.replay`: asks again for a rebalance that was being computed. Answered with
-    `Accepted`.
+    """The first event after `Group.replay`. Its outcome repeats the request for a rebalance that was being computed.
+    Answered with `Accepted`.
     """
 
 
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
-"""Requests that change nothing durable: `Group.respond` answers them without a commit. They are no `Event`."""
+"""Requests that change no durable state: `Group.respond` answers them without a commit. They are not part of
+`Event`.
+"""
 
 LeverCommand = RequestRebalance | SetLever | SetInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance
-"""Operators set or start these beside Kafka's behaviour, in a group that is declared."""
+"""The commands of operators that Kafka does not have, for a declared group."""
 
 Event = (
     LeverCommand

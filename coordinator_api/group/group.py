@@ -1,6 +1,6 @@
 """One group: `handle(event, now_ms) -> Outcome`, `apply(records)`, `replay(records) -> Group`.
 
-The docstring of this package shows the loop around it. Source: the classic group of `GroupMetadataManager`.
+The docstring of this package shows the loop that calls a group. Source: the classic group of `GroupMetadataManager`.
 """
 
 from __future__ import annotations
@@ -33,13 +33,16 @@ from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, 
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
 
 HISTORY_LENGTH = 64
-"""A broken invariant cannot be understood without what led to it: each IllegalTransition ends with so many records."""
+"""The number of past records in the message of an IllegalTransition: a broken invariant cannot be understood without
+its history.
+"""
 
 _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
+"""The records after which a rebalance has to be computed."""
 
 
 class Group:
-    """The state machine of one group. Not thread-safe: nothing may come between `handle` and `apply`."""
+    """The state machine of one group. Not thread-safe: no other call may run between `handle` and `apply`."""
 
     def __init__(self, group_id: str, limits: GroupLimits) -> None:
         self.group_id = group_id
@@ -51,9 +54,9 @@ class Group:
 
     @classmethod
     def replay(cls, group_id: str, limits: GroupLimits, records: Iterable[CoordinatorRecord], now_ms: int) -> Self:
-        """The group that these records, in order, lead to. Raises IllegalTransition.
+        """Builds the group from its records, in order. Raises IllegalTransition.
 
-        Sessions and timeouts start again at `now_ms`; the probing deadline is the one that was recorded.
+        Sessions and timeouts start again at `now_ms`. The probing deadline stays as it was recorded.
         """
         group = cls(group_id, limits)
         group.apply(records, now_ms)
@@ -61,7 +64,7 @@ class Group:
         return group
 
     def begin_sessions(self, now_ms: int) -> None:
-        """Sessions and timeouts start in full, as after a replay: no request could arrive until now."""
+        """Restart all sessions and timeouts, as after a replay: no request could arrive until now."""
         self._liveness.rearm(self._image, now_ms)
 
     @property
@@ -71,11 +74,13 @@ class Group:
 
     @property
     def next_timer_ms(self) -> int | None:
-        """When the group wants its next `Tick`, after each event; None for never. A time in the past means at once."""
+        """The time at which the group needs its next `Tick`; read it after each event. None: never. A time in the past:
+        at once.
+        """
         return self._liveness.next_timer_ms(self._image)
 
     def handle(self, event: Event, now_ms: int) -> Outcome:
-        """Decide what `event` leads to, without changing the durable state. Raises IllegalTransition for a bug.
+        """Decides on the outcome of `event`, without changing the durable state. Raises IllegalTransition for a bug.
 
         `now_ms`: the time of the event, in milliseconds since the epoch.
         """
@@ -94,22 +99,24 @@ class Group:
         return outcome
 
     def respond(self, event: HeartbeatOrFetch, now_ms: int, image: GroupImage) -> ImmediateResponse:
-        """Note a sign of life, and answer from `image`, the last committed state. Nothing has to be committed.
+        """Restart the member's session timeout, and answer the heartbeat or fetch from `image`, the last committed
+        state.
 
-        The state of this group may be ahead of `image`, by events whose records are being committed.
+        Nothing has to be committed. The state of this group may be ahead of `image`, by events whose records are being
+        committed.
         """
         if image.led_by is not None:
             refused = refuse_led_elsewhere(image, event)
             if refused is not None:
                 return ImmediateResponse(refused)
-        self._decided = None  # the sessions that it would adopt lack this sign of life
+        self._decided = None  # the sessions in `_decided` do not contain this request
         return respond(self._liveness, self._image, image, event, now_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
-        """Take in records, in order: before their commit, or from the store in a replay. `now_ms`: the time of their
-        event. Raises IllegalTransition.
+        """Apply records, in order: before their commit, or from the store in a replay. Raises IllegalTransition.
 
-        The state that the last `handle` worked out for these very records is adopted, when nothing happened since.
+        `now_ms`: the time of their event. If `records` are those of the last `handle` and nothing happened since, the
+        state that `handle` computed is adopted.
         """
         decided, self._decided = self._decided, None
         if decided is not None and records is decided[0].records:
@@ -126,29 +133,30 @@ class Group:
 
     @property
     def sessions(self) -> Mapping[str, Session]:
-        """By member. Heartbeats change it in place; records that are applied lead to another mapping."""
+        """The sessions by member. Heartbeats change the mapping in place; applied records replace it."""
         return self._liveness.sessions
 
     def describe(
         self, image: GroupImage | None = None, committed_sessions: Mapping[str, Session] | None = None
     ) -> GroupDescription:
-        """`image`: the state to describe, the last committed one; None for the present one.
+        """Describes the group for operators. `image`: the state to describe, the last committed one; None for the
+        present one.
 
-        `committed_sessions`: those of that state. A member that has left since, by an event whose records are still
-        being committed, has its session only there.
+        `committed_sessions`: the sessions of that state. A member that has left since, by an event whose records are
+        still being committed, has its session only there.
         """
         return describe(self.group_id, image or self._image, self._liveness.sessions, committed_sessions or {})
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
-        """By member: the offset sum of each of its tasks, as its last heartbeat reported them. Not durable."""
+        """The offset sum of each task, by member, from the member's last heartbeat. Not durable."""
         return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
 
     def history(self) -> tuple[str, ...]:
-        """The last records that the group took in, oldest first: `<ms> <what happened> -> <state> generation <n>`."""
+        """The last records that the group applied, oldest first: `<ms> <event> -> <state> generation <n>`."""
         return tuple(self._history)
 
     def validate_state(self) -> None:
-        """Raises IllegalTransition, with the history, when an invariant is broken."""
+        """Raises IllegalTransition, with the history, if an invariant is broken."""
         broken = broken_invariants(self._image, self._liveness)
         if broken:
             raise self._with_history("; ".join(broken))
@@ -196,7 +204,7 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
 
 
 def _tick(step: GroupTransition) -> None:
-    """Do what is due by time alone, in this order. A group has one timer; a tick that comes too early does nothing."""
+    """Run the timers that are due, in this order. A group has one timer; a tick that comes too early has no effect."""
     if step.image.led_by is not None:
         return  # the coordinator that leads the group keeps its timers
     expire_sessions(step)
@@ -204,5 +212,5 @@ def _tick(step: GroupTransition) -> None:
     end_join_wait(step)
     start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
-    # last: nobody has fetched yet what it completes, so no follow-up of it may be due
+    # last: no member has fetched the result that this completes, so its follow-up must not be due yet
     end_hold_when_over(step)

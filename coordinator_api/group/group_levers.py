@@ -1,7 +1,7 @@
-"""Levers: settings of a group beside Kafka's behaviour, each with who set it, when and why.
+"""Levers: settings of a group that Kafka does not have, each with the caller, the time and the reason of its change.
 
-All levers are off by default, and a group without any behaves as Kafka's does. They are durable: a restart of the
-coordinator changes none of them. The docstring of `administration` names the files of the rules that they switch on.
+All levers are off by default, and a group without levers behaves like a group in Kafka. They are durable: a restart of
+the coordinator changes none of them. The docstring of `administration` names the files of their rules.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from assignor.types import ProcessId
 
 
 class LeverName(StrEnum):
-    """Its value is what is stored."""
+    """The name of a lever. Its value is stored in records."""
 
     HOLD = "hold"
     REJOIN_GRACE = "rejoin-grace"
@@ -27,7 +27,9 @@ class LeverName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorDecision:
-    """Who decided, when, and why. `by`: the caller, as the service knows it; None when nobody is known."""
+    """A decision of an operator: its caller, time and reason. `by`: the caller, as the service knows it; None for a
+    decision that no caller made.
+    """
 
     by: str | None
     at_ms: int
@@ -36,11 +38,11 @@ class OperatorDecision:
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """A lever, and the decision to set it or to take it back.
+    """A lever, and the decision to set it or to switch it off.
 
-    `value_ms`: the time limit of a hold, after which a computed rebalance is carried out; the time for which a rejoin
-    grace keeps the tasks of a member that leaves; 0 for other levers. `process_id` (as text), `member_id`: what a drain
-    empties; `member_id` is None for all members of the process.
+    `value_ms`: for a hold, the time limit after which a computed rebalance is carried out; for a rejoin grace, the time
+    for which it keeps the tasks of a member that leaves; 0 for other levers. `process_id` (as text), `member_id`: the
+    process or member that a drain empties; `member_id` is None for all members of the process.
     """
 
     name: LeverName
@@ -51,7 +53,7 @@ class Lever:
 
     @property
     def target(self) -> str:
-        """What is drained, as the key of `Levers.drained`: the member, or the process."""
+        """The drained member or process, as the key of `Levers.drained`."""
         return self.member_id or self.process_id
 
 
@@ -60,7 +62,7 @@ class Levers:
     """The levers that are set; None and empty mean off.
 
     `promotion`: the next rebalance comes when the warm-ups have caught up, not at the probing deadline. `pause`:
-    members process no records. `drained`: by target.
+    members process no records. `drained`: the drains by their target.
     """
 
     hold: Lever | None = None
@@ -70,7 +72,7 @@ class Levers:
     drained: Mapping[str, Lever] = field(default_factory=dict)
 
     def changed(self, lever: Lever, is_on: bool) -> Levers:
-        """With the lever set, or off. The field of a lever has its name."""
+        """Returns a copy with the lever on or off. The name of the field is the name of the lever."""
         if lever.name is LeverName.DRAIN:
             others = {target: drained for target, drained in self.drained.items() if target != lever.target}
             return replace(self, drained={**others, lever.target: lever} if is_on else others)
@@ -78,13 +80,13 @@ class Levers:
         return replace(self, **changed)
 
     def all_set(self) -> tuple[Lever, ...]:
-        """Those that are set, in the order of the fields."""
+        """The levers that are set, in the order of the fields."""
         single = (self.hold, self.rejoin_grace, self.promotion, self.pause)
         return (*(lever for lever in single if lever is not None), *self.drained.values())
 
     @property
     def steering(self) -> Steering:
-        """What they ask of every rebalance."""
+        """The constraints of the drains on every rebalance."""
         if not self.drained:
             return NO_STEERING
         drained = self.drained.values()

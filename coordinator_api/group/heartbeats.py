@@ -1,18 +1,18 @@
-"""Heartbeats and fetches: which member is fenced or refused, how the others are answered, and what is noted of them.
+"""Heartbeats and fetches: the fencing and refusal of members, the answers, and the updates of sessions.
 
-A heartbeat and a fetch change nothing durable. So they are answered at once from the last committed state, while other
-events of the group wait for the store, and the sign of life counts from the moment of its arrival. The notes go to the
-group's `Liveness`. It belongs to the working state, which may be ahead of the committed one: a member that has just
-been removed there has no session any more, and nothing is noted of it. Once all members have acknowledged their
-assignments, a follow-up rebalance that the leader asked for is due.
+A heartbeat and a fetch change no durable state. So they are answered at once from the last committed state, while other
+events of the group wait for the store, and they restart the session timeout at the moment of their arrival. They update
+the group's `Liveness`, which belongs to the working state. The working state may be ahead of the committed state: a
+member that has just been removed there has no session any more, and its requests update no session. Once all members
+have acknowledged their assignments, a follow-up rebalance that the leader asked for is due.
 
-A member that joins is fenced and refused by the same rules:
+The same rules fence or refuse members that join:
 
 - A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
   the last `MAX_FENCED_MEMBER_IDS` of each member (`MemberReplaced` adds them), so that an older incarnation is fenced
   even when its request does not name its instance id. Differs from Kafka, which remembers none.
-- A member that is away has left: `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.
-- A static member that missed a rebalance has lost its tasks: `ILLEGAL_GENERATION`.
+- A member that is away gets `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.
+- A static member that missed a rebalance has lost its tasks and gets `ILLEGAL_GENERATION`.
 
 Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `ClassicGroup.validateMember`; KIP-345.
 """
@@ -46,7 +46,7 @@ DIGEST_BYTES = 12
 
 
 def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
-    """The answer in this state."""
+    """Returns the answer to `event` in the state `image`."""
     match event:
         case Heartbeat():
             return _heartbeat(image, event)
@@ -59,11 +59,13 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
 def respond(
     liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
 ) -> ImmediateResponse:
-    """Answer from `image`, and note the sign of life. `liveness`: of the members of `working`, which may be ahead."""
+    """Answer from `image`, and restart the session timeout. `liveness`: the sessions of `working`, which may be ahead
+    of `image`.
+    """
     answered = answer(image, event)
     if isinstance(answered, Rejected):
         return ImmediateResponse(answered)
-    # usually no connection is broken
+    # the cheap test first: usually no connection is broken
     network_was_down = bool(liveness.connections.lost) and liveness.connections.most_are_lost
     _note(liveness, working, event, answered, now_ms)
     network_is_back = network_was_down and not liveness.connections.most_are_lost
@@ -71,7 +73,9 @@ def respond(
 
 
 def connection_lost(step: GroupTransition, event: events.ConnectionLost) -> Response:
-    """Not yet the end of its members: `joining.expire_sessions` decides once they have had time to come back."""
+    """Note that a connection broke. Its members stay for now: `joining.expire_sessions` decides after the grace for
+    their return.
+    """
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return Accepted()
 
@@ -79,9 +83,9 @@ def connection_lost(step: GroupTransition, event: events.ConnectionLost) -> Resp
 def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     """Whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
 
-    Any earlier, and no member could have revoked what it has to give up. Differs from Kafka: there the members that
-    wait for a task ask for the rebalance. Here they may, too, but a member that only follows its heartbeats is served
-    as well.
+    Any earlier, members could not have revoked the tasks that they have to give up. Differs from Kafka: there, the
+    members that wait for a task request the rebalance. Here they may request it as well, but members need only send
+    heartbeats.
     """
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
@@ -92,8 +96,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
 def member_or_refusal(
     image: GroupImage, member_id: str, group_instance_id: str | None
 ) -> ClassicGroupMember | Rejected:
-    """The member that sent a request; a refusal when `member_id` is no member of the group, or not the one that its
-    instance id belongs to.
+    """Returns the member that sent a request, or a refusal if `member_id` is no member of the group or not the id of
+    the member with this instance id.
     """
     if image.state is GroupState.DEAD:
         return GROUP_DELETED
@@ -115,7 +119,9 @@ def member_or_refusal(
 
 
 def refuse_absent(member: ClassicGroupMember) -> Rejected | None:
-    """None unless the member has left and its place waits for its process: a process that left asks for nothing."""
+    """Returns a refusal if the member has left and its place is kept for its process, which sends no requests after a
+    leave; else None.
+    """
     if not member.is_away:
         return None
     return Rejected(
@@ -125,7 +131,9 @@ def refuse_absent(member: ClassicGroupMember) -> Rejected | None:
 
 
 def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> Rejected | None:
-    """None unless the static member missed the current generation: its tasks may belong to other members by now."""
+    """Returns a refusal if the static member missed the current generation, because its tasks may now belong to other
+    members; else None.
+    """
     if image.takes_part(member):
         return None
     return Rejected(
@@ -141,7 +149,7 @@ def _fenced(member_id: str) -> Rejected:
 
 
 def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: Response, now_ms: int) -> None:
-    """Note what `event` says of its members. `answered`: the answer to it."""
+    """Update sessions from `event`. `answered`: the answer to `event`."""
     match event:
         case Heartbeat():
             assert isinstance(answered, HeartbeatAnswered)
@@ -183,8 +191,8 @@ def _note_heartbeat(
 def _note_connection(
     liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
 ) -> None:
-    """A static member that missed a rebalance is refused, and its session goes on running out. But its process lives on
-    this connection: the end of an earlier one is no sign of its death.
+    """Note the connection of a refused static member. It missed a rebalance, so its session is not extended. But its
+    process is alive on this connection, so the end of an earlier connection must not end the session.
     """
     member = working.members.get(member_id)
     if member is not None and not member.is_away and connection_id is not None:
@@ -192,10 +200,10 @@ def _note_connection(
 
 
 def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejected:
-    """Whether the member has to rejoin, fetch or stop.
+    """Returns whether the member has to rejoin, fetch or stop.
 
-    Differs from Kafka: an older generation than the group's is accepted as long as the member takes part in the current
-    one (it just has not fetched yet), and a member that has rejoined is not asked to rejoin again. In Kafka it would be
+    Differs from Kafka: an older generation than the group's is accepted if the member takes part in the current
+    generation (it has not fetched yet). A member that has rejoined is not asked to rejoin again; in Kafka it would be
     blocked in JoinGroup.
     """
     member = _member(image, event)
@@ -211,7 +219,7 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejec
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> ProcessHeartbeatAnswered:
-    """For each member the answer to its own heartbeat, and whether it can fetch an assignment."""
+    """Returns, for each member, the answer to its own heartbeat, and the generation that it can fetch."""
     answers: dict[str, MemberNews | Rejected] = {}
     for member_id, event in members.items():
         member = _member(image, event)
@@ -244,16 +252,16 @@ def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
 
 
 def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
-    """Whether the member has rejoined, and the rebalance that it rejoined for has not come to its end.
+    """Whether the member has rejoined for a rebalance that is not complete yet.
 
-    An older assignment could hand it a task that its new subscription does not claim and that the rebalance may give to
-    another member. Until it rejoins, it may fetch its last assignment again.
+    An older assignment could give the member a task that its new subscription does not claim and that the rebalance may
+    give to another member. Before the member rejoins, it may fetch its last assignment again.
     """
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 
 
 def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], paused: bool) -> str:
-    """Equal for equal answers, whichever process of the service gives them."""
+    """A digest of the answers; equal answers give equal digests in all processes of the service."""
     spelled = [
         (member_id, str(news.code))
         if isinstance(news, Rejected)
@@ -265,7 +273,7 @@ def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], pa
 
 
 def _assignment(image: GroupImage, event: FetchAssignment) -> AssignmentReady | AssignmentPending | Rejected:
-    """The member's assignment, as soon as there is one: only the result of the rebalance that it rejoined for."""
+    """Returns the member's assignment if it is computed: only the result of the rebalance that it rejoined for."""
     member = _taking_part(image, event)
     if isinstance(member, Rejected):
         return member

@@ -1,17 +1,20 @@
-"""Hold and approve: a computed rebalance that takes a task from a living owner waits until somebody has approved it.
+"""Hold and approve: a computed rebalance that takes a task from a live owner waits for the approval of an operator.
 
-    computed -> takes nothing from a living owner, or is approved already      -> completed
-             -> places tasks that have no living owner, too                    -> computed again, all else kept
-             -> else held, in CompletingRebalance -> approved, time limit over, hold taken away -> completed
-                                                  -> discarded                 -> computed again, all kept
-                                                  -> a join, a leave, a death  -> another generation, asked again
+    computed -> takes no task from a live owner, or is approved already        -> completed
+             -> also places tasks without a live owner                         -> computed again, other tasks kept
+             -> else held, in CompletingRebalance -> approved, time limit over, hold switched off -> completed
+                                                  -> discarded                 -> computed again, all tasks kept
+                                                  -> a join, a leave, a crash  -> another generation, new approval
 
-Rules: members work on with what they have while a rebalance is held; for them it is one that takes long to be computed.
-Tasks without a living owner never wait: they are placed at once, and the follow-up rebalance asks for the rest. One
-generation is computed again once at most, so nothing goes round in circles here; a follow-up that is computed to the
-same again is settled (`rebalance_result`). A follow-up of what was kept after a discard keeps everything as well. An
-approval covers the follow-up and the probing rebalances that come from it, because without them it would stay half
-done. Whatever else begins a rebalance asks again (`RebalanceStarted`).
+Rules:
+- While a rebalance is held, members keep processing their tasks. To them it looks like a rebalance that is computed for
+  a long time.
+- Tasks without a live owner never wait: they are placed at once, and the follow-up rebalance asks for approval of the
+  other moves.
+- A generation is computed again at most once, which avoids a loop; a follow-up with an unchanged result is settled
+  (`rebalance_result`). After a discard, the follow-up keeps every task in place as well.
+- An approval covers the follow-up and probing rebalances that follow from it, because they complete the approved moves.
+  A rebalance with any other cause needs a new approval (`RebalanceStarted`).
 
 Kafka has no counterpart.
 """
@@ -45,7 +48,7 @@ from coordinator_api.group.subscriptions import assigned_tasks, process_of
 
 
 def take_computed(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Complete the rebalance, hold it, or have it computed again."""
+    """Complete the computed rebalance, hold it, or have it computed again."""
     image, rebalance = step.image, event.rebalance
     if _has_to_wait(image, rebalance):
         if rebalance.places_ownerless:
@@ -69,14 +72,14 @@ def _has_to_wait(image: GroupImage, rebalance: ComputedAssignments) -> bool:
 
 
 def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> None:
-    """The hold is taken back: a rebalance that is held waits no more."""
+    """Carry out a held rebalance, because the hold was switched off."""
     if step.image.held is not None:
         _carry_out(step, HoldEnd.HOLD_ENDED, decision)
 
 
 def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Response:
-    """Carry out the rebalance that is held, as it was computed; or have its generation computed again, with every task
-    kept where it is.
+    """Carry out the held rebalance as it was computed, or have its generation computed again with every task kept in
+    place.
     """
     refused = _refuse_not_held(step.image, event.generation_id)
     if refused is not None:
@@ -98,14 +101,16 @@ def end_hold_when_over(step: GroupTransition) -> None:
 
 
 def give_up_held(step: GroupTransition, why: str) -> None:
-    """Another rebalance begins in the place of the one that is held. `why`: it begins, in words."""
+    """End the held rebalance, because another rebalance begins. `why`: the cause of that rebalance, in words."""
     by_nobody = OperatorDecision(None, step.now_ms, why)
     step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, by_nobody))
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedHeld:
-    """A rebalance that waits, for operators. `until_ms`: then it is carried out. `outcome`: how it ends then."""
+    """A held rebalance, for operators. `until_ms`: the time at which it is carried out. `outcome`: the outcome that it
+    then has.
+    """
 
     generation_id: int
     since_ms: int
@@ -115,7 +120,7 @@ class DescribedHeld:
 
 
 def describe_held(image: GroupImage) -> DescribedHeld | None:
-    """None when no rebalance waits. Takes time in proportion to the group."""
+    """Describes the held rebalance; None when none is held. Takes time in proportion to the group."""
     held, until_ms = image.held, image.held_until_ms()
     if held is None or until_ms is None:
         return None
@@ -123,8 +128,8 @@ def describe_held(image: GroupImage) -> DescribedHeld | None:
 
 
 def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
-    """The tasks of which the held rebalance takes a copy away from a process: an active one, or a standby that it does
-    not make the active one. Sorted; empty when none is held. Warm-ups do not count: they come and go.
+    """The tasks of which the held rebalance takes a copy from a process: an active task, or a standby that does not
+    become active there. Sorted; empty when no rebalance is held. Warm-ups do not count, because they are temporary.
     """
     held = image.held
     if held is None:
@@ -147,7 +152,7 @@ def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
 
 
 def _process(image: GroupImage, member_id: str) -> ProcessId | str:
-    """A member of an unknown future version stands for its process."""
+    """The process of a member; the member's id if its subscription is of an unknown future version."""
     return process_of(image.members[member_id].last_join.subscription) or member_id
 
 

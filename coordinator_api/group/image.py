@@ -1,7 +1,7 @@
-"""The recorded state of one group, as immutable values. Only `apply` of a record (`records`) makes another state.
+"""The recorded state of one group, as immutable values. Only `apply` of a record (`records`) makes a new state.
 
-A member is what its last join said and what the last rebalance gave it. Records and snapshots carry these same values,
-so each field is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.
+A member consists of its last join and its last assignment. Records and snapshots carry these same values, so each field
+is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.
 """
 
 from __future__ import annotations
@@ -18,17 +18,19 @@ from coordinator_api.group.group_levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
-"""How many earlier member ids of a static member stay fenced. The group forgets older ones: they become unknown."""
+"""The number of a static member's earlier member ids that stay fenced. The group forgets older ids: they become
+unknown.
+"""
 
 MAX_UNPACKED_BYTES = 2**31 - 1
-"""The lengths inside are 32-bit numbers."""
+"""The largest size of unpacked assignments: the lengths inside are 32-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
-    """The last assignment of a member. Before the first one `generation_id` is 0 and `assignment` None.
+    """The last assignment of a member. Before the first one, `generation_id` is 0 and `assignment` is None.
 
-    `assignment`: ConsumerProtocolAssignment. `warm_ups`: which of its standby tasks are warm-ups.
+    `assignment`: ConsumerProtocolAssignment. `warm_ups`: the warm-ups among its standby tasks.
     """
 
     generation_id: int = 0
@@ -38,9 +40,9 @@ class LastAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMember:
-    """`fenced_member_ids`: the ids that it had before, oldest first: those of the static member's earlier incarnations,
-    and of the process that left. `away_until_ms`: until when its place waits for its process, which has left to come
-    back; None for a member that is there.
+    """A member. `fenced_member_ids`: its earlier ids, oldest first: those of a static member's earlier incarnations,
+    and of a process that left and came back. `away_until_ms`: the end of the rejoin grace of a member that left; None
+    for a member that has not left.
     """
 
     member_id: str
@@ -51,52 +53,54 @@ class ClassicGroupMember:
 
     @property
     def is_away(self) -> bool:
-        """Whether it left and may come back: it sends no requests, and nothing is asked of it."""
+        """Whether the member has left and may come back: it sends no requests, and no request is expected of it."""
         return self.away_until_ms is not None
 
     @property
     def is_static(self) -> bool:
-        """Whether it has a `group.instance.id` (KIP-345)."""
+        """Whether the member has a `group.instance.id` (KIP-345)."""
         return self.last_join.group_instance_id is not None
 
 
 class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     """Member id to member, in the order of joining. Also finds a member by its other names.
 
-    An image shares it, so nobody changes it: each method below returns a changed copy. A copy of 5,000 members takes
-    some 30 microseconds.
+    Images share this mapping, so it must not be changed: each method below returns a changed copy. A copy of 5,000
+    members takes about 30 microseconds.
     """
 
     __slots__ = ("_away", "_joined", "_names")
 
     _names: dict[tuple[str, str], str]
-    """By kind and name, the id of the member: its `group.instance.id`, its `join_id`, and its fenced member ids."""
+    """The id of the member by kind and name: its `group.instance.id`, its `join_id`, and its fenced member ids."""
     _joined: dict[int, int]
-    """By generation, how many members joined for it last: so a join does not have to look at all members."""
+    """The number of members by the generation of their last join, so that a join need not iterate over all members."""
     _away: frozenset[str]
 
     def __init__(self, members: ClassicGroupMembers | None = None) -> None:
-        """A copy of `members`; without it, no members."""
+        """Makes a copy of `members`; without `members`, an empty mapping."""
         super().__init__(members or {})
         self._names = {} if members is None else members._names
         self._joined = {} if members is None else members._joined.copy()
         self._away = frozenset() if members is None else members._away
 
     def with_member(self, member: ClassicGroupMember) -> ClassicGroupMembers:
-        """With this member in the place of the one of its id, or behind all others."""
+        """Returns a copy with this member, in place of the member with its id, or else at the end."""
         made = ClassicGroupMembers(self)
         made._index(self.get(member.member_id), member)
         made[member.member_id] = member
         return made
 
     def without(self, member_id: str) -> ClassicGroupMembers:
-        """Raises KeyError for a stranger."""
+        """Returns a copy without the member. Raises KeyError for an unknown member."""
         made = ClassicGroupMembers(self)
         made._index(made.pop(member_id), None)
         return made
 
     def assigned(self, assignment: Callable[[ClassicGroupMember], ClassicGroupMember]) -> ClassicGroupMembers:
-        """With each member changed by a function that changes nothing but its last assignment."""
+        """Returns a copy in which `assignment` has changed each member. It may change only the last assignment of a
+        member.
+        """
         made = ClassicGroupMembers(self)
         for member_id, member in self.items():
             made[member_id] = assignment(member)
@@ -111,15 +115,15 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return self._named("join", join_id)
 
     def has_fenced(self, member_id: str) -> bool:
-        """Whether it is the id of an earlier incarnation of a member."""
+        """Whether this is the id of an earlier incarnation of a member."""
         return ("fenced", member_id) in self._names
 
     def away(self) -> tuple[ClassicGroupMember, ...]:
-        """Those that left and may come back, in the order of their ids."""
+        """The members that left and may come back, in the order of their ids."""
         return tuple(self[member_id] for member_id in sorted(self._away))
 
     def count_joined_after(self, generation_id: int) -> int:
-        """How many joined for a later generation than this one."""
+        """The number of members that joined for a later generation than this one."""
         return sum(count for joined, count in self._joined.items() if joined > generation_id)
 
     def _named(self, kind: str, name: str) -> ClassicGroupMember | None:
@@ -127,12 +131,12 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return None if member_id is None else self[member_id]
 
     def _index(self, before: ClassicGroupMember | None, after: ClassicGroupMember | None) -> None:
-        """`after` takes the place of `before`; None for no member."""
+        """Update the indexes: `after` replaces `before`; None stands for no member."""
         known, new = _other_names(before), _other_names(after)
         if known != new:  # a rejoin changes no names, so most copies share them
             self._names = self._names | new
             for name in known.keys() - new.keys():
-                if self._names.get(name) == known[name]:  # else another member has taken the name since
+                if self._names.get(name) == known[name]:  # otherwise another member has this name by now
                     del self._names[name]
         if before is not None:
             self._away -= {before.member_id}
@@ -158,10 +162,10 @@ def _other_names(member: ClassicGroupMember | None) -> dict[tuple[str, str], str
 
 
 class PackedAssignments(SharedAssignments):
-    """The assignments of a rebalance. `packed`: their stored form, in which the part that they share stands once.
+    """The assignments of a rebalance. `packed`: their stored form, in which the shared part stands once.
 
-    The stored form is made where the rebalance is computed, and kept as it is: what members were given is never
-    computed again, because a later release may decide or compress differently.
+    The stored form is made in the process that computes the rebalance, and kept unchanged. The assignments that members
+    got are never computed again, because a later release may decide or compress differently.
     """
 
     def __init__(self, parts: Mapping[str, AssignmentParts], packed: bytes) -> None:
@@ -170,32 +174,32 @@ class PackedAssignments(SharedAssignments):
 
 
 def packed_assignments(assignments: SharedAssignments) -> PackedAssignments:
-    """Takes time in proportion to the bytes that are not shared."""
+    """Packs the assignments. Takes time in proportion to the bytes that are not shared."""
     return PackedAssignments(assignments.parts, compress(pack(assignments)))
 
 
 def unpacked_assignments(packed: bytes) -> PackedAssignments:
-    """Raises InputError."""
+    """Returns the assignments from their stored form. Raises InputError."""
     return PackedAssignments(unpack(decompress(packed, MAX_UNPACKED_BYTES)).parts, packed)
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceCause:
-    """Why a rebalance was started. `detail`: the reason in words, where there is more to say than its name."""
+    """The cause of a rebalance. `detail`: the cause in words, if the name of the reason is not enough."""
 
     reason: RebalanceReason
     detail: str | None = None
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return self.detail or str(self.reason)
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceEnd:
-    """How a rebalance ended.
+    """The end of a rebalance.
 
-    `followup_rebalance`: whether the leader asked for an immediate follow-up; `outcome` says whether one is due.
-    `error`: `"SimpleName: message"`, None when nothing failed. `error_code`: the code inside error assignments, else 0.
+    `followup_rebalance`: whether the leader asked for an immediate follow-up; `outcome` tells whether one is due.
+    `error`: `"SimpleName: message"`, None without an error. `error_code`: the code inside error assignments, else 0.
     """
 
     outcome: RebalanceOutcome
@@ -209,7 +213,7 @@ class RebalanceEnd:
 class RebalanceBasis:
     """The input and the topics of a rebalance.
 
-    `fingerprint`: equal for two rebalances that decided the same from the same input. `topics`, `missing_topics`: as
+    `fingerprint`: equal for two rebalances with the same decision from the same input. `topics`, `missing_topics`: as
     in `AssignmentComputed`.
     """
 
@@ -220,7 +224,9 @@ class RebalanceBasis:
 
 @dataclass(frozen=True, slots=True)
 class LastRebalance:
-    """The last rebalance that was completed. `definition_revision`: of the definition that it was computed from."""
+    """The last rebalance that was completed. `definition_revision`: the revision of the definition that it was computed
+    from.
+    """
 
     generation_id: int
     cause: RebalanceCause | None
@@ -235,8 +241,8 @@ class LastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalance:
-    """A rebalance that was computed and waits for approval. `since_ms`: since when. The rest: as in
-    `RebalanceCompleted`, which it becomes when it is carried out.
+    """A rebalance that was computed and waits for approval. `since_ms`: the start of the wait. The other fields: as in
+    the `RebalanceCompleted` that it becomes when it is carried out.
     """
 
     since_ms: int
@@ -248,7 +254,7 @@ class HeldRebalance:
 
 @dataclass(frozen=True, slots=True)
 class DefinitionOrigin:
-    """Where a definition came from. `declared_by`: the caller, as the service knew it."""
+    """The origin of a definition. `declared_by`: the caller, as the service knew it."""
 
     declared_by: str | None = None
     declared_at_ms: int | None = None
@@ -256,18 +262,19 @@ class DefinitionOrigin:
 
 @dataclass(frozen=True, slots=True)
 class GroupImage:
-    """`revision` 0 and `input_json` None: the group has not been declared. `origin`: of the definition. `members`: in
-    the order of joining.
+    """The state of a group. `revision` 0 and `input_json` None: the group has not been declared. `origin`: the origin
+    of the definition. `members`: in the order of joining.
 
-    `initial`: the rebalance that is being prepared found the group empty, so the initial delay applies. `cause` and
-    `rebalance_revision` (the revision of the definition): of the current rebalance. `led_by`: who leads the group, None
-    when this coordinator does. The state of a group that is led elsewhere is its last report, of `reported_at_ms`.
+    `initial`: the rebalance that is being prepared found the group empty, so the initial delay applies. `cause`,
+    `rebalance_revision`: the cause of the current rebalance, and the definition revision that it uses. `led_by`: the
+    leader of a group that is led elsewhere, else None. The state of such a group is its last report, of
+    `reported_at_ms`.
 
-    `held`: the rebalance of this generation, while it waits for approval. `kept_because`: why this generation is
-    computed with every task kept where it is; None when it is not. After a discard, so is a follow-up.
-    `approved_generation`: the held rebalance that was carried out last, as long as what follows from it needs no
-    approval of its own. `promoted`: by member, the warm-ups that have begun a rebalance by catching up since the last
-    rebalance that had another cause; sorted.
+    `held`: the rebalance of this generation, while it waits for approval. `kept_because`: the reason why this
+    generation is computed with every task kept in place; else None. After a discard, it applies to the follow-up as
+    well. `approved_generation`: the held rebalance that was carried out last, while its follow-up and probing
+    rebalances need no approval of their own. `promoted`: by member, the warm-ups that have already triggered an early
+    rebalance since the last rebalance with another cause; sorted.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -290,11 +297,11 @@ class GroupImage:
     promoted: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
 
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
-        """With this member in the place of the one of its id, or behind all others."""
+        """Returns a copy with this member, in place of the member with its id, or else at the end."""
         return replace(self, members=self.members.with_member(member))
 
     def with_nothing_approved(self) -> GroupImage:
-        """Approvals, discards and promoted warm-ups of earlier rebalances no longer count."""
+        """Returns a copy without the approvals, discards and promoted warm-ups of earlier rebalances."""
         return replace(self, approved_generation=None, kept_because=None, promoted={})
 
     def prepares_generation(self, generation_id: int) -> bool:
@@ -306,23 +313,28 @@ class GroupImage:
         return self.state is GroupState.COMPLETING_REBALANCE and generation_id == self.generation_id
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
-        """While a rebalance is being prepared: whether the member has sent its subscription for it."""
+        """Whether the member has sent its subscription for the rebalance that is being prepared. Only valid during
+        PreparingRebalance.
+        """
         return member.last_join.generation_id > self.generation_id
 
     def takes_part(self, member: ClassicGroupMember) -> bool:
-        """In all other states: whether the member sent its subscription for the current generation.
+        """Whether the member sent its subscription for the current generation. Not valid during PreparingRebalance.
 
-        Only two do not: a static member that did not rejoin within the rebalance timeout, and a member that was away.
+        Only two kinds of members did not: static members that did not rejoin within the rebalance timeout, and members
+        that were away.
         """
         return member.last_join.generation_id >= self.generation_id
 
     def all_joined(self) -> bool:
-        """Members that are away are not waited for: their last subscriptions count."""
+        """Whether all members have joined for the next generation. Members that are away need not: their last
+        subscriptions count.
+        """
         absent = sum(not self.has_joined(member) for member in self.members.away())
         return self.members.count_joined_after(self.generation_id) + absent == len(self.members)
 
     def held_until_ms(self) -> int | None:
-        """When the rebalance that is held will be carried out by itself; None when none is held."""
+        """The time at which the held rebalance is carried out without approval; None when none is held."""
         if self.held is None or self.levers.hold is None:
             return None
         return self.held.since_ms + self.levers.hold.value_ms

@@ -1,6 +1,6 @@
-"""Invariants: they hold for a group between any two events. Tests and the repair of a log check them.
+"""Invariants of a group, which hold between any two events. Tests and the repair of a log check them.
 
-The idea is `validate_state` of dask's scheduler.
+Source of the idea: `validate_state` of dask's scheduler.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from coordinator_api.group.states import GroupState, KeptBecause
 
 
 def broken_invariants(image: GroupImage, liveness: Liveness) -> tuple[str, ...]:
-    """A sentence for each rule that does not hold."""
+    """Returns a sentence for each invariant that does not hold."""
     found = [*_of_state(image), *_of_holding(image), *_of_identities(image), *_of_liveness(image, liveness)]
     if image.members:
         found += [f"{target} is drained, and is not in the group" for target in drains_of_gone(image)]

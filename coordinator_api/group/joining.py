@@ -1,33 +1,36 @@
 """Members join, rejoin, leave, and are removed when their sessions end.
 
-A join is answered as soon as it is committed. It never waits for the rebalance: members learn of that by heartbeats,
-and fetch their assignment when it is there. So a join that is sent again, because its answer was lost, must change
-nothing: the same bytes for the same rebalance are the same join. To force a rebalance, a member changes the unique
-field of its subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
+A join is answered as soon as it is committed. It never waits for the rebalance: heartbeats tell members of the
+rebalance, and members fetch their assignment when it is computed. A join whose answer was lost is sent again, and must
+not change anything: the same bytes for the same rebalance are the same join. To force a rebalance, a member changes the
+unique field of its subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
 `classicGroupLeaveToClassicGroup`, `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`;
 KIP-345 for static members.
 
-With a rejoin grace, which operators set, a member that leaves is away for a while, and its tasks wait for its process
-to come back:
+If operators have set a rejoin grace, a member that leaves is away for that time, and its tasks wait for its process to
+come back:
 
     Leave -> MemberAway -> the same process joins in time -> MemberReplaced, MemberSubscribed   no rebalance
                         -> its grace is over              -> MemberRemoved, a rebalance         as after a leave
 
-- A member that is away stays in the group with its place and its assignment. Nobody waits for it: not the joins of a
-  rebalance, not the fetches after one. Its own requests are refused, because a process that left asks for nothing.
-- It comes back by a first join with its client id and its process id; a static member by its group instance id.
-  It goes on with its assignment when the group is stable, no rebalance ran meanwhile, and nothing has changed that a
-  rebalance decides by. Otherwise its join starts a rebalance.
-- A rebalance that runs meanwhile places it as if it held what it was assigned (`subscription_now`). A process that is
-  away with all its members gets no new tasks (`assignor.task_assignors.steering.away`), so that tasks of dead processes
-  go to living ones.
+- A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the fetches
+  after it wait for this member. Its own requests are refused, because a process that left sends none.
+- A dynamic member comes back by a first join with its client id and its process id, a static member by its group
+  instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, and no input of a
+  rebalance has changed. Otherwise its join starts a rebalance.
+- A rebalance that runs meanwhile treats the member as if it still held its assigned tasks (`subscription_now`). A
+  process whose members are all away gets no new tasks (`assignor.task_assignors.steering.away`), so the tasks of a
+  failed process go to running processes.
 - Members that are not expected back get no grace: members of a group that is drained or was asked to stop, members that
-  an operator drains, and those that have no assignment.
-- A death is no leave. Sessions and broken connections end as ever, and the tasks fail over at once.
-- The deadline is the member's session, so one timer serves both. It is recorded: a restart makes it no longer. When all
-  members are away their deadlines end the group as well, and no member stays for ever.
+  an operator drains, and members without an assignment.
+- A crash is not a leave: session timeouts and broken connections work as without a grace, and the tasks fail over at
+  once.
+- The end of the grace is the end of the member's session, so the session timer covers the grace. This deadline is
+  recorded, so a restart of the coordinator does not extend it. If all members are away, each is removed at its
+  deadline, and the group becomes empty.
 
-Kafka has no counterpart of the grace. Nearest are static members (KIP-345), whose absence looks like their death.
+Kafka has no counterpart of the grace. Nearest are static members (KIP-345), but Kafka cannot tell the absence of a
+static member from its failure.
 """
 
 from __future__ import annotations
@@ -71,9 +74,10 @@ def join(step: GroupTransition, event: Join) -> Response:
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:
-    """Differs from Kafka: static members leave just like dynamic ones, because a DELETE is always deliberate.
+    """Handle a leave. Differs from Kafka: static members leave like dynamic ones, because a DELETE is always
+    deliberate.
 
-    With a rejoin grace the member's place waits for its process.
+    With a rejoin grace the member's place is kept for its process.
     """
     member = member_or_refusal(step.image, event.member_id, event.group_instance_id)
     if isinstance(member, Rejected):
@@ -98,8 +102,8 @@ def end_grace(step: GroupTransition) -> None:
 
 
 def expire_sessions(step: GroupTransition) -> None:
-    """Remove each member that stayed silent for its session timeout, or whose process has lost its connection and not
-    come back, and start a rebalance without them.
+    """Remove each member that sent no request for its session timeout, or whose process lost its connection and did not
+    come back. Start a rebalance without them.
     """
     expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
     gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
@@ -119,7 +123,9 @@ def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
 
 
 def _disconnected(step: GroupTransition) -> list[str]:
-    """The members of broken connections that asked for it. For others the session timeout counts, as in Kafka."""
+    """The members with `leave_on_disconnect` whose connections broke. For others the session timeout counts, as in
+    Kafka.
+    """
     found: list[str] = []
     for member_id in step.liveness.disconnected_members(step.now_ms):
         if step.image.members[member_id].last_join.leave_on_disconnect:
@@ -130,7 +136,9 @@ def _disconnected(step: GroupTransition) -> list[str]:
 
 
 def remove_members_that_never_fetched(step: GroupTransition) -> None:
-    """A member that sends heartbeats, but never fetches its assignment, would keep its tasks from running anywhere."""
+    """Remove members that have not fetched their assignment in time. Such a member sends heartbeats, but its tasks run
+    nowhere.
+    """
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
         return
@@ -166,11 +174,11 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
 
 
 def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
-    """Answers a first join whose `join_id` a member has: an answer was lost, and nothing changes.
+    """Answers a first join whose `join_id` a member has: an earlier answer was lost, and nothing changes.
 
-    None when it is no repetition. The member may have moved on since, by this join's own subscription or by another
-    one; the answer says which generation it has to wait for now. Differs from Kafka, which knows no `join_id` in the
-    classic protocol; KIP-1082 lets the consumer choose its member id.
+    Returns None if the join is no repetition. The member may have rejoined since; the answer names the generation that
+    it has to wait for now. Differs from Kafka, which has no `join_id` in the classic protocol; KIP-1082 lets the
+    consumer choose its member id.
     """
     known = None if event.join_id is None else step.image.members.with_join_id(event.join_id)
     if known is None:
@@ -195,8 +203,8 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
 
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
-    """Differs from Kafka: while a rebalance is being prepared all members count, also those that have not rejoined yet,
-    so a newcomer cannot push out a slow member.
+    """Adds a new member. Differs from Kafka: while a rebalance is being prepared, the size limit counts all members,
+    also those that have not rejoined yet, so a newcomer cannot push out a slow member.
     """
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
@@ -213,7 +221,9 @@ def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
 
 
 def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Response:
-    """A known member. The same subscription as before is a repeated request, unless a rebalance waits for it."""
+    """Handle the join of a known member. An unchanged subscription is a repeated request, unless a rebalance waits for
+    the member.
+    """
     refused = _refuse_stale(step, event, member)
     if refused is not None:
         return refused
@@ -234,13 +244,13 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
 
 
 def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
-    """A static member without a member id: it was started again, or it repeats a join whose answer was lost.
+    """Handle the join of a static member without a member id: the process was restarted, or repeats a join whose answer
+    was lost.
 
-    The newer incarnation takes over the place and the assignment of the older one. No rebalance is needed when the
-    group is stable and the new incarnation is the same in all that a rebalance decides by. Differs from Kafka: an
-    `incarnation` that is lower than the known one is refused; one that is equal, with equal bytes, is a repeated
-    request; and a member whose process, tags, topics or versions have changed starts a rebalance, where Kafka keeps the
-    old assignment.
+    The newer incarnation takes over the place and the assignment of the older one. No rebalance is needed if the group
+    is stable and the inputs of a rebalance are the same. Differs from Kafka: an `incarnation` that is lower than the
+    known one is refused; an equal one with equal bytes is a repeated request; and a member whose process, tags, topics
+    or versions have changed starts a rebalance, where Kafka keeps the old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:
@@ -253,7 +263,7 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
 
 
 def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
-    """A member that was started again, under a new member id, in the place of the old one."""
+    """Replace the old member by the restarted one, which has a new member id."""
     known = old.last_join
     unchanged = _assignment_still_holds(step.image, event, old)
     generation_id = step.image.generation_id if unchanged else step.image.generation_id + 1
@@ -270,8 +280,8 @@ def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> 
 def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
     """Refuse an older incarnation, and a static member that missed a rebalance but still claims tasks.
 
-    Differs from Kafka: there JoinGroup accepts the latter, and only its heartbeats are refused. But the rebalance may
-    have given those tasks to other members, and no task may run twice.
+    Differs from Kafka: there, JoinGroup accepts a static member that missed a rebalance, and only its heartbeats are
+    refused. But the rebalance may have given the claimed tasks to other members, and no task may run twice.
     """
     refused = _refuse_older_incarnation(event, member)
     if refused is not None or not claims_tasks(event.subscription):
@@ -280,9 +290,9 @@ def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember
 
 
 def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Rejected | None:
-    """None unless the join names an incarnation that is lower than that of the member's last join.
+    """Returns a refusal if the join has a lower incarnation than the member's last join; else None.
 
-    Differs from Kafka, which knows no incarnations.
+    Differs from Kafka, which has no incarnations.
     """
     known = member.last_join.incarnation
     if event.incarnation is None or known is None or event.incarnation >= known:
@@ -295,7 +305,7 @@ def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Reject
 
 
 def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -> int | None:
-    """Until when the place of this member waits, if it leaves now; None when it does not wait."""
+    """The end of this member's rejoin grace if it leaves now; None if it gets no grace."""
     grace, last = image.levers.rejoin_grace, image.last_rebalance
     asked_to_stop = image.draining or (last is not None and last.end.error_code != 0)
     if grace is None or asked_to_stop or member.last_assignment.assignment is None:
@@ -318,11 +328,11 @@ def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
 
 
 def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMember) -> bool:
-    """Whether a member that came back can go on with the assignment of its place.
+    """Whether a member that came back can keep the assignment of its place.
 
-    It cannot when the last rebalance asked for a follow-up (this is its first rejoin) or failed (a join tries again),
-    or when a rebalance ran while it was away. Nor can it when the group is settled: tasks wait there for somebody to
-    give them up, and a process that was started again has given up all that it had.
+    It cannot when the last rebalance asked for a follow-up (this join is its first rejoin) or failed (a join triggers a
+    new attempt), or when a rebalance ran while the member was away. Nor can it when the group is settled: there, tasks
+    wait for their present owner to revoke them, and a restarted process has revoked all its tasks.
     """
     if image.state is not GroupState.STABLE or image.last_rebalance is None:
         return False

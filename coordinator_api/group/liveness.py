@@ -1,9 +1,10 @@
-"""What a group knows only while it is in memory: when each member sent its last request, on which connection, which of
-them have their assignment, and what is due when.
+"""The state of a group that is kept in memory only: the time and connection of each member's last request, the members
+that have fetched their assignment, and the timers.
 
-None of it is recorded. After a replay all sessions and timeouts start again, and the next heartbeats bring back the
+Nothing here is recorded. After a replay all sessions and timeouts start again, and the next heartbeats bring back the
 acknowledgements and the offsets. Records update sessions and timers (`CoordinatorRecord.update_liveness`). Rules note
-the rest: signs of life, acknowledgements, a longer delay. A lost note does no harm, so notes need no commit.
+the rest: requests of members, acknowledgements, a longer initial delay. Losing such a note does no harm, so it needs no
+commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -21,12 +22,12 @@ from coordinator_api.group.states import GroupState
 class GroupLimits:
     """The limits of a group; the settings keep the broker's names. Times in milliseconds.
 
-    `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): how long an empty group waits for more members
-    after the first. `min_session_timeout_ms`, `max_session_timeout_ms`: what a member may ask for. Differs from Kafka:
-    the minimum is 500, not 6,000, because failover within a second is the point. `max_size` (`group.max.size`): the
-    largest number of members. `new_member_join_timeout_ms`: a member that sends nothing after its first join is removed
-    after this long, even if its session timeout is longer: the answer with its member id was lost, so nobody knows that
-    the member exists. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
+    `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the wait of an empty group for more members after
+    the first. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's session timeout. Differs
+    from Kafka: the minimum is 500, not 6,000, to allow failover within a second. `max_size` (`group.max.size`): the
+    largest number of members. `new_member_join_timeout_ms`: a member that sends no request after its first join is
+    removed after this time, even if its session timeout is longer: the answer with its member id was lost, so no
+    process uses this id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
 
     Source: `GroupCoordinatorConfig`.
     """
@@ -41,12 +42,13 @@ class GroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """`last_heard_ms`: when the member's last request arrived. `timeout_ms`: how long it may stay silent after that.
+    """The session of one member. `last_heard_ms`: the arrival time of its last request. `timeout_ms`: the session
+    timeout that runs from then on.
 
-    `silent_since_join`: it has sent nothing since its first join. `acknowledged_generation`: the last generation whose
-    assignment it fetched or named in a heartbeat.
-    `task_offset_sums`: as its last heartbeat reported them. `connection_id`: that it belongs to, None for none that is
-    watched.
+    `silent_since_join`: the member has sent no request since its first join. `acknowledged_generation`: the last
+    generation whose assignment the member fetched or named in a heartbeat.
+    `task_offset_sums`: the values of its last heartbeat. `connection_id`: the connection that the member belongs to,
+    None without a watched connection.
     """
 
     last_heard_ms: int
@@ -63,7 +65,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """An empty group waits for more members. `remaining_ms`: by how much the wait may still be extended."""
+    """An empty group waits for more members. `remaining_ms`: the time by which the wait may still be extended."""
 
     due_ms: int
     delay_ms: int
@@ -80,25 +82,26 @@ class RejoinTimeout:
 
 @dataclass(slots=True)
 class MemberConnections:
-    """Which members sent their last process heartbeat on which connection, and which connections broke. Mutable.
+    """The connection of each member's last process heartbeat, and the connections that broke. Mutable.
 
-    A process that is killed says nothing, but its kernel closes its connections within milliseconds. Rules:
+    A process that is killed sends nothing, but its kernel closes its connections within milliseconds. Rules:
 
     - A member belongs to the connection on which its last process heartbeat came.
-    - When that connection breaks while an earlier heartbeat of its process is still held on another one, the process
-      lives. The member belongs to that other connection again. (A heartbeat may be read late, after its process has
-      given it up.)
-    - A connection that broke is due after the grace. Then the sessions of its members end, if they asked for it. A
-      member that sends a request before, on whichever connection, is alive and belongs to the broken one no longer.
-    - While more than half of the group's connections are broken, none is due: that is the network, or a proxy, or a
-      switch, and the members are as alive as before. When enough of them have come back, the others have once more as
-      long as they have been away, at least the grace, before they count as dead.
+    - If that connection breaks while an earlier heartbeat of the process is still held on another connection, the
+      process is alive. The member belongs to that other connection again. (The coordinator may read a heartbeat late,
+      after the process has abandoned the request.)
+    - A broken connection is due after the grace. Then the sessions of those of its members end that asked for it. A
+      member that sends a request earlier, on any connection, is alive and no longer belongs to the broken connection.
+    - While more than half of the group's connections are broken, none is due: the cause is the network, a proxy or a
+      switch, and the members are probably alive. When enough connections are back, the others get an extra wait as long
+      as their absence so far, at least the grace, before their members count as dead.
 
-    Differs from Kafka, which waits for the session timeout always. Only members that ask for it (`leave_on_disconnect`)
-    are treated so.
+    Differs from Kafka, which always waits for the session timeout. Only members that ask for it (`leave_on_disconnect`)
+    are removed when their connection breaks.
 
-    `members`: by connection, those that belong to it; a connection without any is forgotten. `lost`: when each broken
-    one broke. `came_back_ms`: when it last ended that more than half were broken; None for never.
+    `members`: the members of each connection; a connection without members has no entry. `lost`: the time at which each
+    broken connection broke. `came_back_ms`: the last time at which the number of broken connections fell to half or
+    less; None for never.
     """
 
     members: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -114,7 +117,7 @@ class MemberConnections:
         return 2 * len(self.lost) > len(self.members)
 
     def move(self, member_id: str, before: int | None, now: int | None, now_ms: int) -> None:
-        """The member belongs to the connection `now`, no longer to `before`; None for none that is watched."""
+        """Move the member from the connection `before` to `now`; None stands for no watched connection."""
         most_were_lost = self.most_are_lost
         if before is not None and before in self.members:
             left = self.members[before] - {member_id}
@@ -135,7 +138,7 @@ class MemberConnections:
         return tuple(key for key, lost_ms in self.lost.items() if self._due_ms(lost_ms, grace_ms) <= now_ms)
 
     def next_due_ms(self, grace_ms: int) -> int | None:
-        """When the next broken connection is due; None for never, unless others come back."""
+        """The time at which the next broken connection is due; None for never, unless others come back."""
         if not self.lost or self.most_are_lost:
             return None
         return min(self._due_ms(lost_ms, grace_ms) for lost_ms in self.lost.values())
@@ -143,17 +146,18 @@ class MemberConnections:
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms
+        # broken before the other connections came back: the extra wait is as long as the absence so far
         return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
 
 
 @dataclass(slots=True)
 class Liveness:
-    """Mutable: a heartbeat moves its member's deadline in place. Only the event loop changes it; other threads may look
-    a session up.
+    """The sessions, connections and timers of a group. Mutable: a heartbeat moves its member's deadline in place.
 
-    `sessions`: by member. `next_expiry_ms`: no session expires before it; it may be too early, but never too late.
-    `join_timer`: when the coordinator stops waiting for joins. `fetch_due_ms`: until when the members of a stable group
-    have to fetch their assignment; `unfetched`: those that take part and have not yet, with the generation to fetch.
+    Only the event loop changes a Liveness; other threads may read a session. `sessions`: by member. `next_expiry_ms`:
+    no session expires before this time; it may be too early, but never too late. `join_timer`: the end of the wait for
+    joins. `fetch_due_ms`: the time limit for the members of a stable group to fetch their assignment. `unfetched`: the
+    members that take part and have not fetched yet, each with the generation to fetch.
     """
 
     limits: GroupLimits
@@ -175,9 +179,10 @@ class Liveness:
         connection_id: int | None = None,
         task_offset_sums: Mapping[TaskId, int] | None = None,
     ) -> None:
-        """The member lives. `connection_id`: that of a process heartbeat.
+        """Note a request of the member, and restart its session timeout. `connection_id`: the connection of a process
+        heartbeat.
 
-        Any other request leaves the member where it belongs, unless that connection is broken.
+        Any other request leaves the member on its connection, unless that connection is broken.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
         known = self.sessions[member_id]
@@ -196,7 +201,7 @@ class Liveness:
         self._expires(now_ms + timeout_ms)
 
     def acknowledged(self, member_id: str, generation_id: int) -> None:
-        """The member has the assignment of this generation."""
+        """Note that the member has fetched the assignment of this generation."""
         known = self.sessions[member_id]
         if generation_id > known.acknowledged_generation:
             self.sessions[member_id] = replace(known, acknowledged_generation=generation_id)
@@ -204,7 +209,9 @@ class Liveness:
             del self.unfetched[member_id]
 
     def connection_lost(self, connection_id: int, held_elsewhere: Mapping[str, int], now_ms: int) -> None:
-        """The connection broke. `held_elsewhere`: the whole connections on which members have a heartbeat held."""
+        """Note that the connection broke. `held_elsewhere`: by member, another open connection on which a heartbeat of
+        the member is still held.
+        """
         for member_id, elsewhere in held_elsewhere.items():
             known = self.sessions.get(member_id)
             if known is not None and known.connection_id == connection_id:
@@ -213,7 +220,7 @@ class Liveness:
             self.connections.lost.setdefault(connection_id, now_ms)
 
     def belongs_to(self, member_id: str, connection_id: int | None, now_ms: int) -> None:
-        """The member belongs to this connection from now on, None for none. It is no sign of life."""
+        """Move the member to this connection, None for none. This does not extend the member's session."""
         known = self.sessions[member_id]
         if known.connection_id != connection_id:
             self.connections.move(member_id, known.connection_id, connection_id, now_ms)
@@ -232,7 +239,7 @@ class Liveness:
         return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
-        """The earliest time at which a `Tick` may find something to do; None for never."""
+        """The earliest time at which a timer may be due and a `Tick` is needed; None for never."""
         if image.led_by is not None:
             return None
         due: list[int | None] = []
@@ -249,7 +256,7 @@ class Liveness:
         return min((each for each in due if each is not None), default=None)
 
     def rearm(self, image: GroupImage, now_ms: int) -> None:
-        """After a replay: treat all members as if they had sent a request just now, and start every timeout again."""
+        """Restart every session and timeout after a replay, as if all members had sent a request just now."""
         members = image.members.values() if image.led_by is None else ()
         self.sessions = {member.member_id: _first_session(member, now_ms) for member in members}
         self._make_next_expiry_exact()
@@ -259,7 +266,7 @@ class Liveness:
         self.await_fetches(image, now_ms)
 
     def member_subscribed(self, member: ClassicGroupMember, before: GroupImage, after: GroupImage, now_ms: int) -> None:
-        """The member joined, or rejoined. A static member may come back while the group is stable."""
+        """Note that the member joined or rejoined. A static member may come back while the group is stable."""
         if member.member_id in self.sessions:
             self.request_arrived(member, now_ms)
         else:
@@ -277,19 +284,19 @@ class Liveness:
         self._expires(session.expires_at_ms)
 
     def end_session(self, member_id: str, now_ms: int) -> Session:
-        """The session that ended."""
+        """End the session of the member, and return it."""
         ended = self.sessions.pop(member_id)
         self.connections.move(member_id, ended.connection_id, None, now_ms)
         self.unfetched.pop(member_id, None)
         return ended
 
     def replace_session(self, old_member_id: str, new_member_id: str, now_ms: int) -> None:
-        """The member is known by another id."""
+        """Move the session to the new member id of the same member."""
         timeout_ms = self.end_session(old_member_id, now_ms).timeout_ms
         self.sessions[new_member_id] = Session(now_ms, timeout_ms)
 
     def await_joins(self, image: GroupImage, now_ms: int) -> None:
-        """A rebalance is being prepared: nobody has to fetch any longer what the one before it decided."""
+        """Start the wait for joins. Members need not fetch the result of the previous rebalance any more."""
         self.fetch_due_ms, self.unfetched = None, {}
         if image.initial:
             self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
@@ -297,7 +304,9 @@ class Liveness:
             self.join_timer = rejoin_timeout(image, now_ms)
 
     def await_fetches(self, image: GroupImage, now_ms: int) -> None:
-        """Differs from Kafka: the longer of session and rebalance timeout, so that a restart evicts nobody early."""
+        """Start the time limit for fetches. Differs from Kafka: it is the longer of the session and rebalance timeouts,
+        so that a restart of the coordinator removes no member early.
+        """
         if image.state is not GroupState.STABLE or image.led_by is not None:
             self.fetch_due_ms, self.unfetched = None, {}
             return
@@ -319,25 +328,27 @@ class Liveness:
 
 
 def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
-    """From now on. That of a member that is away ends with its grace, which a restart does not make longer."""
+    """A session that starts now. For a member that is away, it ends with the member's grace; a restart does not extend
+    the grace.
+    """
     if member.away_until_ms is not None:
         return Session(now_ms, member.away_until_ms - now_ms)
     return Session(now_ms, member.last_join.session_timeout_ms)
 
 
 def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:
-    """Starts now, and lasts as long as the slowest member asked for."""
+    """A join timer that starts now and lasts for the longest rebalance timeout of the members."""
     return RejoinTimeout(now_ms + image.rebalance_timeout_ms())
 
 
 def _initial_delay(image: GroupImage, delay_ms: int, now_ms: int) -> InitialDelay:
-    # with a delay of 0 the first member is not kept waiting at all, so later joins do not extend the wait either
+    # with a delay of 0 the first member does not wait at all, so later joins do not extend the wait either
     remaining_ms = max(image.rebalance_timeout_ms() - delay_ms, 0) if delay_ms else 0
     return InitialDelay(now_ms + delay_ms, delay_ms, remaining_ms)
 
 
 def extended(timer: InitialDelay, limits: GroupLimits, now_ms: int) -> InitialDelay | None:
-    """The initial delay once more, because members joined while it ran; None when it is over.
+    """The next part of the initial delay, because members joined while it ran; None when the delay is over.
 
     Source: `GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule`.
     """

@@ -1,6 +1,6 @@
 """The outcome of an event: records to commit, the answer, and the rebalance to compute.
 
-The docstring of this package says in which order the caller deals with them, and what follows a commit that fails.
+The docstring of this package has the order in which the caller processes them, and the steps after a failed commit.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """`created`: this PUT made the group (201, else 200). `revision`: of the present definition. `replaced_topology`:
-    the group has members, which ran another topology.
+    """A definition was accepted. `created`: this PUT created the group (201, else 200). `revision`: the number of the
+    present definition. `replaced_topology`: the group has members, and they ran another topology.
     """
 
     revision: int
@@ -30,13 +30,14 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswered:
-    """`generation_id`: the generation that the member has to wait for. It fetches with this as `min_generation`.
+    """A join was accepted. `generation_id`: the generation that the member has to wait for. It fetches with this as
+    `min_generation`.
 
     It is the next generation when the join takes part in a rebalance that is being prepared, or starts one. It is the
     current generation when the join changed nothing: a repeated request, or a static member that came back unchanged. A
-    rebalance that is being computed is given up when another one becomes necessary, so the member may get a later
-    generation. `created`: a new member id was made (201, else 200). `replaced`: the member id of the
-    static member whose place it took.
+    new rebalance replaces one that is being computed, so the member may get a later generation. `created`: a new member
+    id was made (201, else 200). `replaced`: the former member id of the static or absent member whose place the joining
+    member took.
     """
 
     member_id: str
@@ -48,10 +49,11 @@ class JoinAnswered:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """`rejoin`: a rebalance waits for this member's subscription. `stop`: the member is asked to leave and end.
+    """The answer to a heartbeat. `rejoin`: a rebalance waits for this member's subscription. `stop`: the member has to
+    leave and end.
 
-    `generation_id`: the group's current generation; when it is higher than the member's, an assignment waits for it.
-    `paused`: members are to process nothing, because an operator paused the group.
+    `generation_id`: the group's current generation; if it is higher than the member's, the member can fetch an
+    assignment. `paused`: members must not process records, because an operator paused the group.
     """
 
     state: GroupState
@@ -63,9 +65,9 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class MemberNews:
-    """The answer to one member of a process. `rejoin`, `stop`: as in `HeartbeatAnswered`.
+    """The part of a process heartbeat's answer for one member. `rejoin`, `stop`: as in `HeartbeatAnswered`.
 
-    `assignment_generation`: the generation of the assignment that it can fetch now, 0 for none.
+    `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
     """
 
     rejoin: bool
@@ -75,9 +77,11 @@ class MemberNews:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeatAnswered:
-    """`members`: news or a refusal for each member that was named. `paused`: as in `HeartbeatAnswered`. `news`: a short
-    digest of `generation_id`, `members` and `paused`; equal digests mean that there is nothing new, so a heartbeat that
-    names it is held.
+    """The answer to a process heartbeat. `members`: the answer or a refusal for each member of the request. `paused`:
+    as in `HeartbeatAnswered`.
+
+    `news`: a short digest of `generation_id`, `members` and `paused`. An equal digest means an unchanged answer, so a
+    heartbeat that carries the present digest is held.
     """
 
     state: GroupState
@@ -89,7 +93,9 @@ class ProcessHeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReady:
-    """`assignment`: ConsumerProtocolAssignment. `followup`: once all have it, another rebalance starts."""
+    """The member's assignment. `assignment`: ConsumerProtocolAssignment. `followup`: another rebalance starts once all
+    members have fetched.
+    """
 
     generation_id: int
     assignment: AssignmentParts
@@ -98,7 +104,7 @@ class AssignmentReady:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPending:
-    """There is none yet: answer 204, or hold the request and ask again after each commit."""
+    """The assignment is not available yet: answer 204, or hold the request and ask again after each commit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,14 +122,14 @@ class AssignmentStored:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentDiscarded:
-    """The group has moved on; there is nothing to store."""
+    """The result is stale: the group has started another generation. Store nothing."""
 
     generation_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWaits:
-    """The rebalance waits for approval: store it in the transaction that commits the records, as one that is held."""
+    """The rebalance waits for approval: store it as held, in the transaction that commits the records."""
 
     generation_id: int
     since_ms: int
@@ -131,14 +137,16 @@ class RebalanceWaits:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAgain:
-    """The same generation is computed again, with every task kept where it is. There is nothing to store yet."""
+    """The same generation is computed again, with every task kept in place. Store nothing yet."""
 
     generation_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReported:
-    """A rebalance that was led elsewhere. `created`: it is new here (201; store it), or known already (200)."""
+    """A rebalance of another leader was reported. `created`: True if it is new (201; store it), False if it was
+    reported before (200).
+    """
 
     generation_id: int
     created: bool
@@ -146,12 +154,12 @@ class RebalanceReported:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Done; there is nothing more to say."""
+    """The event was carried out; the answer has no content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """Refused. `code`: Kafka's name of the error. `detail`: what is wrong and what to do, for people."""
+    """The event was refused. `code`: Kafka's name of the error. `detail`: the fault and its remedy, for people."""
 
     code: RejectionCode
     detail: str
@@ -184,7 +192,7 @@ Response = (
 
 @dataclass(frozen=True, slots=True)
 class ImmediateResponse:
-    """The result of `Group.respond`. `wants_tick`: something became due by it, so a `Tick` has to follow at once."""
+    """The result of `Group.respond`. `wants_tick`: the request made a timer due, so a `Tick` has to follow at once."""
 
     response: Response
     wants_tick: bool = False
@@ -195,8 +203,8 @@ class RunRebalance:
     """Compute the rebalance of `generation_id`, then send `AssignmentComputed`.
 
     A later `RunRebalance` makes this one void: its result will be discarded. `members`: in the order in which they
-    joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: in words. `steering`: what
-    operators ask of it.
+    joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: the cause in words.
+    `steering`: the constraints that operators have set.
     """
 
     generation_id: int
@@ -209,7 +217,7 @@ class RunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """`rebalance`: the rebalance to compute now, or None."""
+    """The result of `Group.handle`. `rebalance`: the rebalance to compute now, or None."""
 
     records: tuple[CoordinatorRecord, ...]
     response: Response
@@ -220,8 +228,8 @@ class GroupTransition:
     """The handling of one event: rules emit records one by one, and each decision sees the state after the last record.
 
     `image`, `liveness`: the state after the records so far. From the first record on, `liveness` is a copy, so
-    `Group.apply` can adopt both. Before it, a rule notes signs of life in the liveness of the group itself, because
-    they need no commit.
+    `Group.apply` can adopt the image and the liveness. Before the first record, rules note requests of members in the
+    liveness of the group itself, because these notes need no commit.
     """
 
     def __init__(self, limits: GroupLimits, image: GroupImage, liveness: Liveness, now_ms: int) -> None:
@@ -231,14 +239,14 @@ class GroupTransition:
         self.now_ms = now_ms
         self.records: list[CoordinatorRecord] = []
         self.history: list[str] = []
-        """A line for each record, in words."""
+        """One line of text for each record."""
 
     def emit(self, record: CoordinatorRecord) -> None:
         """Add a record. Raises IllegalTransition when it does not fit the state."""
         if not self.records:
             self.liveness = self.liveness.copy()
         before, after = self.image, record.apply(self.image)
-        self.history.append(f"{self.now_ms} {record.in_words()} -> {after.state} generation {after.generation_id}")
+        self.history.append(f"{self.now_ms} {record.as_text()} -> {after.state} generation {after.generation_id}")
         record.update_liveness(self.liveness, before, after, self.now_ms)
         self.records.append(record)
         self.image = after
@@ -246,7 +254,7 @@ class GroupTransition:
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Note that the rebalance that is being prepared waits for joins until `timer`.
 
-        `Group.apply` may lose the note, when it has to work the state out again. The timer that is over is due then
-        once more, and the next tick makes the note again.
+        The note may be lost when `Group.apply` has to compute the state again. Then the old timer is still due, and the
+        next tick makes the note again.
         """
         self.liveness.join_timer = timer

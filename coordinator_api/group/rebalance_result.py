@@ -1,12 +1,12 @@
-"""The result of a computed rebalance, for the group: its outcome, and whether another one can still change anything.
+"""The result of a computed rebalance, for the group: its outcome, and whether a follow-up can still change anything.
 
-A rebalance is `settled` when it asks for an immediate follow-up, but has decided exactly what the rebalance just before
-it decided from exactly the same input: it would go on like that for ever. Same input means the same definition and the
-same decoded subscriptions, apart from the unique field and the generation, which change with every rejoin. When a
-member had not received the assignment before (the answer was lost), its rejoin can still change something, so the
+A rebalance is `settled` if it asks for an immediate follow-up, but made exactly the same decision as the rebalance just
+before, from exactly the same input: its follow-ups would go on for ever. The same input means the same definition and
+the same decoded subscriptions, apart from the unique field and the generation, which change with every rejoin. If a
+member did not receive its previous assignment (the answer was lost), its rejoin can still change the result, so the
 rebalance is not settled. Differs from Kafka: there such a group goes on rebalancing.
 
-A rebalance that failed gives all members an error assignment. Source: `AssignorError`.
+A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ from rebalance_analysis.measures import moves_owned, places_ownerless
 def computed_assignments(
     members: Mapping[str, Member], definition_revision: int, result: RebalanceResult
 ) -> ComputedAssignments:
-    """The part of `result` that the group needs. Called where the rebalance was computed: it reads every subscription.
+    """Returns the part of `result` that the group needs. Runs in the process that computed the rebalance, because it
+    reads every subscription.
 
-    `members`, `definition_revision`: of the `RunRebalance`.
+    `members`, `definition_revision`: the values of the `RunRebalance`.
     """
     if result.error is not None:
         return ComputedAssignments(error=result.error.with_hint())
@@ -64,7 +65,7 @@ def computed_assignments(
 
 
 def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> RebalanceCompleted:
-    """The record of a rebalance that was computed, also when there is only an error."""
+    """Returns the record of a computed rebalance, also of one that failed."""
     rebalance = computed.rebalance
     if rebalance.error is not None:
         return _failed_rebalance(image, rebalance.error, computed.topics)
@@ -85,8 +86,8 @@ def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> Reba
 
 
 def _failed_rebalance(image: GroupImage, error: str, topics: Mapping[str, int]) -> RebalanceCompleted:
-    """All members get an ASSIGNMENT_ERROR, and the group is Stable. It tries again at the next PUT or join, or when the
-    topics are no longer those of `topics`.
+    """Returns the record that gives all members an ASSIGNMENT_ERROR and makes the group Stable. The next PUT or join,
+    or a change of `topics`, starts a new rebalance.
     """
     assignment = error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR)
     return RebalanceCompleted(
@@ -111,7 +112,9 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
-    """Consumers before ConsumerProtocol version 2 do not say so; the group assumes that they did."""
+    """Whether all members held the assignment of the previous generation. Consumers before ConsumerProtocol version 2
+    do not send their generation; they count as holding it.
+    """
     taking_part = (member for member in image.members.values() if image.takes_part(member))
     held = {held_generation(member.last_join.subscription) for member in taking_part}
     return held <= {None, image.generation_id - 1}
@@ -134,7 +137,7 @@ def _fingerprint(revision: int, subscriptions: Mapping[str, bytes], assignments:
 def warm_ups_of(
     subscriptions: Mapping[str, bytes], assignments: Mapping[str, bytes], placement: Placement | None
 ) -> dict[str, tuple[TaskId, ...]]:
-    """By member: the warm-ups of its process that its own assignment lists as standbys."""
+    """By member, the warm-ups of its process that the member's own assignment lists as standbys."""
     if placement is None or not any(client.warm_ups for client in placement.clients.values()):
         return {}
     parts = share(assignments).parts

@@ -2,8 +2,8 @@
 
     start_rebalance -> (all have rejoined, or the wait is over: close_joins) -> RunRebalance -> store_rebalance
 
-A rebalance is started by members that come and go (`joining`), a new definition or an operator (`administration`), and
-here a follow-up that is due, a probing rebalance, or a change of the topics.
+A rebalance is started by joins, leaves and removals (`joining`), by a new definition or an operator (`administration`),
+and here by a due follow-up, a probing rebalance, or changed topics.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
 `tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. In Kafka a member keeps the probing
@@ -43,25 +43,27 @@ from coordinator_api.group.states import GroupState, RebalanceReason, RemovalRea
 from coordinator_api.group.subscriptions import process_of, subscription_now
 
 MAX_CHANGES_NAMED = 5
-"""How many changed topics the cause of a rebalance names."""
+"""The most changed topics that the cause of a rebalance names."""
 
 
 def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
-    """Ask all members to rejoin. When a rebalance is already being prepared, go on with it if everybody has joined.
+    """Ask all members to rejoin. If a rebalance is already being prepared, go on with it once all members have joined.
 
-    A rebalance that is being computed is given up. An empty group first waits for the initial delay.
+    The new rebalance replaces one that is being computed. An empty group first waits for the initial delay.
     """
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
         cause = RebalanceCause(reason, detail)
         if step.image.held is not None:
-            give_up_held(step, cause.in_words())
+            give_up_held(step, cause.as_text())
         step.emit(RebalanceStarted(cause, initial=state is GroupState.EMPTY))
     go_on_when_all_joined(step)
 
 
 def go_on_when_all_joined(step: GroupTransition) -> None:
-    """Nothing happens unless a rebalance is being prepared, and the initial delay is over."""
+    """Start the generation if all members have rejoined. Does nothing unless a rebalance is being prepared and the
+    initial delay is over.
+    """
     if step.image.state is not GroupState.PREPARING_REBALANCE:
         return
     if not step.image.initial and step.image.all_joined():
@@ -69,10 +71,10 @@ def go_on_when_all_joined(step: GroupTransition) -> None:
 
 
 def close_joins(step: GroupTransition) -> None:
-    """The wait for joins is over: go on with the members that rejoined.
+    """End the wait for joins: go on with the members that rejoined.
 
-    Dynamic members that did not rejoin are removed. Static ones stay, with the subscription they sent last, until their
-    session expires; so do those that are away, until their grace is over. When only such members are left and none of
+    Dynamic members that did not rejoin are removed. Static members stay, with their last subscription, until their
+    sessions expire; members that are away stay until their grace is over. If only such members are left and none of
     them has rejoined, the wait starts again.
     """
     members = step.image.members.values()
@@ -97,7 +99,7 @@ def _start_generation(step: GroupTransition) -> None:
 
 
 def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
-    """The rebalance that has to be computed in this state, if there is one."""
+    """The rebalance that has to be computed in this state; None if there is none."""
     if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.cause is None:
         return None
     if image.held is not None:
@@ -107,7 +109,7 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
         definition_revision=image.rebalance_revision,
         input_json=image.input_json,
         members={member_id: _as_it_takes_part(member) for member_id, member in image.members.items()},
-        reason=image.cause.in_words(),
+        reason=image.cause.as_text(),
         steering=replace(
             image.levers.steering, keeps_owned=image.kept_because is not None, away_processes=_away_processes(image)
         ),
@@ -115,8 +117,8 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """Instances of which no member has rejoined, because all are away. A member that leaves later, while this is
-    computed, counts as present: the input of a computation does not change on the way.
+    """The instances whose members are all away, and have not rejoined. A member that leaves while the assignment is
+    being computed counts as present, because the input of a computation does not change.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():
@@ -135,14 +137,16 @@ def _as_it_takes_part(member: ClassicGroupMember) -> Member:
 
 
 def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Make the group Stable with what was computed, unless the group has moved on since, or it has to be approved."""
+    """Store the computed assignments and make the group Stable, unless the result is stale or has to be approved."""
     if not _is_awaited(step.image, event):
         return AssignmentDiscarded(event.generation_id)
     return take_computed(step, event)
 
 
 def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
-    """Not what was computed twice, and not what was computed before a generation is computed again with all kept."""
+    """Whether the group still waits for this result. False for a second result of a generation, and for a result from
+    before the generation was recomputed with every task kept in place.
+    """
     is_newest = image.completes_generation(event.generation_id) and image.held is None
     return is_newest and event.kept_owned == (image.kept_because is not None)
 
@@ -175,14 +179,14 @@ def start_probing_rebalance(step: GroupTransition) -> None:
 def awaits_warm_ups(image: GroupImage) -> bool:
     """Whether the next probing rebalance comes as soon as all warm-ups have caught up, not at its deadline.
 
-    It does while an operator has set promotion, and while an instance is drained, whose tasks wait for their warm-ups.
-    The deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`,
-    ten minutes.
+    It does while an operator has set promotion, and while a drained instance's tasks wait for their warm-ups. The
+    deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`, ten
+    minutes.
 
-    A warm-up begins one such rebalance. When it is a warm-up still after that (its changelog grows faster than it is
-    handed over, or a user's own assignor gives warm-ups for ever), it waits for the deadline, so the rebalances end. It
-    may begin one again after something else: a join, a leave, a drain, a rebalance of another cause than a follow-up or
-    a probing, or promotion switched on anew.
+    A warm-up triggers at most one early rebalance. If it is still a warm-up afterwards (its changelog grows faster than
+    it is restored, or a user's own assignor never ends warm-ups), the group waits for the deadline, so the rebalances
+    do not go on for ever. A warm-up may trigger another early rebalance after one of these: a join, a leave, a drain, a
+    rebalance that is neither a follow-up nor a probing rebalance, or a new promotion.
     """
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or image.led_by is not None or last is None:
@@ -197,7 +201,9 @@ def awaits_warm_ups(image: GroupImage) -> bool:
 
 
 def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
-    """Start the probing rebalance. Nothing happens when the group has moved on since the lags were read."""
+    """Start the probing rebalance. Does nothing if another generation or rebalance has begun since the lags were
+    read.
+    """
     if event.generation_id == step.image.generation_id and awaits_warm_ups(step.image):
         warm_ups = {
             member_id: member.last_assignment.warm_ups
@@ -210,15 +216,15 @@ def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:
-    """Start a rebalance when the topics are not those that the last rebalance worked with, whether it failed or not.
+    """Start a rebalance when the topics differ from the topics of the last rebalance, whether that failed or not.
 
     So a rebalance starts when a missing source topic appears, or a topic gets more partitions. A rebalance that failed
-    (because an internal topic has the wrong number of partitions, say) is not repeated before a topic has changed, so
-    there is no storm of rebalances that all fail alike. While a rebalance is under way nothing happens: the next poll
-    at the cluster compares with what that rebalance saw.
+    (for example because an internal topic has the wrong number of partitions) is not repeated before a topic has
+    changed, which avoids a storm of rebalances that all fail alike. During a rebalance this does nothing: the next poll
+    of the cluster compares its topics with those of that rebalance.
 
     Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: changelog
-    topics count too, which no consumer there subscribes to.
+    topics count too, although no Kafka consumer subscribes to them.
     """
     image = step.image
     last = image.last_rebalance
@@ -232,7 +238,7 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
 
 
 def topic_changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """A sentence for each topic that both name and whose partition counts differ, in order of their names."""
+    """A sentence for each topic in both mappings whose partition count differs, in the order of the names."""
     return [
         _change(topic, before[topic], now[topic])
         for topic in sorted(before.keys() & now.keys())

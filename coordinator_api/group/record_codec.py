@@ -1,15 +1,15 @@
 """Records as JSON objects and back, for the store: `{"type": "MemberRemoved", "member_id": ..., "reason": ...}`.
 
-The classes are the format. The name of a class of `records` is the type, and the names of its fields are the keys; a
-field that is itself a dataclass is an object of its fields. So a name of a stored class or field never changes:
-databases have it. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
+The classes define the format. The name of a class of `records` is the type, and the names of its fields are the keys; a
+field that is itself a dataclass is an object of its fields. So the name of a stored class or field never changes,
+because databases contain it. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
 
 Bytes are base64, tasks are their text, enumerations their value. The assignments of a rebalance are packed
 (`packed_assignments`) and then base64.
 
 Reading is strict, because a state that is rebuilt from half-read records would be wrong: an unknown type, a missing key
-or an unknown key is an error. A field that has a default is not written while it has that value, and may be missing. So
-a new field gets a default that means what the releases before it meant.
+or an unknown key is an error. A field is not written while it has its default, and may then be missing. So the default
+of a new field has to stand for the behaviour of the releases before the field.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from coordinator_api.group.records import CoordinatorRecord
 
 
 def encode_record(record: CoordinatorRecord) -> str:
-    """One line of JSON."""
+    """Returns the record as one line of JSON."""
     written = _shape_of(type(record)).write(record)
     return json.dumps({"type": type(record).__name__, **written}, separators=(",", ":"))
 
 
 def decode_record(text: str) -> CoordinatorRecord:
-    """The record that `encode_record` wrote. Raises InputError."""
+    """Returns the record that `encode_record` wrote. Raises InputError."""
     try:
         document = json.loads(text)
     except ValueError as fault:
@@ -53,7 +53,7 @@ def decode_record(text: str) -> CoordinatorRecord:
 
 
 class _Shape(NamedTuple):
-    """How values of one type are written as JSON and read back. `read` raises TypeError and ValueError."""
+    """The functions that write values of one type as JSON and read them. `read` raises TypeError and ValueError."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -61,7 +61,7 @@ class _Shape(NamedTuple):
 
 @cache
 def _shape_of(hint: Any) -> _Shape:
-    """`hint`: the type of a field."""
+    """Returns the functions for a field. `hint`: the type of the field."""
     if hint in _SHAPES:
         return _SHAPES[hint]
     arguments = get_args(hint)
@@ -112,7 +112,7 @@ def _object_of(shape: _Shape) -> _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _StoredField:
-    """`default`: that is not written; MISSING when the field has to be there."""
+    """A stored field. `default`: the value that is not written; MISSING for a required field."""
 
     name: str
     shape: _Shape
@@ -120,7 +120,7 @@ class _StoredField:
 
 
 def _fields_of(value_type: type) -> _Shape:
-    """A dataclass as an object of its fields, in their order."""
+    """The functions for a dataclass, written as an object of its fields in their order."""
     hints = get_type_hints(value_type)
     stored = [_StoredField(each.name, _shape_of(hints[each.name]), _default(each)) for each in fields(value_type)]
     by_name = {field.name: field for field in stored}

@@ -1,10 +1,10 @@
-"""The records of a group. The state of a group is what its records replay to; nothing else changes it.
+"""The records of a group. The state of a group is the result of replaying its records; nothing else changes it.
 
-A record is one small fact, and records have an order. `Group.handle` computes them, `Group.apply` takes them in, and
-the caller commits them in one transaction. `record_codec` writes each one as a JSON object, under the names of its
-class and fields, which therefore never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
-record holds a whole group; here a record is one change, and `snapshot` gives the shortest list that replays to the same
-state. Only a snapshot has the `...Restored` records.
+A record is one change, and records have an order. `Group.handle` computes them, `Group.apply` applies them, and the
+caller commits them in one transaction. `record_codec` writes each record as a JSON object, with the names of its class
+and fields as keys, so these names never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
+record holds a whole group; here a record is one change, and `snapshot` returns the shortest list that replays to the
+same state. Only a snapshot has the `...Restored` records.
 """
 
 from __future__ import annotations
@@ -38,26 +38,28 @@ from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
-"""Rebalances that follow from an earlier one. Approval of the earlier rebalance covers them, and a warm-up that has
-begun a rebalance begins no other while only such rebalances follow.
+"""The reasons of rebalances that follow from an earlier one. The approval of the earlier rebalance covers them. While
+only such rebalances follow, a warm-up that has triggered a rebalance triggers no other.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
+"""The ends of a wait for approval after which the held rebalance is completed."""
 
 REPORTED_REVISION = 1
-"""A group that is led elsewhere has one definition here. Each reported rebalance replaces its content."""
+"""The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""
 
 
 class IllegalTransition(AssignorFault):
-    """A record does not fit the state of its group, or the state breaks a rule: a bug, or a damaged log.
+    """A record does not fit the state of its group, or the state breaks an invariant: a bug, or a damaged log.
 
-    The message names the group and lists the last records that it took in.
+    The message names the group and lists the last records that the group applied.
     """
 
 
 class CoordinatorRecord(ABC):
-    """One change of a group. `apply` is the only place where state changes, for a live group and for one that is
-    replayed from the store. Source: `GroupMetadataManager.replay`.
+    """One change of a group. State changes only in `apply`, for a group in use and for a replay from the store.
+
+    Source: `GroupMetadataManager.replay`.
     """
 
     __slots__ = ()
@@ -66,26 +68,27 @@ class CoordinatorRecord(ABC):
     """Every type of record, by its stored name."""
 
     def __init_subclass__(cls) -> None:
-        CoordinatorRecord.types[cls.__name__] = cls  # `slots` makes each class a second time, and that one counts
+        # `dataclass(slots=True)` makes each class a second time, and the second class is the one in use
+        CoordinatorRecord.types[cls.__name__] = cls
 
     @abstractmethod
     def apply(self, image: GroupImage) -> GroupImage:
-        """The state after this record. Raises IllegalTransition."""
+        """Returns the state after this record. Raises IllegalTransition."""
 
     @abstractmethod
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         """The record in a few words, for the history of its group."""
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
-        """Change sessions and timers: this record led from `before` to `after`. Most records change none."""
+        """Update sessions and timers from `before` to `after`. Most records need no update."""
 
     def begun_generation(self) -> int | None:
-        """The generation that has begun, as the record shows: the one that it names. None when it names none."""
+        """The generation that this record names, which has begun; None when it names none."""
         named: int | None = getattr(self, "generation_id", None)
         return named
 
     def known_member(self) -> str | None:
-        """The member that may work for the group, as the record shows; None when it shows none."""
+        """The member that this record names, which may have tasks of the group; None when it names none."""
         return None
 
     def _expect(self, holds: bool, image: GroupImage) -> None:
@@ -95,7 +98,7 @@ class CoordinatorRecord(ABC):
 
 @dataclass(frozen=True, slots=True)
 class DefinitionChanged(CoordinatorRecord):
-    """The group was declared, or declared differently. `revision`: 1, 2, 3 ..."""
+    """The definition of the group was created or changed. `revision`: 1, 2, 3 ..."""
 
     revision: int
     input_json: str
@@ -106,26 +109,26 @@ class DefinitionChanged(CoordinatorRecord):
         changed = replace(image, revision=self.revision, input_json=self.input_json, origin=self.origin)
         return changed.with_nothing_approved()
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"definition {self.revision}" + (f" by {self.origin.declared_by}" if self.origin.declared_by else "")
 
 
 @dataclass(frozen=True, slots=True)
 class DrainChanged(CoordinatorRecord):
-    """`draining`: whether heartbeats ask members to stop."""
+    """The drain of the group began or ended. `draining`: whether heartbeats ask members to stop."""
 
     draining: bool
 
     def apply(self, image: GroupImage) -> GroupImage:
         return replace(image, draining=self.draining)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return "draining" if self.draining else "no longer draining"
 
 
 @dataclass(frozen=True, slots=True)
 class LeverChanged(CoordinatorRecord):
-    """An operator set a lever (`is_on`), or took it back. A drain also ends by itself, when what it empties is gone."""
+    """An operator set a lever (`is_on`), or switched it off. A drain also ends by itself, when its target is gone."""
 
     lever: Lever
     is_on: bool
@@ -136,11 +139,12 @@ class LeverChanged(CoordinatorRecord):
         if name is LeverName.DRAIN:
             self._expect(self.is_on or self.lever.target in image.levers.drained, image)
             return after.with_nothing_approved()
-        if name is LeverName.PROMOTION:  # an operator who switches it on again asks for the warm-ups of now
+        # switching promotion on again allows another early rebalance for the present warm-ups
+        if name is LeverName.PROMOTION:
             return replace(after, promoted={})
         return after
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         lever = self.lever
         match lever.name:
             case LeverName.HOLD:
@@ -168,14 +172,14 @@ class MemberSubscribed(CoordinatorRecord):
             return image.with_nothing_approved().with_member(ClassicGroupMember(self.member_id, self.join))
         return image.with_member(replace(known, last_join=self.join, away_until_ms=None))
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"{self.member_id} joined for generation {self.join.generation_id}"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """The generation that it joined for may have yet to begin; the one before it has begun."""
+        """The generation before the joined one, because the joined generation may not have begun."""
         return self.join.generation_id - 1
 
     def known_member(self) -> str | None:
@@ -184,8 +188,8 @@ class MemberSubscribed(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(CoordinatorRecord):
-    """A newer incarnation of a static member took over its place and assignment; or the process of a dynamic one that
-    was away came back, then `group_instance_id` is None. The old member id is fenced.
+    """A newer incarnation of a static member took over its place and assignment; or the process of an absent dynamic
+    member came back, then `group_instance_id` is None. The old member id is fenced.
     """
 
     group_instance_id: str | None
@@ -199,11 +203,12 @@ class MemberReplaced(CoordinatorRecord):
         assert old is not None
         fenced = (*old.fenced_member_ids, self.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
         member = replace(old, member_id=self.new_member_id, fenced_member_ids=fenced)
-        if image.state is GroupState.PREPARING_REBALANCE:  # else it begins a rebalance, or its assignment still holds
+        # in other states the new member starts a rebalance, or keeps its assignment
+        if image.state is GroupState.PREPARING_REBALANCE:
             image = image.with_nothing_approved()
         return replace(image, members=image.members.without(self.old_member_id).with_member(member))
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         if self.group_instance_id is None:
             return f"{self.new_member_id} came back in the place of {self.old_member_id}"
         return f"{self.new_member_id} replaced {self.old_member_id} as {self.group_instance_id}"
@@ -218,7 +223,7 @@ class MemberReplaced(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberAway(CoordinatorRecord):
-    """A member left, and its place waits for its process to come back until `until_ms`."""
+    """A member left, and its place is kept for its process until `until_ms`."""
 
     member_id: str
     until_ms: int
@@ -227,7 +232,7 @@ class MemberAway(CoordinatorRecord):
         self._expect(self.member_id in image.members, image)
         return image.with_member(replace(image.members[self.member_id], away_until_ms=self.until_ms))
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"{self.member_id} is away, until {self.until_ms}"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
@@ -246,7 +251,7 @@ class MemberRemoved(CoordinatorRecord):
         self._expect(self.member_id in image.members, image)
         return replace(image, members=image.members.without(self.member_id)).with_nothing_approved()
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"{self.member_id} removed: {self.reason}"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
@@ -276,7 +281,7 @@ class RebalanceStarted(CoordinatorRecord):
             promoted=image.promoted if follows else {},
         )
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"rebalance started: {self.cause.reason}" + (f", {self.cause.detail}" if self.cause.detail else "")
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
@@ -300,7 +305,7 @@ class GenerationStarted(CoordinatorRecord):
             rebalance_revision=self.definition_revision,
         )
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"generation {self.generation_id} started"
 
 
@@ -314,16 +319,16 @@ class GroupEmptied(CoordinatorRecord):
         self._expect(image.prepares_generation(self.generation_id) and not image.members, image)
         return replace(image, state=GroupState.EMPTY, generation_id=self.generation_id, initial=False, cause=None)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"generation {self.generation_id} is empty"
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceCompleted(CoordinatorRecord):
-    """Stable: what the rebalance decided.
+    """Stable: the rebalance was completed.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: which of a member's standby
-    tasks are warm-ups; members without any may be left out.
+    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: by member, the warm-ups among
+    its standby tasks; members without any may be left out.
     """
 
     generation_id: int
@@ -354,7 +359,7 @@ class RebalanceCompleted(CoordinatorRecord):
             kept_because=image.kept_because if image.kept_because is KeptBecause.DISCARDED else None,
         )
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"rebalance {self.generation_id} completed: {self.end.outcome}"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
@@ -373,14 +378,14 @@ class RebalanceHeld(CoordinatorRecord):
         self._expect(self.held.assignments.keys() == image.members.keys(), image)
         return replace(image, held=self.held)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"rebalance {self.generation_id} waits for approval: {self.held.end.outcome}"
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
-    """The rebalance waits no more. If it is carried out, the next record completes it. `decision`: who ended the
-    wait and why; by nobody when time did, or another rebalance.
+    """The wait for approval ended. If the rebalance is carried out, the next record completes it. `decision`: the
+    caller and reason of the end; no caller for the time limit or another rebalance.
     """
 
     generation_id: int
@@ -391,25 +396,25 @@ class HeldRebalanceEnded(CoordinatorRecord):
         self._expect(image.completes_generation(self.generation_id) and image.held is not None, image)
         return replace(image, held=None, approved_generation=self.generation_id if self.end in CARRIED_OUT else None)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         why = f", {self.decision.reason}" if self.decision.reason else ""
         return f"rebalance {self.generation_id} waits no more: {self.end}{why}"
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceKept(CoordinatorRecord):
-    """The generation is computed again, with every task kept where it is that has a living owner."""
+    """The generation is computed again, with every task of a live owner kept in place."""
 
     generation_id: int
     because: KeptBecause
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """In a snapshot the group may be in any state."""
+        """A snapshot has this record in any state of the group, so the state is not checked."""
         self._expect(self.generation_id == image.generation_id, image)
         self._expect(image.held is None and image.kept_because is None, image)
         return replace(image, kept_because=self.because)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"rebalance {self.generation_id} is computed again, all kept: {self.because}"
 
 
@@ -417,7 +422,7 @@ class RebalanceKept(CoordinatorRecord):
 class RebalanceLedElsewhere(CoordinatorRecord):
     """Stable: another leader ran a rebalance and reported it. A `MemberReported` for each member follows.
 
-    `led_by`: who leads the group. `input_json`: what that leader knew; it stands in for a definition.
+    `led_by`: the leader of the group. `input_json`: the input of that leader; it replaces a definition.
     """
 
     led_by: str
@@ -427,7 +432,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     end: RebalanceEnd
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """The whole state is what this report says. Nothing of an earlier report is left."""
+        """Makes the whole state from this report. Nothing of an earlier report is kept."""
         new = image.state is GroupState.EMPTY and image.revision == 0
         self._expect(new or (image.led_by is not None and self.generation_id > image.generation_id), image)
         cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
@@ -443,7 +448,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
             reported_at_ms=self.reported_at_ms,
         )
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"rebalance {self.generation_id} led by {self.led_by}: {self.end.outcome}"
 
 
@@ -451,7 +456,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
 class MemberReported(CoordinatorRecord):
     """A member of a rebalance that was led elsewhere, in the order in which its leader received the members.
 
-    `assignment`: None for none, and when an `AssignmentsPacked` follows.
+    `assignment`: None for a member without one, and when an `AssignmentsPacked` follows.
     """
 
     member_id: str
@@ -460,7 +465,7 @@ class MemberReported(CoordinatorRecord):
     warm_ups: tuple[TaskId, ...]
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Its timeouts are unknown here, and 0: the coordinator that leads the group keeps its session."""
+        """Adds the member. Its timeouts are unknown here and set to 0: its leader keeps its session."""
         self._expect(image.led_by is not None and self.member_id not in image.members, image)
         join = LastJoin(
             group_instance_id=self.member.group_instance_id,
@@ -475,7 +480,7 @@ class MemberReported(CoordinatorRecord):
         last_assignment = LastAssignment(assigned_generation, self.assignment, self.warm_ups)
         return image.with_member(ClassicGroupMember(self.member_id, join, last_assignment))
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"{self.member_id} reported"
 
     def known_member(self) -> str | None:
@@ -484,19 +489,21 @@ class MemberReported(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupDeleted(CoordinatorRecord):
-    """Dead."""
+    """Dead: the group was deleted."""
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.state is GroupState.EMPTY or image.led_by is not None, image)
         return replace(image, state=GroupState.DEAD, members=ClassicGroupMembers())
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return "group deleted"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRestored(CoordinatorRecord):
-    """In a snapshot: where the group stands. `definition_revision`: the one that the current rebalance started from."""
+    """In a snapshot: the state of the group. `definition_revision`: the revision that the current rebalance started
+    from.
+    """
 
     state: GroupState
     generation_id: int
@@ -514,7 +521,7 @@ class GroupRestored(CoordinatorRecord):
             rebalance_revision=self.definition_revision,
         )
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return "group restored"
 
 
@@ -527,7 +534,7 @@ class LastRebalanceRestored(CoordinatorRecord):
     def apply(self, image: GroupImage) -> GroupImage:
         return replace(image, last_rebalance=self.last_rebalance)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return "last rebalance restored"
 
     def begun_generation(self) -> int | None:
@@ -536,20 +543,22 @@ class LastRebalanceRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRestored(CoordinatorRecord):
-    """In a snapshot: what follows from the rebalance of this generation needs no approval."""
+    """In a snapshot: follow-up and probing rebalances of this generation's rebalance need no approval."""
 
     generation_id: int
 
     def apply(self, image: GroupImage) -> GroupImage:
         return replace(image, approved_generation=self.generation_id)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"rebalance {self.generation_id} was approved"
 
 
 @dataclass(frozen=True, slots=True)
 class WarmUpsPromoted(CoordinatorRecord):
-    """A rebalance is to begin because these warm-ups, by member, have caught up. In a snapshot: all such that count."""
+    """A rebalance will begin because these warm-ups, by member, have caught up. In a snapshot: all of
+    `image.promoted`.
+    """
 
     warm_ups: Mapping[str, tuple[TaskId, ...]]
 
@@ -561,14 +570,14 @@ class WarmUpsPromoted(CoordinatorRecord):
         }
         return replace(image, promoted=together)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         named = (f"{member_id} {' '.join(map(str, tasks))}" for member_id, tasks in self.warm_ups.items())
         return f"warm-ups have caught up: {', '.join(named)}"
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRestored(CoordinatorRecord):
-    """In a snapshot: one member with all that the group remembers of it, in the order of joining.
+    """In a snapshot: one member with its whole state, in the order of joining.
 
     An assignment that shares bytes with others comes in an `AssignmentsPacked`.
     """
@@ -578,7 +587,7 @@ class MemberRestored(CoordinatorRecord):
     def apply(self, image: GroupImage) -> GroupImage:
         return image.with_member(self.member)
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"{self.member.member_id} restored"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
@@ -593,8 +602,8 @@ class MemberRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
-    """The assignments of members that the records before it have named without one: in a snapshot, or in a report of a
-    rebalance that was led elsewhere. So the part that all of them share is stored once.
+    """The assignments of members that earlier records have named without one: in a snapshot, or in a report of a
+    rebalance that was led elsewhere. The part that the assignments share is thus stored once.
     """
 
     assignments: PackedAssignments
@@ -613,5 +622,5 @@ class AssignmentsPacked(CoordinatorRecord):
 
         return replace(image, members=image.members.assigned(given))
 
-    def in_words(self) -> str:
+    def as_text(self) -> str:
         return f"assignments of {len(self.assignments)} members"

@@ -1,9 +1,9 @@
-"""Groups that are led elsewhere, by a JVM or by `assignor lead`. The coordinator keeps and shows what is reported.
+"""Groups that are led elsewhere, by a JVM or by `assignor lead`. The coordinator stores and shows their reports.
 
-Rules: such a group begins with its first report, and its state is its last report. A generation that is already known
-is accepted again, so a report may be sent twice; an older one is refused. Nothing times out here, because only the
-leader knows who is alive. Members cannot join here: two leaders would give the same task to two members. For the same
-reason a group that is led here takes no reports.
+Rules: such a group begins with its first report, and its state is its last report. A report of the present generation
+is accepted again, so a report may be sent twice; a report of an older generation is refused. No session times out here,
+because only the leader knows which members are alive. Members cannot join here: two leaders would give the same task to
+two members. For the same reason a group that this coordinator leads accepts no reports.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ALLOWED_IF_LED_ELSEWHERE = (
 
 
 def refuse_led_elsewhere(image: GroupImage, event: Event | HeartbeatOrFetch) -> Rejected | None:
-    """None unless the group is led elsewhere and `event` asks for something that only its leader can do."""
+    """Returns a refusal if the group is led elsewhere and only its leader can handle `event`; else None."""
     led_by = image.led_by
     if led_by is None or image.state is GroupState.DEAD or isinstance(event, _ALLOWED_IF_LED_ELSEWHERE):
         return None
@@ -42,7 +42,7 @@ def refuse_led_elsewhere(image: GroupImage, event: Event | HeartbeatOrFetch) -> 
 
 
 def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
-    """Take in a rebalance that another leader ran."""
+    """Record a rebalance that another leader ran."""
     image = step.image
     if image.state is GroupState.DEAD:
         return Rejected(RejectionCode.GROUP_ID_NOT_FOUND, "the group has been deleted; report it again")
@@ -73,9 +73,10 @@ def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
 
 
 def reported_end(event: events.ReportRebalance) -> RebalanceEnd:
-    """How the rebalance ended, judged by the report.
+    """The end of the rebalance, derived from the report.
 
-    `error` is what the leader would have thrown, or the name of the error code that it sent to its members.
+    `error` of the report is the error that the leader would have thrown. Without it, the end has the name of the error
+    code that the leader sent to its members.
     """
     outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
     if error is None:

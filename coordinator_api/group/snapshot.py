@@ -1,28 +1,28 @@
-"""The shortest list of records that replays to a state, so that a store may forget all older records.
+"""Snapshots: the shortest list of records that replays to a state, so that the store can delete all older records.
 
-When a backup is restored, the newest records of a group may be lost. In the lost time it may have had members and
-generations of which nothing is known here. So it comes back as if its members had never joined, in a generation above
-any that may have been given out since (`log_after_a_loss`):
+When a backup is restored, the newest records of a group may be lost. After the backup, the group may have had members
+and generations that are unknown here. So the group is restored without members, in a generation above any that may have
+been used since (`log_after_a_loss`):
 
-- Each member is unknown, whatever it holds. It drops its tasks and joins again, so no task is given to two members.
+- Each member is unknown. It drops its tasks and joins again, so no task is given to two members.
 - A caller that compares generations (a client of the instances' stores takes the newest answer) does not prefer an
-  answer of the lost time.
+  answer from before the restore.
 
-A group that is led elsewhere stays as it is: its leader counts the generations, and reports again.
+A group that is led elsewhere stays unchanged: its leader counts the generations, and reports again.
 
-A log that cannot be read is repaired (`plan_repair`) up to the damage:
+The repair of a damaged log (`plan_repair`) keeps the records before the damage:
 
-    records -> the longest run of whole commits that replays -> its state without members, at a new generation
+    records -> the longest prefix of whole commits that replays -> its state without members, at a new generation
 
-- Only whole commits before the first damaged or missing record count. When no commit is whole, the declaration alone is
-  kept, as every log begins with it.
-- No member survives: a task that it had may have been given to another one behind the damage. Members are answered
-  `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
-- The new generation is above each that may have been given out: above every generation that any readable record or
-  recorded rebalance names, plus one for each record that cannot be read, because each may have begun one, plus
-  `LOST_GENERATIONS`: the damaged log may have come out of a backup, after which the group went on.
-  When the record of a snapshot that has the generation is lost, plus `PASSED_OVER_BEFORE`.
-- Nobody is led here in a group that is led elsewhere: it keeps its last whole report as it was.
+- Only whole commits before the first damaged or missing record count. If no commit is whole, only the declaration is
+  kept, because every log begins with it.
+- No member is kept: its tasks may have been given to other members in the records after the damage. Members are
+  answered `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
+- The new generation is above each generation that may have been used. It is the sum of: the highest generation in any
+  readable record or recorded rebalance; one for each unreadable record, because each may have begun a generation; and
+  `LOST_GENERATIONS`, because the damaged log may come from a backup, after which the group had more generations. If the
+  snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
+- A group that is led elsewhere keeps the state of its last whole report, because its members do not join here.
 """
 
 from __future__ import annotations
@@ -59,18 +59,20 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
-"""More than a group has in the time between a backup and a loss: one rebalance each second for eleven days."""
+"""The generations that a repair or restore skips. A group begins fewer between a backup and a loss: one each second
+would take eleven days.
+"""
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
-"""More than a group has passed over in earlier restores and repairs, when nobody knows how many there were."""
+"""The generations that are added when the number of earlier restores and repairs is unknown: enough for 100."""
 
 
 class LogDoesNotReplay(AssignorFault):
-    """Records that cannot be read, or do not fit together. A coordinator does not lead such a group."""
+    """Records cannot be read, or do not fit together. A coordinator does not lead such a group."""
 
 
 def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
-    """In the order of replay."""
+    """Returns the snapshot of a state, in the order of replay."""
     if image.led_by is not None:
         return _report_records(image, image.led_by)
     found: list[CoordinatorRecord] = []
@@ -96,8 +98,8 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
 
 
 def without_members(image: GroupImage, generation_id: int) -> GroupImage:
-    """The group as Empty, in this generation. All else stays: definition, draining, how the last rebalance ended, and
-    levers, but for the drains of instances, which end with their members.
+    """Returns the group as Empty, in this generation. The definition, the drain of the group, the end of the last
+    rebalance and the levers stay; drains of instances end with their members.
     """
     return replace(
         image,
@@ -115,9 +117,9 @@ def without_members(image: GroupImage, generation_id: int) -> GroupImage:
 
 
 def log_after_a_loss(records: Sequence[str]) -> tuple[str, ...]:
-    """The log of a group whose later records may be lost, made of the records that are left, oldest first.
+    """Returns the log of a group whose later records may be lost. `records`: the remaining records, oldest first.
 
-    Raises LogDoesNotReplay, and InputError when no generation is left.
+    Raises LogDoesNotReplay. Raises InputError if the generation cannot be raised any more.
     """
     image = GroupImage()
     try:
@@ -139,7 +141,9 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Whole assignments stay with the member: those of a rebalance that failed share nothing."""
+    """Whether the assignment shares bytes with others. An assignment that shares none, for example after a failed
+    rebalance, stays with its member.
+    """
     return assignment is not None and bool(assignment.shared)
 
 
@@ -151,7 +155,7 @@ def _packed(image: GroupImage) -> Iterator[AssignmentsPacked]:
 
 
 def _report_records(image: GroupImage, led_by: str) -> tuple[CoordinatorRecord, ...]:
-    """The last report of a group that is led elsewhere, once more."""
+    """The records of the last report of a group that is led elsewhere."""
     assert image.reported_at_ms is not None
     assert image.input_json is not None
     assert image.last_rebalance is not None, "a group that is led elsewhere begins with a rebalance"
@@ -178,12 +182,14 @@ def _reported(member: ClassicGroupMember) -> MemberReported:
 
 
 class NothingToKeep(AssignorFault):
-    """No declaration of the group can be read before the damage."""
+    """No readable declaration of the group stands before the damage."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecord:
-    """One record of the log. `number`: in the log. `body`: None when it is damaged. `ends_commit`: the last of one."""
+    """One record of the log. `number`: its place in the log. `body`: None when it is damaged. `ends_commit`: it is the
+    last record of its commit.
+    """
 
     number: int
     body: str | None
@@ -192,12 +198,12 @@ class LoggedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogRepair:
-    """`kept_records`: how many of the old log count, from its first on; `last_kept`: the number of the last of these.
-    `kept_generation`, `revision`: of the state that they lead to. `generation_id`: the new one. `lines`: the new log.
+    """The plan of a repair. `kept_records`: the number of kept records, from the first record of the old log on;
+    `last_kept`: the number of the last kept record. `kept_generation`, `revision`: the values of the state that the
+    kept records replay to. `generation_id`: the new generation. `lines`: the new log.
 
-    `dropped_records`: how many numbers of the log do not count, whether they could be read or not. `dropped_members`:
-    members that have to join again, as far as is known. `dropped_generations`: those that are known to have begun
-    since.
+    `dropped_records`: the count of dropped record numbers, readable or not. `dropped_members`: the known members that
+    have to join again. `dropped_generations`: the known generations after `kept_generation`.
     """
 
     kept_records: int
@@ -219,10 +225,10 @@ def plan_repair(
     recorded_generations: Sequence[int],
     now_ms: int,
 ) -> LogRepair:
-    """`records`: all that the store has, in order of their numbers; `last_number`: that of the last one written.
-    `recorded_generations`: of the recorded rebalances.
+    """Plans the repair of a log. `records`: all stored records, in the order of their numbers. `last_number`: the
+    number of the last record that was written. `recorded_generations`: those of the recorded rebalances.
 
-    A log without damage keeps all its records, and its members are dropped all the same. Raises NothingToKeep.
+    A log without damage keeps all its records, but its members are dropped as well. Raises NothingToKeep.
     """
     decoded = [_decoded(record) for record in records]
     kept, image = _longest(group_id, limits, records, _whole(records, decoded), now_ms)
@@ -232,7 +238,7 @@ def plan_repair(
     known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
-        # a snapshot that lost its generation: each one before it had a record of its own, but for those passed over
+        # the snapshot lost its generation: each generation before it has a record of its own, unless it was skipped
         by_number = records[0].number - 1 if records[0].number < JAVA_INT_MAX else 0
         given_out = max(given_out, by_number) + PASSED_OVER_BEFORE
     if image.led_by is None:
@@ -260,7 +266,7 @@ def plan_repair(
 
 
 def _decoded(record: LoggedRecord) -> CoordinatorRecord | None:
-    """None for one that cannot be read, or that another release wrote."""
+    """Returns the record; None if it cannot be read, or if another release wrote it."""
     try:
         return None if record.body is None else decode_record(record.body)
     except InputError:
@@ -284,7 +290,7 @@ def _longest(
     whole: Sequence[CoordinatorRecord],
     now_ms: int,
 ) -> tuple[int, GroupImage]:
-    """How many of the records to keep, and the state that they lead to."""
+    """Returns the number of records to keep, and the state that they replay to."""
     image = GroupImage()
     ends: list[tuple[int, GroupImage]] = []
     for count, record in enumerate(whole, start=1):
@@ -292,7 +298,7 @@ def _longest(
             image = record.apply(image)
         except IllegalTransition:
             break
-        if image.input_json is None:  # its declaration is missing: nothing that follows can be right
+        if image.input_json is None:  # the declaration is missing, so the following records cannot be right
             break
         alone = count == 1 and isinstance(record, DefinitionChanged)
         if alone or records[count - 1].ends_commit:

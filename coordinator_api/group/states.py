@@ -1,4 +1,4 @@
-"""The words of the group protocol: states, reasons, outcomes and refusals.
+"""The enumerations of the group protocol: states, reasons, outcomes and refusals.
 
 State names are Kafka's own, as Kafka prints them. Source: `ClassicGroupState`.
 """
@@ -9,7 +9,7 @@ from enum import StrEnum
 
 
 class GroupState(StrEnum):
-    """Where a group stands.
+    """The state of a group.
 
     Empty -> PreparingRebalance -> CompletingRebalance -> Stable -> PreparingRebalance -> ... A group that loses its
     last member is Empty again. A deleted group is Dead and stays Dead.
@@ -23,7 +23,7 @@ class GroupState(StrEnum):
 
 
 class RebalanceReason(StrEnum):
-    """Why a rebalance was started."""
+    """The reason for which a rebalance was started."""
 
     MEMBER_JOINED = "member-joined"
     SUBSCRIPTION_CHANGED = "subscription-changed"
@@ -40,11 +40,11 @@ class RebalanceReason(StrEnum):
 
 
 class RebalanceOutcome(StrEnum):
-    """How a rebalance ended.
+    """The outcome of a rebalance.
 
     `stable`: no other rebalance is due. `follow-up`: a member has to revoke a task first; the next rebalance starts by
     itself. `probing`: the next rebalance starts at the probing deadline. `settled`: the leader asked for an immediate
-    follow-up, but it decided exactly what the rebalance before it decided, from the same input. Another one would
+    follow-up, but made the same decision as in the rebalance before, from the same input. Another follow-up would
     change nothing, so none is started. `error`: the members got an error assignment; the next PUT or join starts a new
     rebalance.
     """
@@ -57,10 +57,10 @@ class RebalanceOutcome(StrEnum):
 
 
 class HoldEnd(StrEnum):
-    """How the wait of a held rebalance ended.
+    """The end of a held rebalance's wait for approval.
 
-    `approved`, `time-limit`, `hold-ended` (the lever was taken away): it was carried out. `discarded`: everything was
-    kept where it was. `replaced`: another rebalance began in its place.
+    `approved`, `time-limit`, `hold-ended` (the hold was switched off): the rebalance was carried out. `discarded`:
+    every task was kept in place. `replaced`: another rebalance began.
     """
 
     APPROVED = "approved"
@@ -71,14 +71,14 @@ class HoldEnd(StrEnum):
 
 
 class KeptBecause(StrEnum):
-    """Why a generation is computed again with every task kept where it is, as far as it has a living owner."""
+    """The reason for which a generation is computed again with every task of a live owner kept in place."""
 
     DISCARDED = "discarded"
     TASKS_WITHOUT_OWNER = "tasks-without-owner"
 
 
 class RemovalReason(StrEnum):
-    """Why a member was removed."""
+    """The reason for which a member was removed."""
 
     LEFT = "left"
     SESSION_EXPIRED = "session-expired"

@@ -1,9 +1,9 @@
-"""The parts of a member's bytes that the group protocol reads. Only the pipeline looks at the rest of them.
+"""The parts of a member's subscription and assignment that the group protocol reads. Only the pipeline reads the rest.
 
-The protocol asks two questions about a subscription. Would a rebalance decide the same from it? (`rebalance_input`:
-everything but the unique field and the generation.) And is a static member that came back still the same member?
-(`static_identity`: what it owned and how far its state was may differ as well, since a restarted process owns nothing.)
-Bytes that cannot be read are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
+The protocol compares two subscriptions in two ways. `rebalance_input` tells whether a rebalance would decide the same
+from them: all fields but the unique field and the generation are equal. `static_identity` tells whether a static member
+that came back is unchanged: its owned tasks and offsets may differ as well, because a restarted process owns no tasks.
+Bytes that cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def rebalance_input(subscription: bytes) -> bytes:
 
 
 def static_identity(subscription: bytes) -> bytes:
-    """What a static member cannot change without a rebalance: topics, process id, endpoint, tags, rack, versions, error
-    code.
+    """The fields that a static member cannot change without a rebalance: topics, process id, endpoint, tags, rack,
+    versions, error code.
     """
     decoded = _decoded(subscription)
     if decoded is None:
@@ -64,12 +64,13 @@ def static_identity(subscription: bytes) -> bytes:
 
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
-    """What the member would send if it rejoined at this moment: what it was assigned, as far as it has `reported` it.
+    """The subscription that the member would send if it rejoined now: its assigned tasks, with the offsets that it has
+    `reported`.
 
-    `reported`: offset sums by task, of its heartbeats. A task that it was given and has not reported counts as running,
-    and a standby as far as the member last said. Of a member that is away nothing is reported: it left in good order,
-    so what its last assignment gave it is what its disk has. Its last subscription is older than that assignment, and
-    would claim tasks that others run by now.
+    `reported`: the offset sums by task from its heartbeats. An assigned active task without a report counts as running;
+    a standby without one has the offset of the last subscription. For a member that is away `reported` is empty: it
+    stopped cleanly, so its disk has the state of its last assignment. Its last subscription is older than that
+    assignment, and would claim tasks that other members run by now.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:
@@ -86,7 +87,7 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
 
 
 def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """The user data of the subscription; None when there are none of Kafka Streams to read."""
+    """The user data of the subscription; None if they are not readable user data of Kafka Streams."""
     try:
         return decode_member(subscription).info
     except AssignorFault:
@@ -94,7 +95,7 @@ def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
 
 
 def subscribed_rack(subscription: bytes) -> str | None:
-    """The `client.rack` of the member; None when it has none, or its version does not say."""
+    """The `client.rack` of the member; None when it has none, or its version does not send it."""
     try:
         return decode_subscription(subscription).rack
     except AssignorFault:
@@ -108,13 +109,15 @@ def process_of(subscription: bytes) -> ProcessId | None:
 
 
 def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
-    """The tasks that the member said it runs as active ones, sorted."""
+    """The active tasks that the member named in its subscription, sorted."""
     decoded = _decoded(subscription)
     return () if decoded is None else tuple(sorted(decoded[1].prev_tasks))
 
 
 def held_generation(subscription: bytes) -> int | None:
-    """The generation of the assignment that the member held; None when it held none, or its version does not say."""
+    """The generation of the assignment that the member held; None when it held none, or its version does not send
+    it.
+    """
     try:
         return decode_subscription(subscription).generation_id
     except AssignorFault:
@@ -122,7 +125,7 @@ def held_generation(subscription: bytes) -> int | None:
 
 
 def claims_tasks(subscription: bytes) -> bool:
-    """Whether the member says that it runs something."""
+    """Whether the subscription claims partitions or tasks."""
     try:
         owned = decode_subscription(subscription).owned_partitions
     except AssignorFault:
@@ -131,7 +134,9 @@ def claims_tasks(subscription: bytes) -> bool:
 
 
 def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksOfMember:
-    """Empty for an assignment without readable user data of Kafka Streams, such as one of a user's own assignor."""
+    """The tasks of the assignment. Empty if it has no readable user data of Kafka Streams, for example an assignment of
+    a user's own assignor.
+    """
     try:
         return read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
     except AssignorFault:
@@ -139,7 +144,7 @@ def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksOfMember:
 
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:
-    """The error code inside an assignment; 0 for none, and when there is no user data of Kafka Streams to read."""
+    """The error code inside an assignment; 0 for none, and if there are no readable user data of Kafka Streams."""
     if not isinstance(assignment, AssignmentParts) or not assignment.shared:
         assignment = split_assignment(bytes(assignment))
     try:
@@ -149,13 +154,13 @@ def assignment_error(assignment: AssignmentParts | bytes) -> int:
 
 
 def error_assignment(code: AssignorErrorCode) -> bytes:
-    """An assignment without tasks that says why. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    """An assignment without tasks, with an error code. Source: `StreamsPartitionAssignor.errorAssignment`."""
     info = AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
     return encode_assignment(Assignment((), encode_assignment_info(info)))
 
 
 def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:
-    """None when there is no user data of Kafka Streams to read, or when a future version hides all but its version."""
+    """None if there are no readable user data of Kafka Streams, or if a future version hides all but its version."""
     try:
         outer, info = decode_member(subscription)
     except AssignorFault:

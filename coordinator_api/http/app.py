@@ -23,15 +23,15 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.settings import Settings
 from coordinator_api.store.store_errors import NotOwner
 
-# a route is found by trying one after the other, and most calls are those of members
+# routes are tried in this order, and most calls come from members
 _NOUNS = (members, groups, levers, rebalances, logs, stateless, tokens, service)
 _TAGS = ("groups", "levers", "members", "rebalances", "logs", "stateless", "tokens", "service", "health")
 _CALLS = [route for noun in _NOUNS for route in noun.router.routes]
 
 
 class Pages(NamedTuple):
-    """The web page: what `coordinator_api.web` serves, which stands above this package. `install`: called before the
-    first request.
+    """The web pages of `coordinator_api.web`, which this package must not import: it is a layer above. `install`:
+    called before the first request.
     """
 
     routes: Sequence[BaseRoute]
@@ -40,9 +40,9 @@ class Pages(NamedTuple):
 
 
 async def open_with_tokens(settings: Settings, access: Access, url: str = "") -> Coordinator:
-    """`access` gets the tokens of the database, too. `url`: as of `open_coordinator`.
+    """Opens the coordinator, and loads the tokens of its database into `access`. `url`: as of `open_coordinator`.
 
-    Raises StoreError, and SettingsError where others reach the service without a token.
+    Raises StoreError. Raises SettingsError if other machines could reach the service without a token.
     """
     coordinator = await open_coordinator(settings, url, access.is_tenant)
     try:
@@ -61,13 +61,15 @@ def create_app(
     pages: Pages | None = None,
     connections: OpenConnections | None = None,
 ) -> FastAPI:
-    """`coordinator`, `access`: as `open_with_tokens` left them; without them the application opens its own when it
-    starts. Either way the coordinator is closed when the application stops.
-    `pages`: for people; without them the service answers programs only. `connections`: those of the server, without
-    which no broken connection is noticed.
+    """Builds the application of the service.
 
-    Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. Without a
-    token, an exposed service does not start.
+    `coordinator`, `access`: as `open_with_tokens` left them; by default the application opens its own when it starts.
+    In both cases it closes the coordinator when it stops. `pages`: the web pages; without them the service answers
+    programs only. `connections`: the connections of the server; without them the service does not notice broken
+    connections.
+
+    Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. A service
+    that other machines can reach does not start without a token.
     """
     access = access or Access(settings)
     audit = AuditLog(settings.audit_log_file)

@@ -1,18 +1,19 @@
-"""The audit log: which calls it has, what it says of each, and where its lines go.
+"""The audit log: the calls that it covers, the fields of a line, and its destination.
 
-A line says who did what, when, from where, why, and how it ended. It is written when the answer is known and before it
-goes out. What was answered was committed before, so each change that a caller knows of has its line, also when the
-process is killed. A call has one line, whether it was carried out or refused; one that another coordinator has to
-answer has it there. Left out are reads, heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no
-new member (status 200). `docs/formats.md` describes the fields.
+A line has the caller, the call, the time, the caller's address, the reason and the outcome. It is written after the
+answer is known and before the answer is sent. Changes are committed before they are answered, so each change that a
+caller knows of has its line, even if the process is killed. A call has one line, whether it was carried out or refused;
+a call that is redirected has its line at the coordinator that answers it. The log leaves out reads, heartbeats,
+computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200). `docs/formats.md` describes
+the fields.
 
-A line is one JSON object of ASCII, so that nothing a caller sent begins a line of its own. It goes to a file or to the
-service's log, and is handed to the operating system before `write` returns: a crash of the process loses none. Only
-power loss may, because the file is not synced. The file is created with mode 0600, and opened anew once it was
-moved away, as logrotate does.
+A line is one JSON object of ASCII, so that no text of a caller can begin a new line. It goes to a file or to the
+service's log. `write` hands it to the operating system before it returns, so a crash of the process loses no line; a
+power loss may lose lines, because the file is not synced. The file is created with mode 0600. If it is moved away, as
+logrotate does, a new file is created.
 
-A file that cannot be written holds nobody up: the service goes on, says so in its log once, and counts each line that
-was lost. Members could not join or leave otherwise, because the disk of a log is full.
+If the file cannot be written, calls are still answered: the service logs the error once, and counts the lost lines.
+Otherwise a full disk would keep members from joining and leaving.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ _TOKENS = "/v1/tokens"
 
 MAX_REASON = 200
 REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
-"""A reason is free text for people, in letters of any script, on one line: without controls, and without what changes
-the order of letters or hides them. Persian, Thai and emoji need the invisible joiners U+200B to U+200D.
+"""The pattern of a reason: free text in any script, on one line. It has no control characters, and no characters that
+hide letters or change their order, except the invisible joiners U+200B to U+200D, which Persian, Thai and emoji need.
 """
 _REASON = re.compile(REASON_PATTERN)
 _AUDITED_CALL = "audited_call"
 _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
-"""Fields of answers that say what came of a call. No other one is copied: the answer may have a token."""
+"""The fields of answers that are copied to the line. No other field is copied: an answer may contain a token."""
 _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536
 
@@ -58,7 +59,7 @@ _EVENT = "audit"
 
 
 def begin(log: AuditLog, scope: Scope, call: Call) -> AuditedCall:
-    """Of a call whose endpoint is audited. Its line is written before its answer is sent."""
+    """Starts the audit of a call. The call's line is written before its answer is sent."""
     audited = scope["state"][_AUDITED_CALL] = AuditedCall(log, scope, call)
     return audited
 
@@ -69,12 +70,12 @@ def _audited(request: Request) -> AuditedCall:
 
 
 def note_effect(request: Request, **effect: object) -> None:
-    """What came of the call, where its answer does not say so."""
+    """Adds fields to the call's line that the answer does not contain."""
     _audited(request).effect.update(effect)
 
 
 def note_lever(request: Request, event: Event) -> None:
-    """What was set, and for whom, of a lever: its call has it in its query or its body, or in a form."""
+    """Adds the lever's new value, or the instance or member that is drained, to the call's line."""
     match event:
         case SetInstanceDrain(process_id=process_id, member_id=member_id):
             drained = {"instance": _name(process_id)} if member_id is None else {"member": _name(member_id)}
@@ -86,23 +87,23 @@ def note_lever(request: Request, event: Event) -> None:
 
 
 def note_caller(request: Request, principal: Principal | None) -> None:
-    """Who made a call that anybody may make, once it is known; None when it is found to be nobody."""
+    """Sets the caller of a call that needs no right, once the caller is known; None if the token is unknown."""
     _audited(request).found_out(principal)
 
 
 def reason_of(request: Request) -> str | None:
-    """Why an audited call is made, as its address says it."""
+    """Returns the `?reason=` of an audited call."""
     return _audited(request).reason
 
 
 def note_reason(request: Request, reason: str) -> str | None:
-    """Why the call is made, where its form says so and not its address. Raises Problem for a reason that is none."""
+    """Sets the reason of a call that sends it in a form. Raises Problem for a reason that is not one printable line."""
     _audited(request).reason = checked = _checked_reason(reason, "reason")
     return checked
 
 
 class AuditedCall:
-    """One call. Who makes it is not known at first."""
+    """The audit of one call. The caller is not known at first."""
 
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
         self._log = log
@@ -117,16 +118,18 @@ class AuditedCall:
             self._stranger = "unknown token"
 
     def made_by(self, principal: Principal) -> None:
-        """Raises Problem for a reason that is none."""
+        """Sets the caller, and reads the reason. Raises Problem for a reason that is not one printable line."""
         self._principal = principal
         self.reason = _reason(self._scope.get("query_string", b""))
 
     def found_out(self, principal: Principal | None) -> None:
-        """The token of a login is not known before its form is read."""
+        """Sets the caller of a login, which is not known before its form is read. None: its token is unknown."""
         self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
-        """Sends as `send` does, once the line is written. The answer's head waits for its body, which says more."""
+        """Returns a function that writes the line, and then sends as `send` does. It holds back the head of the answer
+        until the body comes, because the line has fields of the body.
+        """
         head: Message | None = None
 
         async def send_after_line(message: Message) -> None:
@@ -171,7 +174,7 @@ class AuditedCall:
 
 
 def _answered(body: bytes) -> Mapping[str, Any]:
-    """The JSON object of an answer; empty for what is none."""
+    """The JSON object of an answer; empty if the body is no JSON object."""
     if not body.startswith(b"{") or len(body) > _LONGEST_ANSWER:
         return {}
     try:
@@ -186,7 +189,7 @@ def _name(value: object) -> str | None:
 
 
 def _reason(query: bytes) -> str | None:
-    """`?reason=` of a call. Raises Problem."""
+    """Reads `?reason=` from the query of a call. Raises Problem."""
     if b"reason" not in query:
         return None
     try:
@@ -208,10 +211,10 @@ def _checked_reason(given: str, where: str) -> str | None:
 
 
 class AuditLog:
-    """Of one service, on its event loop. `on_lost`: called for each line that could not be written."""
+    """Writes the audit lines of one service, on the service's event loop. `on_lost`: called for each lost line."""
 
     def __init__(self, file: Path | None) -> None:
-        """`file`: None for the service's log. Raises SettingsError when it cannot be written."""
+        """`file`: None to write to the service's log. Raises SettingsError if the file cannot be written."""
         self.on_lost: Callable[[], object] = lambda: None
         self._logger = structlog.get_logger("coordinator_api")
         self._path = file
@@ -254,7 +257,7 @@ class AuditLog:
 
 
 class _AppendedFile:
-    """Raises OSError when it cannot be opened."""
+    """An open audit file. The constructor raises OSError if the file cannot be opened."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -264,14 +267,14 @@ class _AppendedFile:
             raise OSError("it is no regular file")
 
     def is_at(self, path: Path) -> bool:
-        """Whether it still is what the path names."""
+        """Returns whether `path` still names this file."""
         try:
             return os.path.samestat(os.stat(path), self._status)
         except OSError:
             return False
 
     def append(self, line: bytes) -> None:
-        """Raises OSError when it was not written, or not whole."""
+        """Appends a line. Raises OSError if it was not written, or only a part of it."""
         size = os.fstat(self._descriptor).st_size
         # a full disk may have cut the last line short
         is_torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"

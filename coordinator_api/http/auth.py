@@ -1,13 +1,13 @@
-"""All tokens of one service, and those of them that are created, listed and revoked over HTTP.
+"""All tokens of one service. Some of them are created, listed and revoked over HTTP.
 
-Tokens come from settings, from files and from the database, from all of them at the same time. Without any the service
-refuses to listen where others can reach it.
+Tokens come from settings, files and the database, all at the same time. A service without tokens refuses to listen on
+an address that other machines can reach.
 
-An admin whose token has a group prefix sees, creates and revokes only tokens whose prefix begins with its own; all
-others might as well not exist. The names of those that it creates begin with its prefix too, so that nobody finds
-out by a name which others there are. The first token of a service is an admin's for all groups, and the last such one
-stays, or nobody could create another. A change is in force once it is stored, and nothing is answered before. Other
-coordinators of the same database hear of it within about a second.
+An admin whose token has a group prefix sees, creates and revokes only tokens whose prefix begins with its own; for this
+admin, no other tokens exist. The names of the tokens that it creates begin with its prefix too: otherwise a refused
+name would reveal a token of another tenant. The first token of a service is an admin token for all groups, and the last
+such token cannot be revoked, because without it no token could be created. A change is in force when it is stored, and
+is answered after that. Other coordinators of the same database see it within about a second.
 """
 
 from __future__ import annotations
@@ -40,19 +40,21 @@ from coordinator_client.access.tokens import (
 FROM_DATABASE = "database"
 
 MOST_TOKENS = 10_000
-"""In the database."""
+"""The most tokens in the database."""
 
 READ_EVERY_S = 1.0
-"""How often tokens of other coordinators are read, unless that takes more than a twentieth of the time."""
+"""The interval at which tokens of other coordinators are read. It is longer if reading would take more than a twentieth
+of the time.
+"""
 
 _SHARE_OF_TIME = 20
 
 
 class CreatedTokens:
-    """Of one service. Belongs to one event loop. Call `load` first.
+    """The tokens of one service that are stored in the database. Use it on one event loop, and call `load` first.
 
-    `is_shared`: whether other services create tokens in the same store. A call reads the store before it decides:
-    others may have written, or nobody knows whether the last write, which failed, was made.
+    `is_shared`: True if other services create tokens in the same store. Each call reads the store before it decides:
+    other services may have changed it, and a write that failed may have been made all the same.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:
@@ -63,7 +65,7 @@ class CreatedTokens:
         self._one_at_a_time = asyncio.Lock()
 
     async def load(self) -> None:
-        """Raises StoreError."""
+        """Read the tokens of the store. Raises StoreError."""
         self._take(await self._store.tokens())
 
     def _take(self, stored: list[StoredToken]) -> None:
@@ -71,7 +73,7 @@ class CreatedTokens:
         self._credentials.replace(FROM_DATABASE, [token.entry for token in stored])
 
     async def follow(self) -> None:
-        """Read what others have created and revoked, again and again."""
+        """Periodically read the tokens, which other services may have created or revoked."""
         loop = asyncio.get_running_loop()
         while True:
             began_s = loop.time()
@@ -83,7 +85,7 @@ class CreatedTokens:
             await asyncio.sleep(max(READ_EVERY_S, _SHARE_OF_TIME * (loop.time() - began_s)))
 
     async def visible_to(self, caller: Principal) -> list[TokenLine]:
-        """By name. Raises StoreError."""
+        """The tokens that `caller` may see, ordered by name. Raises StoreError."""
         async with self._one_at_a_time:
             await self.load()
         lines = [self._line(source, entry) for source, entry in self._visible(caller)]
@@ -103,7 +105,7 @@ class CreatedTokens:
         )
 
     async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedTokenAnswer:
-        """The token, which is shown once and kept nowhere. Raises Problem, StoreError."""
+        """Creates a token. Only the answer contains it: the store has its hash. Raises Problem, StoreError."""
         self._check_is_own(caller, principal)
         async with self._one_at_a_time:
             await self.load()
@@ -137,13 +139,13 @@ class CreatedTokens:
         )
 
     async def revoke(self, caller: Principal, name: str) -> None:
-        """Raises Problem, StoreError."""
+        """Revokes the token `name`. Raises Problem, StoreError."""
         async with self._one_at_a_time:
             await self.load()
             found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
-            # a setting may have got a token of this name later
+            # a setting may have a token of the same name, added later: revoke the token of the database
             source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
@@ -162,7 +164,7 @@ class CreatedTokens:
         _log("token_revoked", caller, entry)
 
     def _visible(self, caller: Principal) -> list[tuple[str, TokenEntry]]:
-        """Each with the setting that has it, or "database"."""
+        """The tokens that `caller` may see, each after its source: the setting that contains it, or "database"."""
         return [each for each in self._credentials.all_entries() if _is_within(caller, each[1].principal)]
 
     def _check_is_own(self, caller: Principal, principal: Principal) -> None:
@@ -199,7 +201,7 @@ def _log(event: str, caller: Principal, entry: TokenEntry) -> None:
 class Access:
     """All tokens of one service. Call `load` before the first request.
 
-    Raises InputError for a setting or a file that has no tokens.
+    The constructor raises InputError for a setting or a file without tokens.
     """
 
     created: CreatedTokens
@@ -220,13 +222,13 @@ class Access:
             self.credentials.also_find(self._signed.find)
 
     def is_tenant(self, prefix: str) -> bool:
-        """Whether there are tokens for exactly this prefix of group ids."""
+        """Returns whether there are tokens for exactly this prefix of group ids."""
         return prefix in self.credentials.group_prefixes
 
     async def load(self, store: TokenStore, *, is_shared: bool) -> None:
-        """Take those of the database, too, and the keys of who signs others. Raises StoreError.
+        """Load the tokens of the database, and the keys of the issuer of signed tokens. Raises StoreError.
 
-        `is_shared`: whether other coordinators create tokens in the same database.
+        `is_shared`: True if other coordinators create tokens in the same database.
         """
         await self._reload_files()
         self.created = CreatedTokens(self.credentials, store, is_shared=is_shared)
@@ -239,7 +241,7 @@ class Access:
             )
 
     def check_exposure(self, host: str) -> None:
-        """Refuse to listen where others can reach the service without a token. Raises SettingsError."""
+        """Raises SettingsError if other machines could reach the service and it has no token."""
         if self.credentials.is_empty and not is_loopback(host):
             raise SettingsError(
                 f"host {host} can be reached from outside this machine, and there is no token: set auth.token.file or "
@@ -248,7 +250,7 @@ class Access:
 
     @asynccontextmanager
     async def kept_up_to_date(self) -> AsyncIterator[None]:
-        """Within the block, files that change are read again, and tokens that other coordinators create."""
+        """Within the block, changed files are read again, and so are the tokens that other coordinators create."""
         watchers: list[asyncio.Task[None]] = []
         if not self._files.are_none or self._signed is not None:
             watchers.append(asyncio.create_task(self._reload_periodically()))
@@ -268,14 +270,14 @@ class Access:
             await self._reload_files()
 
     async def _reload_files(self) -> None:
-        # a file system or an issuer that does not answer must not hold up the calls
+        # in a thread: a file system or an issuer that does not answer must not block the event loop
         await asyncio.to_thread(self._files.reload_changed)
         if self._signed is not None:
             await asyncio.to_thread(self._signed.refresh_if_due)
 
 
 def _signed_tokens(settings: Settings) -> SignedTokens | None:
-    """Raises InputError without the library for them, and without an issuer or an audience."""
+    """Raises InputError if the library for signed tokens, the issuer or the audience is missing."""
     issuer = IssuerSettings(
         settings.sasl_oauthbearer_jwks_endpoint_url,
         settings.sasl_oauthbearer_expected_issuer,

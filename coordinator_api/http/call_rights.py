@@ -1,11 +1,11 @@
-"""Who calls, and whether it may: the right that each call needs, and the token that the caller carries.
+"""The caller of a request and its rights: the right that each call needs, and the token that the caller sends.
 
-`RequestGuard` checks the right before it reads a body. The table has all calls but the health checks; any other call
-gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for people, and a test tries each of its
+`RequestGuard` checks the right before it reads a body. The table has all calls except the health checks; any other call
+gets 404 or 405. `docs/how-to/protect-the-coordinator.md` has the same table for readers, and a test tries each of its
 cells.
 
-The addresses below /ui answer people, and change with the page. A browser carries its token in a cookie that counts
-below /ui alone, so that no other web page can have a browser make a call below /v1.
+The addresses below /ui belong to the web page and may change with it. A browser sends its token in a cookie that is
+accepted below /ui only, so that no other web page can have a browser make a call below /v1.
 """
 
 from __future__ import annotations
@@ -23,26 +23,27 @@ from coordinator_client.access.credentials import Credentials
 from coordinator_client.access.principals import ANYBODY, AccessRefusal, Need, Principal, Right, caller
 
 OPEN_PATHS = frozenset({"/livez", "/readyz"})
-"""Health checks, which everybody may ask."""
+"""The health checks, which need no token."""
 
 PRINCIPAL = "principal"
-"""Under this key the `state` of a request has its caller."""
+"""The key of a request's `state` with the request's caller."""
 
 CALL = "call"
-"""Under this key the `state` of a request has the `Call` that `RequestGuard` found; None for none."""
+"""The key of a request's `state` with the `Call` that `RequestGuard` found; None if it found none."""
 
 PAGE = "/ui"
 LOGIN = "/ui/login"
 SESSION_COOKIE = "assignor_session"
 
 VISITOR = Principal("a visitor", Right.READER, group_prefix="/")
-"""A caller of the login, before it has a token. It sees no group: no id begins so."""
+"""A caller of the login, before it has a token. It sees no group, because no group id begins with a slash."""
 
 
 class Endpoint(NamedTuple):
-    """`route`: the address as FastAPI has it. `right`: the lowest that may call it. `audited`: False for a call that
-    the audit log leaves out though it is no GET. `body_limit`: the setting that bounds its body; None for the limit of
-    its method. `all_groups`: it shows the groups of every tenant, so that a caller has to see all of them.
+    """A call of the table. `route`: the pattern of its path, as in FastAPI. `right`: the lowest right that allows the
+    call. `audited`: False for a call that the audit log leaves out although it is not a GET. `body_limit`: the setting
+    that limits its body; None for the limit of its method. `all_groups`: True if the answer shows the groups of every
+    tenant, so that the caller needs a right for all groups.
     """
 
     method: str
@@ -126,13 +127,13 @@ ENDPOINTS = (
     Endpoint("POST", "/ui/groups/{group}/levers", Right.OPERATOR),
     Endpoint("GET", "/ui/groups/{group}/tasks/{task}", Right.READER),
     Endpoint("GET", "/ui/groups/{group}/topology", Right.READER),
-    # what a store has is the application's own data
+    # the content of a store is the application's own data
     Endpoint("GET", "/ui/groups/{group}/stores", Right.OPERATOR),
 )
 
 
 class Call(NamedTuple):
-    """`parameters`: what stands in the place of the names of the endpoint's route."""
+    """A call that a request makes. `parameters`: the values of the path parameters, by name."""
 
     endpoint: Endpoint
     parameters: Mapping[str, str]
@@ -142,8 +143,8 @@ _ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDP
 
 
 def call_of(scope: Scope) -> Call | None:
-    """Which call of the table this request makes; None for none. FastAPI finds its route by the same comparisons, so
-    that no address passes as one call here and is answered as another one.
+    """The call of the table that this request makes; None if there is none. FastAPI finds the route by the same
+    comparisons, so the rights of one call are never checked for an address that another route answers.
     """
     for route in scope["app"].routes:
         match, found = route.matches(scope)
@@ -158,11 +159,13 @@ def is_page(path: str) -> bool:
 
 
 def caller_of(path: str, headers: Mapping[str, str], credentials: Credentials) -> Principal:
-    """The caller, whatever it may. `headers` have lower-case names. Raises Problem 401 or 403 for nobody known."""
+    """Finds the caller, without checking its right. `headers` have lower-case names. Raises Problem 401 or 403 if the
+    caller is unknown.
+    """
     if path in OPEN_PATHS:
         return ANYBODY
     if is_page(path):
-        # a browser has the login and the files of pages before it has a token
+        # a browser loads the login page and its static files before it has a token
         is_open = path == LOGIN or (path.startswith("/ui/static/") and path.count("/") == 4)
         if is_open and not credentials.is_empty:
             return VISITOR
@@ -181,28 +184,28 @@ def forbidden(asked: Need, why: str) -> Problem:
 
 
 def need(call: Call | None, path: str) -> Need:
-    """What this call needs. `path`: without escapes and query."""
+    """The right, and the group, that this call needs. `path`: without escapes and query."""
     if call is not None:
         return Need(call.endpoint.right, call.parameters.get("group"), call.endpoint.all_groups)
     segments = path.split("/")
-    # no such address, or it has no such method; but whose group is named shall not be found out that way either
+    # no such address or method; but the answer must not reveal which groups exist
     in_group = segments[:3] in (["", "v1", "groups"], ["", "ui", "groups"]) and len(segments) > 3
     return Need(Right.READER, segments[3] if in_group else None)
 
 
 def principal_of(request: Request) -> Principal:
-    """The caller, as `RequestGuard` found out."""
+    """The principal that `RequestGuard` has set for this request; ANYBODY if it set none."""
     principal: Principal = request.scope.get("state", {}).get(PRINCIPAL, ANYBODY)
     return principal
 
 
 def cookie_value(token: bytes) -> str:
-    """A token may have any bytes, and a cookie may not."""
+    """Encodes a token for a cookie: a token may have any bytes, but a cookie may not."""
     return base64.urlsafe_b64encode(token).decode("ascii").rstrip("=")
 
 
 def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
-    """The token that a browser carries; None without any. `headers` have lower-case names."""
+    """The token in a browser's session cookie; None if there is none. `headers` have lower-case names."""
     value = cookie_parser(headers.get("cookie", "")).get(SESSION_COOKIE, "")
     try:
         return base64.b64decode(value + "=" * (-len(value) % 4), altchars=b"-_", validate=True) or None
@@ -211,7 +214,7 @@ def token_of_cookie(headers: Mapping[str, str]) -> bytes | None:
 
 
 def with_session(headers: Mapping[str, str]) -> Mapping[str, str]:
-    """The headers by which a caller of a page is known: a token of the cookie counts as one that was sent."""
+    """The headers that identify the caller of a page: the cookie's token replaces a missing Authorization header."""
     token = None if "authorization" in headers else token_of_cookie(headers)
     if token is None:
         return headers

@@ -1,7 +1,8 @@
-"""What the service computes for a caller and does not keep: a rebalance, a forecast, why a task is where it is.
+"""Computations for a caller whose results are not stored: a rebalance, a forecast, the explanation of a rebalance.
 
-Each function takes one rebalance/1 or placement/1 document through the library, in a worker process. A forecast may be
-as much work as one rebalance of the largest group that the service takes: that bounds rebalances times size.
+Each function calls the library with one rebalance/1 or placement/1 document, in a worker process. A forecast may be as
+much work as one rebalance of the largest group that the service accepts, so the number of rebalances times the size of
+the group is limited.
 """
 
 from __future__ import annotations
@@ -31,15 +32,16 @@ from rebalance_analysis.rerun import LoadOwn, RerunRebalance, parse_recorded, ru
 from rebalance_analysis.simulate import ForecastModel, forecast, forecast_document
 
 MAX_ROUNDS = 1_000
-"""Of one forecast."""
+"""The most rebalances of one forecast."""
 
 
 MAX_ANSWER_BYTES = 67_108_864
-"""Of one answer: it is in memory whole. The library and `assignor assign` have no such bound."""
+"""The largest size of one answer, which is in memory as a whole. The library and `assignor assign` have no such limit.
+"""
 
 
 def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
-    """`AssignAnswer` of one rebalance/1 or placement/1, as JSON.
+    """Computes the `AssignAnswer` of one rebalance/1 or placement/1, as JSON.
 
     Raises InputError, DecodeError, AssignorNotListed.
     """
@@ -64,8 +66,8 @@ def assign(document: Mapping[str, object], bounds: DocumentBounds) -> bytes:
 def simulate(
     document: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel, max_rounds: int | None
 ) -> bytes:
-    """`SimulateAnswer` of one rebalance/1 or placement/1, as JSON. `max_rounds`: how many rebalances at most; None for
-    as many as the service allows for a group of this size. Raises InputError, DecodeError, AssignorNotListed.
+    """Computes the `SimulateAnswer` of one rebalance/1 or placement/1, as JSON. `max_rounds`: the most rebalances; None
+    for as many as the service allows for a group of this size. Raises InputError, DecodeError, AssignorNotListed.
     """
     recorded = _read(document, bounds)
     most = most_rounds(_size(recorded, bounds), bounds)
@@ -80,7 +82,9 @@ def simulate(
 
 
 def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
-    """`classes`: those of `AllowedAssignors`. What is returned raises AssignorNotListed for another one."""
+    """Returns a function that loads a custom assignor, or raises AssignorNotListed. `classes`: the class paths of
+    `AllowedAssignors`.
+    """
     allowed = allowed_here(classes)
 
     def load(path: str) -> TaskAssignor:
@@ -93,12 +97,14 @@ def own_assignors(classes: tuple[str, ...]) -> LoadOwn:
 
 
 def most_rounds(size: int, bounds: DocumentBounds) -> int:
-    """Of a forecast of a group or a problem of this size."""
+    """The most rebalances of a forecast for a group or a placement problem of this size."""
     return max(min(MAX_ROUNDS, bounds.max_partitions // max(size, 1)), 1)
 
 
 def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedRebalance | RecordedPlacement:
-    """Raises InputError, also for a group larger than the service takes, and AssignorNotListed."""
+    """Reads a document. Raises InputError, also for a group that is larger than the service accepts, and
+    AssignorNotListed.
+    """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded(document)
     if isinstance(recorded, RecordedRebalance):
@@ -110,7 +116,7 @@ def _read(document: Mapping[str, object], bounds: DocumentBounds) -> RecordedReb
 
 
 def _size(recorded: RecordedRebalance | RecordedPlacement, bounds: DocumentBounds) -> int:
-    """Raises InputError for a problem larger than the service forecasts."""
+    """The size of a group or a placement problem. Raises InputError for a problem that is too large for a forecast."""
     if isinstance(recorded, RecordedRebalance):
         return group_size(recorded.snapshot)
     clients = recorded.problem.clients.values()
@@ -128,11 +134,11 @@ def group_size(snapshot: RebalanceSnapshot) -> int:
 
 
 def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:
-    """Run a recorded rebalance again and say why, as JSON. `same_result`: whether it decided what is recorded, as it
-    must. None when it placed no such task.
+    """Runs a recorded rebalance again and explains it, as JSON. `same_result` in the answer is true if the result
+    equals the recorded one, as it must. Returns None if the rebalance placed no such task.
 
-    `stored`: as the repository has it. `classes`: those of `AllowedAssignors`. Raises InputError when its assignor is
-    not available any more.
+    `stored`: the recording in the stored form. `classes`: the class paths of `AllowedAssignors`. Raises InputError if
+    the assignor is no longer available.
     """
     document, assignments = read_recorded(stored)
     recorded = parse_recorded_rebalance(document)

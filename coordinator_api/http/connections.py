@@ -1,16 +1,17 @@
-"""Which connections are open, and which one broke: the kernel closes those of a killed process.
+"""The open connections of the service, and the detection of broken ones: the kernel closes those of a killed process.
 
-    accepted -> a number -> each process heartbeat names it, so its members belong to that connection
-    broken -> the groups of its members learn of it (`coordinator_api/group/liveness.py` has the rules), and a
-        request of it that is held, or computed, ends: nobody reads its answer
-    ended by the service with an answer -> it says nothing about its members
+    accepted -> gets a number, which each process heartbeat carries, so the members belong to the connection
+    broken -> the groups of its members are notified (`coordinator_api/group/liveness.py` has the rules), and its
+        requests that are held or computed end, because no caller reads the answers
+    closed by the service after an answer -> shows nothing about its members
 
-uvicorn names a connection by its caller's address and port (`scope["client"]`). A port may be used again before uvicorn
-reports that its last connection broke, so every connection has a number of its own.
+uvicorn identifies a connection by the caller's address and port (`scope["client"]`). A port may be used again before
+uvicorn reports that its last connection broke, so each connection has a unique number.
 
-A request that a proxy forwards counts as a connection of its own, from its arrival to its answer: the proxy shares
-its connections among many processes, and keeps them when a process dies. So a death behind a proxy is noticed while a
-heartbeat of the process is held, because the proxy then closes the connection on which it forwarded the heartbeat.
+A request that a proxy forwards counts as a separate connection, from its arrival to its answer: the proxy shares its
+connections among many processes, and keeps them when a process fails. So the failure of a process behind a proxy shows
+as a broken connection only while a heartbeat of the process is held, because the proxy then closes the connection on
+which it forwarded the heartbeat.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ from coordinator_api.runtime.coordinator import Coordinator
 from coordinator_api.workers.worker_pool import PoolClosed
 
 CONNECTION = "connection"
-"""The key of a request's state with its `Connection`; None for one that nobody watches."""
+"""The key of a request's state with its `Connection`; None if its connection is not watched."""
 
 _FORWARDED = (b"x-forwarded-for", b"forwarded")
 
@@ -39,19 +40,21 @@ Value = TypeVar("Value")
 
 
 class CallerGone(AssignorFault):
-    """The caller hung up before it had its answer."""
+    """The caller disconnected before it had its answer."""
 
 
 class Connection(NamedTuple):
-    """`gone`: set when it has broken; None for one that nobody watches. `is_forwarded`: it is that of one request."""
+    """A connection of a caller. `gone`: set when the connection has broken; None if it is not watched. `is_forwarded`:
+    True if the connection stands for one request that a proxy forwarded.
+    """
 
     number: int
     gone: asyncio.Event | None
     is_forwarded: bool = False
 
     def number_of_heartbeat(self) -> int:
-        """Raises CallerGone for a connection that has broken since the request began: the heartbeat of a process that
-        has died meanwhile is no sign of life.
+        """The number for a heartbeat of this connection. Raises CallerGone if the connection has broken since the
+        request began: the heartbeat of a process that has failed meanwhile must not extend sessions.
         """
         if self.gone is not None and self.gone.is_set() and not self.is_forwarded:
             raise CallerGone
@@ -68,12 +71,12 @@ class OpenConnections:
         coordinator.metrics.connections.set_function(lambda: len(self._open))
 
     def opened(self, client: Address) -> Connection:
-        """The new connection."""
+        """Adds a connection, and returns it."""
         self._open[client] = connection = Connection(next(self._numbers), asyncio.Event())
         return connection
 
     def lost(self, client: Address, connection: Connection) -> None:
-        """The connection broke, or its caller closed it."""
+        """Removes a connection that broke, or that its caller closed."""
         if self._open.get(client) is connection:
             del self._open[client]
         assert connection.gone is not None, "it was opened here"
@@ -81,7 +84,9 @@ class OpenConnections:
         self._coordinator.connection_lost(connection.number)
 
     def of_request(self, scope: Scope) -> Connection | None:
-        """The connection of a request that begins, noted in its state: it may break while the body arrives."""
+        """The connection of a new request. It is stored in the request's state now, because it may break while the body
+        arrives.
+        """
         client = scope.get("client")
         connection = None if client is None else self._open.get(tuple(client))
         if any(name in _FORWARDED for name, _ in scope["headers"]):
@@ -97,10 +102,10 @@ def connection_of(request: Request) -> Connection | None:
 
 
 async def hung_up(request: Request) -> None:
-    """Returns when the caller has hung up. The request's body has been read before."""
+    """Returns when the caller has disconnected. Call it after the request's body has been read."""
     connection = connection_of(request)
     if connection is not None and connection.gone is not None:
-        # uvicorn tells only the last of several requests that a caller sent ahead of their answers
+        # of several pipelined requests, uvicorn tells only the last one that the caller has disconnected
         await connection.gone.wait()
         return
     while (await request.receive())["type"] != "http.disconnect":
@@ -108,7 +113,7 @@ async def hung_up(request: Request) -> None:
 
 
 async def unless_hung_up(request: Request, work: Coroutine[object, object, Value]) -> Value:
-    """What `work` returns or raises. It is cancelled when the caller hangs up: raises CallerGone."""
+    """Returns or raises the result of `work`. If the caller disconnects, cancels `work` and raises CallerGone."""
     working = asyncio.ensure_future(work)
     gone = asyncio.ensure_future(hung_up(request))
     try:
@@ -126,9 +131,10 @@ async def unless_hung_up(request: Request, work: Coroutine[object, object, Value
 async def run_in_worker(
     request: Request, coordinator: Coordinator, function: Callable[..., Value], *arguments: object
 ) -> Value:
-    """`function(*arguments)` in a worker process that is killed when the caller hangs up: raises CallerGone.
+    """Runs `function(*arguments)` in a worker process. If the caller disconnects, the process is killed, and this
+    raises CallerGone.
 
-    Raises Problem when the service stops meanwhile.
+    Raises Problem if the service stops meanwhile.
     """
     try:
         return await unless_hung_up(request, coordinator.workers.computations.run(function, *arguments))
@@ -137,10 +143,10 @@ async def run_in_worker(
 
 
 class _QuietTransport:
-    """A transport on which nothing more is written once it is closed.
+    """A transport that ignores writes after it was closed.
 
-    A caller may send several requests ahead of their answers. When it hangs up, uvicorn tells only the last of them,
-    and writes the answers of the others all the same. asyncio's transport raises an error for each.
+    A caller may pipeline several requests. When it disconnects, uvicorn tells only the last request, and still writes
+    the answers of the others. asyncio's transport would raise an error for each of these writes.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -155,9 +161,9 @@ class _QuietTransport:
 
 
 def connection_class(connections: OpenConnections) -> type[asyncio.Protocol]:
-    """uvicorn's protocol of a connection, which also reports to `connections`. For uvicorn's setting `http`.
+    """Returns a protocol class for uvicorn's setting `http`, which also reports connections to `connections`.
 
-    uvicorn has no hook for connections. So this subclasses its protocol, and overrides asyncio's two methods alone.
+    uvicorn has no hook for connections, so this subclasses its protocol. It overrides only asyncio's two methods.
     """
 
     class WatchedConnection(HttpToolsProtocol):

@@ -1,4 +1,4 @@
-"""What all routes share: the coordinator, the ids in an address, bodies, answers, and refusals as problems."""
+"""The code that all routes share: the coordinator, the ids in an address, bodies, answers, and refusals as problems."""
 
 from __future__ import annotations
 
@@ -34,27 +34,27 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 BODY = "body"
-"""Under this key the `state` of a request has its whole body, which `RequestGuard` has read. `Request.body()` would
-wait for another one, which never comes.
+"""The key of a request's `state` with its whole body, which `RequestGuard` has read. `Request.body()` would wait for a
+second body, which never comes.
 """
 
 MOST_OF_A_USER_AGENT = 200
 
 
-# the dependencies are asynchronous, or FastAPI would hand each call of them to a thread
+# the dependencies are asynchronous, because FastAPI calls synchronous ones in a thread
 
 
 def named_router(**named: Any) -> APIRouter:
-    """What every file of routes begins with. A call's id is its name.
+    """Returns the router of a file of routes. The name of a route function is the operation id of its call.
 
-    The application takes its routes as they are. Included by another router, each would be built once more, within the
-    first request, which others would wait for.
+    The application uses the router's routes directly. `include_router` would build each route again during the first
+    request, and would delay other requests.
     """
     return APIRouter(generate_unique_id_function=lambda route: route.name, **named)
 
 
 async def the_coordinator(request: Request) -> Coordinator:
-    """Raises Problem while the service is stopping."""
+    """The coordinator of the service. Raises Problem while the service is stopping."""
     coordinator: Coordinator = request.app.state.coordinator
     if coordinator.stopping:
         raise stopping()
@@ -74,8 +74,8 @@ GroupInPath = Annotated[
 
 
 async def group_id_in(group: GroupInPath) -> str:
-    """Kafka Streams' application id is the group's name, and part of topic names: it takes their characters. Raises
-    Problem for anything else.
+    """Checks a group id. It is Kafka Streams' application id, which is part of topic names, so it may have only
+    characters of topic names. Raises Problem for other ids.
     """
     if LEGAL_NAME.fullmatch(group) is None:
         raise Problem("INVALID_GROUP_ID", f"a group id has {NAME_RULE}")
@@ -86,8 +86,8 @@ GroupId = Annotated[str, Depends(group_id_in)]
 
 
 async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
-    """Raises Problem, GroupNotFound and the other errors of `Coordinator.group`."""
-    # FastAPI takes 10 us for each dependency of a dependency, which is a twentieth of a heartbeat
+    """The group of the address. Raises Problem, GroupNotFound and the other errors of `Coordinator.group`."""
+    # plain calls: FastAPI takes 10 us for each dependency of a dependency, a twentieth of the time of a heartbeat
     coordinator = await the_coordinator(request)
     return coordinator.group(await group_id_in(group))
 
@@ -95,11 +95,11 @@ async def requested_group(request: Request, group: GroupInPath) -> GroupRuntime:
 RequestedGroup = Annotated[GroupRuntime, Depends(requested_group)]
 
 _MOST_DIGITS = 19
-"""Zeros before a number count too. More digits would take time to read."""
+"""The most digits of a number, leading zeros included: `int` takes long for very many digits."""
 
 
 def whole_number(text: str, most: int = JAVA_INT_MAX) -> int | None:
-    """The number that a form or a page's address has as text; None for anything but digits, and above `most`."""
+    """Parses a number of a form or of a page's address; None for anything but digits, and for a number above `most`."""
     is_number = text.isascii() and text.isdigit() and len(text) <= _MOST_DIGITS
     return int(text) if is_number and int(text) <= most else None
 
@@ -108,39 +108,40 @@ _DIGITS = re.compile(r"-?[0-9]+", re.ASCII)
 
 
 def _check_digits(sent: object) -> object:
-    """pydantic alone would also take `5.0`, `+5` and `1_0`."""
+    """Refuses `5.0`, `+5` and `1_0`, which pydantic alone accepts."""
     if isinstance(sent, str) and _DIGITS.fullmatch(sent) is None:
         raise PydanticKnownError("int_parsing")
     return sent
 
 
 DIGITS = BeforeValidator(_check_digits)
-"""Of an integer in an address; stands behind its bounds, which OpenAPI would not show otherwise."""
+"""Validator of an integer in an address. Put it after the bounds in `Annotated`: otherwise OpenAPI does not show them.
+"""
 
 _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
 
 DrainedInstance = Annotated[
     str | None,
-    Query(pattern=_UUID_PATTERN, max_length=36, description="The process id of an instance, to drain it alone."),
+    Query(pattern=_UUID_PATTERN, max_length=36, description="Process id of an instance. Drains only this instance."),
 ]
 DrainedMember = Annotated[
-    str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH, description="A member's id, to drain it alone.")
+    str | None, Query(min_length=1, max_length=MAX_TEXT_LENGTH, description="Id of a member. Drains only this member.")
 ]
 
 
 def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
-    """The instance or the member that a call is about. Raises Problem for none and for both."""
+    """The instance or the member that a call concerns. Raises Problem if the call names neither or both."""
     if (instance is None) == (member is None):
         raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
     return (None if instance is None else instance.lower()), member
 
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
-"""Statuses that any call may end with: the gate, the limits, a broken or stopping service."""
+"""The statuses that any call may have: refused by `RequestGuard`, over a limit, or a broken or stopping service."""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: the problems that a call may answer with, `statuses` beside those of every call."""
+    """For OpenAPI: the problems that a call may answer with. `statuses`: the statuses besides those of every call."""
     described: dict[int | str, dict[str, Any]] = {}
     for status in sorted({*_ALWAYS, *statuses}):
         codes = sorted({code for code, (usual, _) in TITLES.items() if usual == status})
@@ -152,13 +153,15 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
 
 
 def described_body(model: type[BaseModel], *, required: bool = True, **more: str) -> dict[str, Any]:
-    """For `openapi_extra` of a call. `more`: such as a `description`. `openapi.py` adds the schema of `model`."""
+    """Describes the body of a call, for `openapi_extra`. `more`: further fields, such as `description`. `openapi.py`
+    adds the schema of `model`.
+    """
     schema = {"$ref": f"#/components/schemas/{model.__name__}", **more}
     return {"requestBody": {"required": required, "content": {"application/json": {"schema": schema}}}}
 
 
 OFF_LOOP_BYTES = 65_536
-"""Parsing a larger body on the event loop would hold up the heartbeats of other members."""
+"""The largest body that is parsed on the event loop. A larger one would delay the heartbeats of other members."""
 
 
 def body_of(request: Request) -> bytes:
@@ -167,21 +170,21 @@ def body_of(request: Request) -> bytes:
 
 
 class JsonBody(Generic[Model]):
-    """The body of a call: a dependency for FastAPI that gives it as `model`, and describes it.
+    """A FastAPI dependency that parses the body of a call to `model`. `openapi.py` describes the body.
 
-    FastAPI's own way would parse it on the event loop, whatever its size.
+    FastAPI itself would parse a body of any size on the event loop.
     """
 
     def __init__(self, model: type[Model], *, required: bool = True, may_be_large: bool = False) -> None:
-        """`required`: False when the call may come without a body, which then counts as `{}`. `may_be_large`: whether
-        it may have more than `OFF_LOOP_BYTES`; then the limit of `RequestGuard` is the only one.
+        """`required`: False if the call may have no body, which then counts as `{}`. `may_be_large`: True if the body
+        may have more than `OFF_LOOP_BYTES`; then only the limit of `RequestGuard` applies.
         """
         self.model = model
         self.required = required
         self._may_be_large = may_be_large
 
     async def __call__(self, request: Request) -> Model:
-        """Raises Problem with the place of what is wrong."""
+        """Parses the body. Raises Problem with the path of the wrong field."""
         if self.required:
             check_json(request)
         check_not_encoded(request)
@@ -195,7 +198,7 @@ class JsonBody(Generic[Model]):
         return await asyncio.to_thread(self.decode, raw)
 
     def decode(self, raw: bytes) -> Model:
-        """Raises Problem."""
+        """Parses `raw`. Raises Problem with the path of the wrong field."""
         try:
             return self.model.model_validate_json(raw)
         except ValidationError as error:
@@ -207,9 +210,9 @@ class JsonBody(Generic[Model]):
 
 @contextmanager
 def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
-    """Around a computation: it counts for its caller and for the service, and is refused under overload.
+    """Counts a computation, in its block, towards the limits of its caller and of the service.
 
-    Raises TooManyRequests.
+    Raises TooManyRequests if a limit is reached or the service is overloaded.
     """
     coordinator.overload.admit("computation")
     with coordinator.quotas.computation(principal_of(request).group_prefix), coordinator.computations.one():
@@ -222,7 +225,7 @@ async def compute(
     function: Callable[[*Arguments], Value],
     *arguments: *Arguments,
 ) -> Value:
-    """`run_in_worker`, within `computing`. Raises what both raise."""
+    """Calls `run_in_worker` within `computing`. Raises the errors of both."""
     with computing(request, coordinator):
         return await run_in_worker(request, coordinator, function, *arguments)
 
@@ -234,11 +237,12 @@ async def run_on_document(
     function: Callable[[dict[str, object], *Arguments], Value],
     *arguments: *Arguments,
 ) -> Value:
-    """`function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the caller
-    hangs up.
+    """Runs `function(document, *arguments)` with the body's JSON object, in a worker process that is killed when the
+    caller disconnects.
 
-    `function`: of a module that the workers know (`worker_pool.MODULES`). `members`: the field with the members whose
-    bytes it decodes. Raises Problem and UnreadableBytes with the place of what is wrong, and CallerGone.
+    `function`: a function of a module that the workers know (`worker_pool.MODULES`). `members`: the field with the
+    members whose bytes the function decodes. Raises Problem and UnreadableBytes with the path of the wrong field, and
+    CallerGone.
     """
     if "content-type" in request.headers:
         check_json(request)
@@ -253,7 +257,9 @@ async def run_on_document(
 
 
 def check_json(request: Request) -> None:
-    """Raises Problem for another kind of body: a web page may send that without being asked who it is."""
+    """Raises Problem if the body is not declared as JSON: a browser lets any web page send text or a form across sites
+    without a preflight request.
+    """
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
         raise Problem("INVALID_REQUEST", "body: must come as Content-Type: application/json")
@@ -270,7 +276,7 @@ def check_not_encoded(request: Request) -> None:
 
 
 def caller(request: Request) -> str:
-    """Whose token it is, who a caller says it is, and its address."""
+    """Describes the caller: the name of its token, its User-Agent, and its address."""
     user_agent = "".join(
         letter for letter in request.headers.get("user-agent", "") if letter.isascii() and letter.isprintable()
     )
@@ -282,7 +288,7 @@ def caller(request: Request) -> str:
 
 
 def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
-    """The group's answer as `kind`. Raises Problem when it refused."""
+    """Returns the group's answer as `kind`. Raises Problem if the group refused the request."""
     if isinstance(response, Rejected):
         raise Problem(response.code.value, response.detail)
     assert isinstance(response, kind), f"expected {kind.__name__}, not {response!r}"
@@ -290,5 +296,5 @@ def accepted(response: GroupResponse, kind: type[Answer]) -> Answer:
 
 
 def answer(model: BaseModel, status: int = 200) -> Response:
-    """ASCII JSON."""
+    """Returns a response with the model as ASCII JSON."""
     return Response(model.model_dump_json(ensure_ascii=True), status, media_type="application/json")

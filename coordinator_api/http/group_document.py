@@ -1,18 +1,20 @@
-"""A group as JSON for operators: state, members, every copy of every task with its lag, and what comes next.
+"""A group as JSON for operators: state, members, every copy of every task with its lag, and the next rebalance.
 
-A copy's lag is what the leader would say now: the end offsets (the definition's, or those of the cluster it names)
-minus what the member last reported, by heartbeat or with its subscription. In a group that is led elsewhere it is what
-that leader knew in the last rebalance that it reported. Of a member that is away it is not known. A cluster that does
-not answer soon, or is known to be out of reach, leaves the lags out; the rest of the group is shown all the same.
+A copy's lag is the lag that the leader would compute now: the end offsets (the definition's, or those of the cluster it
+names) minus the offsets that the member last reported, by heartbeat or with its subscription. In a group that is led
+elsewhere, the lag is that of the last rebalance that its leader reported. The lags of a member that is away are not
+known. If the cluster does not answer soon, or is known to be out of reach, the lags are left out; the rest of the group
+is shown all the same.
 
-A lever is null or empty while it is off, else it has who, when and why. Of a drain there is also how far it has come:
-whether the instance can be stopped, and what it still waits for, in sentences. That is read off the members and tasks
-of the answer, so it says the same as these. An instance can be stopped when the group is stable, its members have the
-assignment of this generation, and none of them has an active task. A member that is away fetches nothing, and nobody
-waits for that.
+A lever is null or empty while it is off; otherwise it has the caller, the time and the reason. A drain also has its
+progress: whether the instance can be stopped, and the conditions that it still waits for, in sentences. The progress is
+derived from the members and tasks of the answer, so it agrees with them. An instance can be stopped when the group is
+stable, its members have the assignment of this generation, and none of them has an active task. A drain does not wait
+for members that are away, because they fetch nothing.
 
-The state of a group is Kafka's, and says nothing about work: a group whose topics are missing is Stable. So there is
-its condition beside it. The advice names what ends the present state, and says whether the group goes on by itself.
+The state of a group is Kafka's, and does not show whether the group works: a group whose topics are missing is Stable.
+So the answer also has a condition. The advice names the step that ends the present state, and says whether the group
+continues by itself.
 """
 
 from __future__ import annotations
@@ -76,35 +78,35 @@ def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotic
 
 
 async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAnswer:
-    """The whole committed group, its cluster as it looks now, and what to do. Takes time in proportion to the group's
-    members and tasks, in a thread.
+    """Describes the whole committed group, the present state of its cluster, and advice. Runs in a thread, and takes
+    time in proportion to the group's members and tasks.
     """
     group = await runtime.describe()
     definition = await runtime.definition(group.image)
     snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-        # here and not in the thread, because polls change the standing meanwhile
+        # read here and not in the thread, because polls change the standing meanwhile
         cluster = GroupsCluster(
             **asdict(address),
             looked_at_ms=runtime.cluster.looked_at_ms,
             failing_since_ms=runtime.cluster.failing_since_ms,
             error=runtime.cluster.error,
         )
-    in_words = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
-    notices = [NoticeAnswer(process_id=told.process, **asdict(told.notice)) for told in runtime.notices()]
-    return await asyncio.to_thread(_group, group, snapshot, cluster, in_words, runtime.stored_bytes, notices)
+    advised = advice(group, snapshot, None if address is None else str(address), runtime.cluster.error)
+    notices = [NoticeAnswer(process_id=notice.process, **asdict(notice.notice)) for notice in runtime.notices()]
+    return await asyncio.to_thread(_group, group, snapshot, cluster, advised, runtime.stored_bytes, notices)
 
 
 async def _seen(
     runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
 ) -> RebalanceSnapshot:
-    """The definition with its cluster as it looks now; without lags when the cluster does not answer."""
+    """The definition with the present state of its cluster; without lags if the cluster does not answer."""
     if runtime.cluster.error is not None and runtime.is_polling_its_cluster():
         return definition
     try:
         view = await clusters.cluster(address).view(runtime.group_id, definition, CLUSTER_POLL_TIMEOUT_MS)
-    except Exception as error:  # whatever a provider raises
+    except Exception as error:  # a provider may raise any error
         runtime.cluster.failed(error)
         return definition
     runtime.cluster.answered()
@@ -119,7 +121,7 @@ def _group(
     stored_bytes: int,
     notices: list[NoticeAnswer],
 ) -> GroupAnswer:
-    """`definition`: with the cluster as it looks now, without offsets where they are not known."""
+    """Builds the answer. `definition`: with the present state of the cluster, without offsets that are not known."""
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks = _tasks(group, definition)
     return GroupAnswer(
@@ -168,9 +170,9 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
         sums |= {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
         # the last tasks of a member that is away are those from before it left
         present = () if member.member.is_away else member.tasks
-        looked = changelogs.looked([copy.task_id for copy in present], sums)
+        lags = changelogs.lags_of([copy.task_id for copy in present], sums)
         for copy in member.tasks:
-            lag, end_offset_sum = looked.get(copy.task_id, (None, None))
+            lag, end_offset_sum = lags.get(copy.task_id, (None, None))
             answered = TaskCopyAnswer(
                 task=str(copy.task_id),
                 role=str(copy.role),
@@ -189,7 +191,7 @@ def _last_rebalance(last: LastRebalance | None) -> LastRebalanceAnswer | None:
         return None
     return LastRebalanceAnswer(
         generation_id=last.generation_id,
-        reason=None if last.cause is None else last.cause.in_words(),
+        reason=None if last.cause is None else last.cause.as_text(),
         outcome=str(last.end.outcome),
         error=last.end.error,
         error_code=last.end.error_code,
@@ -205,7 +207,7 @@ def held_answer(held: DescribedHeld | None) -> HeldAnswer | None:
 def drained_levers(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], tasks: Sequence[TaskCopyAnswer]
 ) -> list[DrainedLever]:
-    """`members`, `tasks`: of the group, as they are answered."""
+    """The drains of a group with their progress. `members`, `tasks`: the members and tasks of the group's answer."""
     drained = [each for _, each in sorted(group.image.levers.drained.items())]
     stays = _why_it_stays(group, members, drained)
     of_group = _missing_of_group(group, members)
@@ -226,7 +228,7 @@ def drained_levers(
 
 
 def _missing_of_group(group: GroupDescription, members: Sequence[GroupMemberAnswer]) -> list[MissingForDrain]:
-    """What concerns all tasks."""
+    """The conditions that all tasks of a drain wait for."""
     last = group.image.last_rebalance
     late = sorted(member.member_id for member in _present(members) if not member.fetched)
     if group.held is not None:
@@ -253,7 +255,9 @@ def _is_meant(drained: Lever, member: GroupMemberAnswer) -> bool:
 
 
 def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | None) -> list[MissingForDrain]:
-    """`ids`: of the drained members. `stays`: why all of their tasks stay."""
+    """The active tasks that a drain waits for. `ids`: the drained members. `stays`: the reason why all of their tasks
+    stay; None if they will move.
+    """
     elsewhere: dict[str, list[TaskCopyAnswer]] = {}
     for copy in tasks:
         if copy.member_id not in ids:
@@ -268,7 +272,9 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """None while a rebalance is to come that can take it away: a discarded one is not computed again by itself."""
+    """The reason why the drained tasks stay; None if a rebalance that can move them will come. A discarded rebalance is
+    not computed again by itself.
+    """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
         return None
@@ -280,7 +286,7 @@ def _why_it_stays(
 
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
-    """The warm-up comes first: it is the next owner."""
+    """The reason why a task has not moved yet, from its other copies. A warm-up comes first: it is the next owner."""
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:
         return "waits for its turn to be restored elsewhere (max.warmup.replicas)"
@@ -291,9 +297,10 @@ def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
 
 
 def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
-    """Why a group does no work though its state is Stable; None for one that works, or that is led elsewhere.
+    """The reason why a group does no work although its state is Stable; None for a group that works or is led
+    elsewhere.
 
-    `has_active_task`: whether anybody has one, None when that is not known.
+    `has_active_task`: True if any member has an active task; None if it is not known.
     """
     last = group.last_rebalance
     if group.state is not GroupState.STABLE or last is None or group.led_by is not None:
@@ -309,7 +316,7 @@ def condition(group: GroupImage, has_active_task: bool | None) -> str | None:
 
 
 def has_active_task(group: GroupDescription) -> bool | None:
-    """None without members, who alone could have any."""
+    """Returns whether any member has an active task; None for a group without members."""
     if not group.members:
         return None
     return any(copy.role is Role.ACTIVE for member in group.members for copy in member.tasks)
@@ -318,8 +325,10 @@ def has_active_task(group: GroupDescription) -> bool | None:
 def advice(
     group: GroupDescription, definition: RebalanceSnapshot, cluster: str | None, cluster_error: str | None
 ) -> str | None:
-    """`cluster`: the address that the definition names, None when it describes its cluster. `cluster_error`: why the
-    cluster did not answer, None when it did.
+    """Advice for the operator of a group; None if there is nothing to do.
+
+    `cluster`: the address that the definition names; None if the definition describes its cluster itself.
+    `cluster_error`: the reason why the cluster did not answer; None if it answered.
     """
     if group.image.led_by is not None:
         return None

@@ -1,20 +1,23 @@
-"""What the server does for its process ten times a second: garbage, freed memory, and a word to the service manager.
+"""Periodic tasks of the server's process, ten times a second: garbage collection, freed memory, the service manager.
 
-Garbage: left to itself, Python counts how many more containers were made than freed. In a service whose held requests
-replace each other that count says nothing about how many there are to look at: a collection of "the youngest 5,000"
-found 30,000 of them and took 16 ms, and a full one looks at every container of the process, 85 ms with the modules of
-the service alone. So collections go by time here, and the event loop never stands still for one:
+Garbage: by default, Python starts a collection when the number of new containers minus freed ones reaches a threshold.
+In a service whose held requests replace each other, this number does not predict the work of a collection: a collection
+of "the youngest 5,000" found 30,000 containers and took 16 ms, and a full collection visits every container of the
+process, 85 ms with the modules of the service alone. So collections run by time here, and none of them blocks the event
+loop for long:
 
-- What is there at the start is set aside for good.
-- The youngest are looked at ten times a second: what survives is as much as the loop can make in a tenth of a second.
-- What has lived longer is looked at twice a second, and everything every few minutes, but less often where that takes
-  long: all of it together is a small part of the time, and no pass over the former meets more than a second's work.
+- The objects that exist at the start are frozen: no collection visits them.
+- The youngest generation is collected ten times a second: it has at most the objects that the loop makes in a tenth of
+  a second.
+- The middle generation is collected twice a second, and everything every few minutes, but less often if a collection
+  takes long: all collections together take a small part of the time, and a pass over the middle generation visits about
+  a second's work at most.
 
-Nearly everything dies by its reference count. What does not, an error with its frames and the body that they hold, is
-gone after a few seconds, so that its memory comes back even when nothing else happens.
+Reference counting frees nearly everything. Cycles, such as an error with its frames and the body that they hold, are
+freed after a few seconds, even if the service is idle.
 
-Memory: glibc keeps what is freed. The pieces of a thousand answers would stay in the process's memory after the callers
-have gone.
+Memory: glibc keeps freed memory. The memory of a thousand answers would stay with the process after the callers have
+disconnected.
 """
 
 from __future__ import annotations
@@ -30,13 +33,16 @@ from collections.abc import Callable, Mapping
 from operating_system.processes import freeze_loaded_objects, return_freed_memory
 
 AT_ONCE = 100_000
-"""When so many more containers were made than freed between two collections, Python does not wait for the next one."""
+"""The threshold of new minus freed containers at which Python collects without waiting for the next timed collection.
+"""
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
-"""A pass every five seconds could meet all that the joins of 5,000 members had just made."""
+"""The shortest intervals of the collections. With five seconds for the middle generation, one pass could visit all
+objects that the joins of 5,000 members had just made.
+"""
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
-"""After a collection that took a second, so many seconds pass before the next one of its kind."""
+"""The pause after a collection, as a multiple of the time that the collection took."""
 
 _NEVER = 1_000_000
 _YOUNGEST, _MIDDLE, _ALL = 0, 1, 2
@@ -51,7 +57,9 @@ def freeze_existing_objects() -> None:
 
 
 class Garbage:
-    """`collect_if_due` ten times a second. `seconds`: times a collection, by default as time on a processor."""
+    """Collects garbage by time. Call `collect_if_due` ten times a second. `seconds`: the clock that measures a
+    collection, by default processor time.
+    """
 
     def __init__(self, seconds: Callable[[], float] = time.thread_time) -> None:
         self._seconds = seconds
@@ -59,7 +67,7 @@ class Garbage:
         self._next_s: dict[int, float] = {}
 
     def collect_if_due(self, now_s: float) -> None:
-        """`now_s`: on a clock that never goes back."""
+        """Run a collection that is due. `now_s`: the time of a monotonic clock."""
         for generation, (every_s, parts) in self._due.items():
             if now_s >= self._next_s.setdefault(generation, now_s + every_s):
                 began_s = self._seconds()
@@ -71,7 +79,7 @@ class Garbage:
 
 
 class FreedMemory:
-    """`give_back_if_due` often, on the event loop."""
+    """Returns freed memory to the system. Call `give_back_if_due` often, on the event loop."""
 
     def __init__(self, give_back: Callable[[], object] = return_freed_memory) -> None:
         self._give_back = give_back
@@ -79,7 +87,7 @@ class FreedMemory:
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """What was begun last, if anything. It runs in a thread."""
+        """Return freed memory, in a thread, if that is due. Returns the future of the last such call, if any."""
         busy = self._trimming is not None and not self._trimming.done()
         if not busy and now_s >= self._next_s:
             self._next_s = now_s + TRIM_EVERY_S
@@ -88,10 +96,10 @@ class FreedMemory:
 
 
 class ServiceManager:
-    """Tells the service manager that the service is ready, still alive, and about to end: systemd's `Type=notify`.
+    """Notifies the service manager that the service is ready, alive or stopping: systemd's `Type=notify`.
 
-    A message is one datagram to the socket that the manager names. Without a manager nothing is sent. `environment`: of
-    this process, in which the manager says where it listens, and how often it wants to hear. Source: sd_notify(3).
+    A message is one datagram to the manager's socket. Without a manager, nothing is sent. `environment`: the
+    environment of this process, in which the manager passes its socket and the watchdog interval. Source: sd_notify(3).
     """
 
     def __init__(self, environment: Mapping[str, str]) -> None:
@@ -103,22 +111,22 @@ class ServiceManager:
         self._due_s = 0.0
 
     def ready(self, status: str) -> None:
-        """It answers from now on. `status`: one line for whoever asks the manager."""
-        self._tell(f"READY=1\nSTATUS={status}")
+        """Notify the manager that the service answers. `status`: one line, which the manager shows as the status."""
+        self._notify(f"READY=1\nSTATUS={status}")
 
     def stopping(self) -> None:
-        self._tell("STOPPING=1\nSTATUS=answers what is under way, and ends")
+        self._notify("STOPPING=1\nSTATUS=answers what is under way, and ends")
 
     def alive(self, now_s: float) -> None:
-        """To be called often, with a clock that only goes forward. Tells it twice in the time that it waits."""
+        """Notify the manager twice in each watchdog interval. Call it often. `now_s`: the time of a monotonic clock."""
         if self._every_s is not None and now_s >= self._due_s:
             self._due_s = now_s + self._every_s
-            self._tell("WATCHDOG=1")
+            self._notify("WATCHDOG=1")
 
-    def _tell(self, message: str) -> None:
+    def _notify(self, message: str) -> None:
         if not self._address:
             return
-        # a manager that went away is no reason to stop serving
+        # the service goes on if the manager's socket is gone
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
             way.setblocking(False)
             way.sendto(message.encode(), self._address)

@@ -1,9 +1,9 @@
-"""JSON, read by RFC 8259, and no more than that: UTF-8, no NaN, no lone surrogates, no number that is too large, no
-deep nesting. Of a name that an object has twice, the last one counts.
+"""Reads JSON strictly by RFC 8259: UTF-8, no NaN, no lone surrogates, no number that is too large, no deep nesting. If
+an object has a name twice, the last value counts.
 
-A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because a
-large one takes seconds, and so may what is made of it: there it holds up nobody, its memory comes back, and it ends
-when the caller hangs up.
+A document that a caller sends (a definition, a recording, a placement problem) is read in a worker process, because
+reading and processing a large document can take seconds. A worker process does not block other calls, its memory is
+returned, and it is stopped when the caller disconnects.
 """
 
 from __future__ import annotations
@@ -21,11 +21,12 @@ Value = TypeVar("Value")
 Arguments = TypeVarTuple("Arguments")
 
 MAX_VALUES = 4_000_000
-"""In one document, counted by its commas before anything is made of them: each value takes some 60 bytes of memory."""
+"""The most values in one document, counted by its commas before it is parsed: each value takes some 60 bytes of memory.
+"""
 
 MAX_NESTING = 64
-"""Objects and lists in each other. No format needs a fifth of it. What is deeper could be read here and not be written
-or read again elsewhere, where the stack is deeper already.
+"""The greatest nesting depth of objects and lists. No format needs a fifth of it. A deeper document might be readable
+here, but fail when it is written or read where the Python stack is deeper.
 """
 
 _TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each other"
@@ -35,8 +36,8 @@ _PLACE = re.compile(r" at line (?P<line>\d+) column (?P<column>\d+)$")
 def read_document(
     raw: bytes, reader: Callable[[dict[str, object], *Arguments], Value], *arguments: *Arguments
 ) -> Value:
-    """`reader(document, *arguments)` with the body's JSON object. Raises Problem, with the offset where it is no JSON,
-    and whatever `reader` raises.
+    """Returns `reader(document, *arguments)` for the body's JSON object. Raises Problem, with the offset of a JSON
+    error, and the errors of `reader`.
     """
     if len(raw) > MAX_VALUES and raw.count(b",") > MAX_VALUES:
         raise Problem("MESSAGE_TOO_LARGE", f"a document may have {MAX_VALUES} values")
@@ -54,9 +55,10 @@ def read_document(
 
 
 def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
-    """What pydantic's parser lets pass and JSON cannot hold. `nesting`: how many objects and lists are around it.
+    """Raises ValueError for values that pydantic's parser accepts and JSON cannot represent (NaN, Infinity), and for a
+    depth above MAX_NESTING. `nesting`: the depth at which `document` itself stands.
 
-    Goes level by level: it must not recurse itself. Raises ValueError.
+    The check goes level by level, because recursion could exceed Python's stack.
     """
     level: list[object] = [document]
     for _ in range(MAX_NESTING - nesting):
@@ -70,7 +72,7 @@ def check_values(document: Mapping[str, object], nesting: int = 0) -> None:
 
 
 def not_json(message: str, raw: bytes) -> Problem:
-    """`message`: of pydantic's parser, which names line and column."""
+    """The problem of a body that is no JSON. `message`: the text of pydantic's parser, which names line and column."""
     if message.startswith("recursion limit"):
         return Problem("INVALID_REQUEST", f"body: {_TOO_DEEP}")
     found = _PLACE.search(message)

@@ -1,12 +1,12 @@
 """The one middleware of the service: each request passes it before FastAPI finds its route.
 
-    public address -> which call -> audit -> no upgrade -> who calls -> may they -> the whole body, within limits
-    -> the owner of the group -> route -> audit line -> answer -> metrics
+    public address -> call of the table -> audit -> no upgrade -> caller -> right -> the whole body, within limits
+    -> owner of the group -> route -> audit line -> answer -> metrics
 
 The caller's right is checked before the body is read, so a stranger cannot fill the memory. A body is read whole before
-its route runs, so that a route never sees half of one: each call has a limit for its size, all bodies together have one
-for their memory, and a body has to arrive in time. A call about a group of another coordinator is redirected. An error
-of any package becomes a problem, an unexpected one with status 500.
+its route runs, so that a route never sees an incomplete body. Each call has a size limit, all bodies together have a
+memory limit, and a body has to arrive in time. A call about a group of another coordinator is redirected. Errors of all
+packages become problems; an unexpected error has status 500.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ FORM_BYTES = 65_536
 """Limit for a form of the page. A stranger may send the login form."""
 
 BODIES_AT_ONE_TIME = 8
-"""All bodies together may take as much memory as this many of the largest."""
+"""All bodies together may take as much memory as this many bodies of the largest size."""
 
 
 SMALL_BYTES = 65_536
-"""A body up to this size counts only while it arrives in pieces, so heartbeats that are held use up none of the memory
-for large bodies.
+"""A body up to this size counts towards the memory limit only while it arrives in pieces, so that held heartbeats do
+not use up the memory for large bodies.
 """
 
 
 class RequestBodies:
-    """The bodies of all requests of one service that have not been answered yet."""
+    """The bodies of all requests of one service that are not answered yet."""
 
     def __init__(self, settings: Settings) -> None:
         self._max_bytes = {
@@ -87,12 +87,12 @@ class RequestBodies:
         self._held_bytes += size
 
     def release(self, body: bytes) -> None:
-        """Its request has been answered."""
+        """Free the memory of a body whose request has been answered."""
         if len(body) > SMALL_BYTES:
             self._held_bytes -= len(body)
 
     async def arrive(self, call: Call | None, scope: Scope, receive: Receive) -> bytes:
-        """The whole body; `release` it. Raises Problem 408, 413, 429 and 503, and CallerGone."""
+        """Read the whole body. The caller has to `release` it. Raises Problem 408, 413, 429 and 503, and CallerGone."""
         limit = _limit_of(call, scope["method"], scope["path"])
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if announced.isdigit() and int(announced[:20]) > self._max_bytes[limit]:
@@ -121,7 +121,7 @@ class RequestBodies:
                 more = message.get("more_body", False)
                 if len(body) + len(piece) > self._max_bytes[limit]:
                     raise self._too_large(limit)
-                # large bodies of others must not refuse heartbeats, which have arrived whole
+                # a heartbeat arrives in one piece, and must not be refused because of the large bodies of other callers
                 if not more and not body and len(piece) <= SMALL_BYTES:
                     return bytes(piece)
                 self._hold(len(piece))
@@ -138,7 +138,7 @@ class RequestBodies:
 
 
 def _limit_of(call: Call | None, method: str, path: str) -> str:
-    """The dotted name of the setting that has it, or what it is for."""
+    """The name of the limit for this request's body: the setting's dotted name, or the kind of body."""
     if call is not None and call.endpoint.body_limit is not None:
         return call.endpoint.body_limit
     if is_page(path):
@@ -147,7 +147,9 @@ def _limit_of(call: Call | None, method: str, path: str) -> str:
 
 
 class RequestGuard:
-    """`bodies`: those of the service. `proxies`: notes the address at which a browser sees the service."""
+    """Authenticates, limits and audits each request before its route. `bodies`: limits the request bodies of the
+    service. `proxies`: notes the address at which a browser sees the service.
+    """
 
     def __init__(
         self, app: ASGIApp, credentials: Credentials, bodies: RequestBodies, proxies: Proxies, audit: AuditLog
@@ -192,7 +194,7 @@ class RequestGuard:
             principal = state[PRINCIPAL] = caller_of(scope["path"], headers, self._credentials)
             if audited is not None:
                 audited.made_by(principal)
-            # Starlette overlooks a line break behind an address
+            # Starlette accepts a line break at the end of an address
             address = scope["path"].rstrip("\n") if call is None else call.endpoint.route.format(**call.parameters)
             if address != scope["path"]:
                 raise HTTPException(404)
@@ -206,19 +208,19 @@ class RequestGuard:
                     raise elsewhere
             await self._app(scope, receive, send_and_note)
         except CallerGone:
-            # nobody reads it, but uvicorn reports a request without an answer as an error
+            # the caller is gone, but uvicorn reports a request without an answer as an error
             if not status:
                 await Response()(scope, receive, send)
         except asyncio.CancelledError:
-            # only a stop whose patience is over cancels requests
+            # a request is cancelled only by a stop whose time limit is over
             if status:
                 raise
             await answer_to(scope, stopping())(scope, receive, send_and_note)
         except Exception as error:
             problem = problem_of(error, scope)
             if status:
-                raise  # the answer had begun: all that is left is to cut the connection
-            # uvicorn discards the rest of a body; to close the connection would take the answer from the caller
+                raise  # the response has started, so the connection can only be closed
+            # do not close the connection: the caller would lose the answer; uvicorn discards the rest of the body
             await answer_to(scope, problem)(scope, receive, send_and_note)
         finally:
             self._bodies.release(body)
@@ -236,7 +238,7 @@ class RequestGuard:
 
 
 def _ends_connection(scope: Scope, answer: Message) -> bool:
-    """Whether uvicorn closes the connection once this answer is out."""
+    """Returns whether uvicorn closes the connection after this answer."""
     options = {
         option.strip().lower() for value in Headers(scope=scope).getlist("connection") for option in value.split(",")
     }
@@ -245,10 +247,10 @@ def _ends_connection(scope: Scope, answer: Message) -> bool:
 
 
 def _hides_request(headers: Headers) -> bool:
-    """Whether a request with a body asks for another protocol.
+    """Returns whether the request has a body and asks for another protocol.
 
-    uvicorn's parser takes the body of such a request for the next request on the connection. A proxy that lets it pass
-    would carry requests that it has not seen.
+    uvicorn's parser takes the body of such a request for the next request on the connection. If a proxy forwards such a
+    request, its body could contain requests that the proxy has not checked.
     """
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     return "upgrade" in headers and has_body

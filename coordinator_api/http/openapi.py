@@ -1,7 +1,8 @@
-"""`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the right to call, and
-what another coordinator may answer.
+"""`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the bearer token, and
+the redirect to another coordinator.
 
-The document is made once and kept as bytes: it has 200 KB, and anybody on this machine may ask for it in a loop.
+The document is encoded once and cached, because it has 200 KB, and any program on this machine may request it in a
+loop.
 """
 
 from __future__ import annotations
@@ -40,8 +41,8 @@ _NEEDS_A_REASON = "/v1/groups/{group}/discard"
 
 
 def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
-    """Serve it. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: whether calls have to carry
-    a bearer token by now.
+    """Serve `/openapi.json`. `app` has all its routes, and no `openapi_url` of FastAPI. `needs_token`: returns whether
+    calls need a bearer token at present.
     """
 
     @lru_cache(8)
@@ -56,8 +57,8 @@ def install(app: FastAPI, needs_token: Callable[[], bool]) -> None:
 
 
 def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
-    """The document. `app`: with all its routes."""
-    document = deepcopy(app.openapi())  # which FastAPI keeps
+    """Returns the OpenAPI document. `app`: has all its routes."""
+    document = deepcopy(app.openapi())  # a copy, because FastAPI caches its document
     _describe_bodies(app, document)
     _secure(document, needs_token)
     _describe_redirects(document)
@@ -66,8 +67,9 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
 
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Those that `JsonBody` reads: FastAPI does not know that a dependency reads a body. Also the models to which
-    `problems` and `described_body` refer, and one whose example has nulls, which FastAPI drops.
+    """Describe the request bodies that `JsonBody` reads: FastAPI does not know that a dependency reads a body. Also
+    adds the models to which `problems` and `described_body` refer, and AssignAnswer, because FastAPI drops the nulls of
+    its example.
     """
     others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [(each, "validation") for each in others]
@@ -82,7 +84,7 @@ def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
 
 
 def _secure(document: dict[str, Any], needs_token: bool) -> None:
-    """Without a token the service answers programs of its own machine, whatever they carry."""
+    """Describe the bearer token. A service without tokens listens on loopback only and asks for none."""
     document["components"]["securitySchemes"] = {
         SECURITY_SCHEME: {
             "type": "http",
@@ -97,7 +99,9 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
 
 
 def _describe_redirects(document: dict[str, Any]) -> None:
-    """Each call about a group may have to be made elsewhere. `RequestGuard` answers so, before any route."""
+    """Describe the redirect of calls about a group that another coordinator owns. `RequestGuard` sends it before any
+    route runs.
+    """
     answer = {
         "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "
         "make the same call there.",
@@ -117,7 +121,7 @@ def _describe_redirects(document: dict[str, Any]) -> None:
 
 
 def _take_reasons(document: dict[str, Any]) -> None:
-    """Each call that the audit log has takes one."""
+    """Describe the parameter `reason` of each audited call."""
     for endpoint in ENDPOINTS:
         operation = document["paths"].get(endpoint.route, {}).get(endpoint.method.lower())
         if operation is not None and endpoint.is_audited:

@@ -1,19 +1,19 @@
 """Groups that other coordinators of the same database own: redirects to the owner, and lists of all groups.
 
-    call about a group -> is it open here? -> else wait until its owner is known
+    call about a group -> open here? answer; else wait until its owner is known
         another coordinator: 307 with the owner's address and the same path     no owner for now: 503, try again
         no such group: this coordinator answers 404, or creates it
 
-`RequestGuard` calls `not_here` before every call, once the caller's right has been checked and the body read. A group
-that moves while a call is under way, or held, raises NotOwner from below: then `not_here` is called again. 307 keeps
-method and body.
+`RequestGuard` calls `not_here` before each call, after it has checked the caller's right and read the body. If a group
+moves while a call is in progress or held, the packages below raise NotOwner, and `not_here` is called again. Status 307
+keeps method and body.
 
     list -> own groups from memory; each owner of other groups is called with the caller's token, for a second at most
          -> a group whose owner does not answer is listed as Unknown
 
-An owner that gets such a call answers from its memory and calls no other (`Assignor-Asked-By`). Pages are refreshed
-often, so answers are kept for a second, for callers with the same token. They come from another process, so they are
-checked.
+An owner that is called for its list (header `Assignor-Asked-By`) answers from its memory and calls no other
+coordinator. Pages are refreshed often, so answers are cached for a second, for callers with the same token. Answers are
+validated, because they come from another process.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ UNKNOWN = "Unknown"
 
 
 class OtherCoordinators:
-    """For one service, on its event loop. Call `close` at the end."""
+    """Calls the other coordinators for one service, on its event loop. Call `close` at the end."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -64,9 +64,10 @@ class OtherCoordinators:
             await client.aclose()
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-        """The answers of their owners to GET `path`, as `kind`; before them all these groups as unknown.
+        """Gets `path` from the owners of other groups. Returns their answers as `kind`, after a list of all these
+        groups in state Unknown.
 
-        Empty where there is one coordinator, and for a call of another coordinator.
+        Returns an empty list if there is one coordinator only, and for a call of another coordinator.
         """
         if not self._coordinator.lease.is_shared or request.headers.get(ASKED_BY) is not None:
             return []
@@ -77,7 +78,7 @@ class OtherCoordinators:
     async def _answers_of(
         self, others: Iterable[OtherGroup], path: str, authorization: str | None, kind: type[GroupList]
     ) -> Sequence[GroupList]:
-        """Callers that ask alike within `KEPT_S` share the answers."""
+        """Callers with the same path and token share the answers for `KEPT_S`."""
         urls = frozenset(each.url for each in others if each.url is not None)
         if not urls:
             return ()
@@ -92,7 +93,7 @@ class OtherCoordinators:
         return [each for each in await asyncio.shield(asking) if each is not None]
 
     async def _ask(self, url: str, path: str, headers: Mapping[str, str], kind: type[GroupList]) -> GroupList | None:
-        """None without an answer in time, and for an answer that is not a coordinator's."""
+        """Calls one coordinator. Returns None if no answer comes in time, or the answer is not a coordinator's."""
         try:
             async with asyncio.timeout(LONGEST_ANSWER_S):
                 body = bytearray()
@@ -104,7 +105,7 @@ class OtherCoordinators:
                 if response.status_code != 200:
                     raise ValueError(f"it answers with status {response.status_code}")
                 answer = kind.model_validate_json(bytes(body))
-        except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all that can go wrong
+        except (httpx.HTTPError, httpx.InvalidURL, InputError, OSError, ValueError) as why:  # all errors of a call
             if url not in self._reported:
                 self._reported.add(url)
                 is_other = isinstance(why, ValidationError)  # another service answers at this address
@@ -117,7 +118,7 @@ class OtherCoordinators:
         return answer
 
     def _client(self, url: str) -> httpx.AsyncClient:
-        """Raises InputError for files of TLS that cannot be used."""
+        """The client for a coordinator. Raises InputError if the TLS files cannot be used."""
         client = self._clients.get(url)
         if client is None:
             client = self._clients[url] = async_http_client(url, timeout=LONGEST_ANSWER_S)
@@ -127,13 +128,13 @@ class OtherCoordinators:
 def all_groups(
     coordinator: Coordinator, sees: Callable[[str], bool], elsewhere: Iterable[GroupList]
 ) -> tuple[list[GroupLine], list[UnreadableGroupLine]]:
-    """The groups that `sees` allows: those that this coordinator owns, and `elsewhere`. Raises LeaseEnded."""
+    """The groups of this coordinator and those of `elsewhere` for which `sees` is true. Raises LeaseEnded."""
     coordinator.check_may_answer()
     found: dict[str, GroupLine | UnreadableGroupLine] = {}
     for each in elsewhere:
         found |= {line.group_id: line for line in each.groups}
         found |= {line.group_id: line for line in each.unreadable}
-    # a group may have come here meanwhile
+    # this coordinator may have taken a group meanwhile
     found = {group_id: line for group_id, line in found.items() if not coordinator.is_open(group_id)}
     for group_id, why in coordinator.unreadable.items():
         found[group_id] = UnreadableGroupLine(group_id=group_id, reason=why)
@@ -159,9 +160,9 @@ def _unknown(other: OtherGroup) -> GroupLine:
 
 
 async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
-    """The redirect for a call about a group that another coordinator owns; None when this one answers the call.
+    """The redirect for a call about a group that another coordinator owns; None if this coordinator answers the call.
 
-    Raises CoordinatorFault and StoreError when no coordinator can answer it for now.
+    Raises CoordinatorFault and StoreError if no coordinator can answer the call for now.
     """
     call: Call | None = scope["state"][CALL]
     group_id = None if call is None else call.parameters.get("group")
@@ -172,7 +173,7 @@ async def not_here(scope: Scope, coordinator: Coordinator) -> Problem | None:
 
 
 async def on_not_owner(request: Request, error: Exception) -> Response:
-    """FastAPI's handler of NotOwner: the group of the call was lost or given away during the call."""
+    """FastAPI's handler of NotOwner: this coordinator lost the group, or handed it over, during the call."""
     elsewhere = await not_here(request.scope, request.app.state.coordinator)
     problem = elsewhere or Problem(
         "COORDINATOR_LOAD_IN_PROGRESS",

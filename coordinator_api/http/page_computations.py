@@ -1,7 +1,7 @@
-"""What the page shows of a group's history, and of what would be: computed as the commands compute it.
+"""Computations for the page: a group's history, comparisons, and forecasts of changes.
 
-Each function runs in a worker process. The values are those of `assignor diff`, `what-if` and `simulate`, from the same
-code of the library; only the way in is another one.
+Each function runs in a worker process. The values are those of `assignor diff`, `what-if` and `simulate`, because the
+same code of the library computes them.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ from rebalance_analysis.simulate import ForecastModel, forecast, forecast_docume
 from rebalance_analysis.what_if import changed, changes_from_document, difference, difference_document
 
 Stored = tuple[int, bytes]
-"""A generation, and its recording as it is stored."""
+"""A generation, and its recording in the stored form."""
 
 MOST_CANDIDATES = 20
 _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
@@ -49,9 +49,10 @@ _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
 def history_of_group(
     group_id: str, stored: tuple[Stored, ...], before: Stored | None, classes: tuple[str, ...]
 ) -> dict[str, object]:
-    """The history of the rebalances as `assignor explain` has it, with `words` for what set each one off.
+    """The history of the rebalances as in `assignor explain`, with the triggers of each rebalance in words (`words`).
 
-    `stored`: oldest first; `before`: the one before them, which is left out. Raises InputError.
+    `stored`: the rebalances, oldest first. `before`: the rebalance before them, which only serves for comparison.
+    Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -67,18 +68,18 @@ def history_of_group(
 def history_of_task(
     stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
-    """One task over the last recorded rebalances, the newest first: where it was and is, and why, rule by rule. None
-    when none of them has the task.
+    """The history of one task in the last recorded rebalances, newest first: its copies before and after, and the
+    reasons, rule by rule. None if no rebalance has the task.
 
-    `stored`: oldest first. `has_more`: the first of them is only what the next one is
-    compared with. `classes`: those of `AllowedAssignors`.
+    `stored`: the rebalances, oldest first. `has_more`: True if the first of them only serves for comparison with the
+    next one. `classes`: the class paths of `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []
     for each in stored:
         try:
             past.append(_past(each, load))
-        except AssignorFault:  # its assignor is not here any more, say
+        except AssignorFault:  # for example, its assignor is no longer available
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
     history = task_history(past, task, before)
@@ -86,8 +87,9 @@ def history_of_task(
 
 
 def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict[str, object]:
-    """The moves that `assignor diff` names, who has each task as active in each recording, short names of members, and
-    for each move why the later rebalance decided so (None when it did not place the task).
+    """Compares two rebalances. The result has the moves of `assignor diff`, the active owner of each task in each
+    recording, short names of members, and for each move the later rebalance's reason (None if it did not place the
+    task).
 
     Raises InputError, DecodeError.
     """
@@ -118,10 +120,11 @@ def compare_two(before: Stored, after: Stored, classes: tuple[str, ...]) -> dict
 def what_if(
     stored: bytes | RecordedRebalance, asked: Mapping[str, object], bounds: DocumentBounds, model: ForecastModel
 ) -> dict[str, object]:
-    """`{"difference", "forecast", "names"}`: what `assignor what-if` and `assignor simulate` answer for these changes.
+    """The answers of `assignor what-if` and `assignor simulate` for these changes: `{"difference", "forecast",
+    "names"}`.
 
-    `stored`: a recording as it is stored, or a rebalance of the group as it is now. `asked`: `Changes` as a document.
-    Raises InputError, DecodeError, AssignorNotListed.
+    `stored`: a recording in the stored form, or a rebalance of the group's present state. `asked`: `Changes` as a
+    document. Raises InputError, DecodeError, AssignorNotListed.
     """
     recorded = stored if isinstance(stored, RecordedRebalance) else parse_recorded_rebalance(_document(stored))
     changes = changes_from_document(asked, "changes")
@@ -143,13 +146,14 @@ def what_if(
 
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
-    """`{"difference", "forecast"}`, each None when it cannot be computed: a member of an unknown future version, an own
-    assignor that is no longer there. `stored`: as the repository has it.
+    """The effects of a held rebalance: `{"difference", "forecast"}`. Each is None if it cannot be computed, because a
+    member has an unknown future version, or a custom assignor is no longer available. `stored`: the recording in the
+    stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
     load, model = own_assignors(bounds.assignor_classes), ForecastModel()
     most = most_rounds(group_size(recorded.snapshot), bounds)
-    # all kept, as after a discard, beside what was computed
+    # compare a rebalance that keeps every task in place, as after a discard, with the computed one
     steering = replace(recorded.snapshot.steering, keeps_owned=True)
     kept = replace(recorded, snapshot=replace(recorded.snapshot, steering=steering))
     return {
@@ -202,7 +206,7 @@ def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object
         "unreadable": unreadable,
         "rebalances": len(history.rebalances),
         "copies": [copy_row(copy, names) for copy in history.summary.copies],
-        # the page lists the copies, and the end of the wait is a countdown
+        # left out: the page lists the copies itself, and shows the end of the wait as a countdown
         "summary": [
             row for row in task_summary_rows(history.summary, names) if row.label not in ("is now", "waits for")
         ],
@@ -219,7 +223,7 @@ def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object
 
 
 def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceNames) -> dict[str, object]:
-    """One rebalance, or a row of those in which nothing changed."""
+    """A row of the page: one rebalance, or several in a row that did not change the task."""
     first, each = same[0], same[-1]
     facts = each.facts
     return {
@@ -236,7 +240,7 @@ def _round(same: Sequence[TaskRebalance], history: TaskHistory, names: InstanceN
 
 
 def _candidates(each: TaskRebalance, names: InstanceNames) -> dict[str, object]:
-    """Instances with the lag that the assignor was given, the nearest first."""
+    """The instances with the lags that the assignor got, ordered by lag; instances that got a copy come first."""
     problem = each.problem
     if problem is None:
         return {"listed": [], "more": 0}

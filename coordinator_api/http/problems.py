@@ -1,8 +1,8 @@
 """Errors over HTTP: RFC 9457 `application/problem+json` whose `code` is Kafka's error name.
 
-Every error of the service leaves through `problem_response`, so a client can decide on `code` alone. This is the one
-place that turns errors of the packages below into problems. A problem never echoes the values that the caller sent. An
-unexpected error shows no stack trace: the log has it, under the `instance` that the caller sees. Source of the names:
+Every error answer is made by `problem_response`, so a client can decide on `code` alone. Only this file converts errors
+of the packages below to problems. A problem never repeats values that the caller sent. The problem of an unexpected
+error has no stack trace: the log has it, under the `instance` of the problem. Source of the names:
 `org.apache.kafka.common.protocol.Errors`.
 """
 
@@ -30,7 +30,7 @@ from coordinator_api.store.store_errors import LeaseEnded, StoreError
 MEDIA_TYPE = "application/problem+json"
 
 TITLES: Mapping[str, tuple[int, str]] = {
-    # code -> (status it usually comes with, title)
+    # code -> (its usual status, title)
     "INVALID_REQUEST": (422, "The request cannot be read"),
     "INVALID_GROUP_ID": (422, "Not a group id"),
     "INVALID_SESSION_TIMEOUT": (422, "The session timeout is out of bounds"),
@@ -69,7 +69,7 @@ MOVED = 307
 """The status of NOT_COORDINATOR for a group that another coordinator of the same database owns."""
 
 _OF_A_NAME = "[key]"
-"""Ends the path of an error that is about a name of an object, and not about its value."""
+"""The end of pydantic's path for an error in a name of an object, not in its value."""
 
 _logger = structlog.get_logger("coordinator_api")
 
@@ -77,7 +77,7 @@ TRY_AGAIN_SOON: Mapping[str, str] = {"Retry-After": "1"}
 
 
 class Problem(AssignorFault):
-    """An answer that is an error. `code`: a key of TITLES. `extensions`: further members of the document."""
+    """An error answer, as an exception. `code`: a key of TITLES. `extensions`: further fields of the document."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Problem(AssignorFault):
 
 
 def problem_response(problem: Problem) -> Response:
-    """The document as ASCII, so that nothing a caller sent can make it unwritable."""
+    """Returns the problem as a JSON response. It is ASCII, so that it can be encoded whatever the caller sent."""
     document: dict[str, object] = {
         "type": f"urn:assignor:error:{problem.code}",
         "title": TITLES[problem.code][1],
@@ -112,29 +112,31 @@ def problem_response(problem: Problem) -> Response:
 
 
 ProblemPage = Callable[[Scope, Problem], Response | None]
-"""A problem for people, as a page; None for a caller who is a program."""
+"""Renders the problem as an HTML page; returns None for a caller that is a program."""
 
 PROBLEM_CODE = "problem_code"
-"""Under this key the `state` of a request has the code of the problem that it was answered with."""
+"""The key of a request's `state` with the code of the problem that answered the request."""
 
 
 def answer_to(scope: Scope, problem: Problem) -> Response:
-    """The problem as the caller of this request can read it: a page for a browser, else a document."""
+    """Returns the problem in a form for the caller of this request: a page for a browser, else a document."""
     scope.setdefault("state", {})[PROBLEM_CODE] = problem.code
     page: ProblemPage | None = scope["app"].state.problem_page
     return (page and page(scope, problem)) or problem_response(problem)
 
 
 def stopping() -> Problem:
-    """The service is stopping: ask again soon, when there is another one."""
+    """The problem that the service is stopping. The caller may repeat the call soon, after a restart."""
     return Problem("COORDINATOR_NOT_AVAILABLE", "the service is stopping", headers=TRY_AGAIN_SOON)
 
 
 @contextmanager
 def refusing_input() -> Iterator[None]:
-    """Raises Problem for the InputError of its block, which reads what a caller sent or a recording: 422, also for a
-    feature that this release does not have. Elsewhere an InputError is a fault of the service, and so is
-    OwnAssignorFailed here, too: the service's own settings list the class.
+    """Converts an InputError of its block to a Problem with status 422, also for a feature that this release does not
+    have. Use it around code that reads input of a caller or a recording: elsewhere an InputError is a fault of the
+    service.
+
+    OwnAssignorFailed is not converted: it is a fault of the service, whose settings list the class.
     """
     try:
         yield
@@ -147,7 +149,7 @@ def refusing_input() -> Iterator[None]:
 
 
 def install(app: FastAPI) -> None:
-    """Have FastAPI's own errors answered as all others. `middleware.py` answers what nobody handles here."""
+    """Have FastAPI's own errors answered as problems. `middleware.py` answers errors that have no handler here."""
     app.add_exception_handler(RequestValidationError, _on_error)
     app.add_exception_handler(HTTPException, _on_error)
 
@@ -157,13 +159,15 @@ async def _on_error(request: Request, error: Exception) -> Response:
 
 
 def problem_of(error: Exception, scope: Scope) -> Problem:
-    """The error that ended a request, as its caller gets it. Logs an error of the store and an unexpected one."""
+    """Converts the error that ended a request to the Problem that the caller receives. Logs store errors and unexpected
+    errors.
+    """
     match error:
         case Problem():
             return error
         case CoordinatorFault():
             return _from_fault(error)
-        case LeaseEnded():  # which is in the log once, and not for each call
+        case LeaseEnded():  # logged once elsewhere, not for each call
             return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=TRY_AGAIN_SOON)
         case StoreError():
             _logger.error("store_error", path=scope["path"], error=str(error))
@@ -177,7 +181,7 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
 
 
 def _from_fault(fault: CoordinatorFault) -> Problem:
-    """The coordinator's own error: its Kafka name is the code, its message the detail."""
+    """Converts an error of the coordinator: its Kafka name is the code, its message the detail."""
     extensions: dict[str, object] = {}
     if isinstance(fault, UnreadableBytes):
         extensions["offset"] = fault.offset
@@ -192,7 +196,9 @@ def _from_fault(fault: CoordinatorFault) -> Problem:
 
 
 def from_validation(errors: Iterable[Mapping[str, Any]]) -> Problem:
-    """pydantic's errors as one problem: the first as `detail`, 20 of them under `errors`, each with its path."""
+    """Converts pydantic's errors to one problem: the first is the `detail`, and `errors` has up to 20, each with its
+    path.
+    """
     details = [
         {
             "where": ".".join(str(part) for part in error["loc"] if part != _OF_A_NAME),
@@ -217,7 +223,7 @@ def _from_http_exception(error: HTTPException, scope: Scope) -> Problem:
 
 
 def _methods_of(scope: Scope) -> list[str]:
-    """What this address answers to. Each route knows only its own methods."""
+    """The HTTP methods of this path over all its routes. (A single route knows only its own methods.)"""
     return [
         method
         for method in ("DELETE", "GET", "PATCH", "POST", "PUT")
@@ -226,7 +232,7 @@ def _methods_of(scope: Scope) -> list[str]:
 
 
 def _unexpected(error: Exception, what: str) -> Problem:
-    """Log the whole error; answer with the id under which the log has it."""
+    """Log the whole error under a new id, and return a problem with this id."""
     incident = secrets.token_hex(8)
     _logger.error("unexpected_error", incident=incident, request=what, exc_info=error)
     return Problem(

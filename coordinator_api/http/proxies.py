@@ -1,11 +1,11 @@
 """The address at which a browser sees this service: a proxy may show it below another path, host and scheme.
 
-    a call -> comes from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
-           -> the prefix is cut off the path, unless the proxy has done so: routes and rights know no prefix
+    a call -> from a trusted proxy: X-Forwarded-Prefix, -Host and -Proto count; else root.path
+           -> the prefix is removed from the path, unless the proxy has removed it: routes and rights have no prefix
 
-Rule: addresses of this service go out relative to the requested address (`reference`), so that links and redirects stay
-below any prefix, even where neither a header nor a setting names it. Source of the headers' names: Traefik and Spring;
-of the trusted addresses: uvicorn's `--forwarded-allow-ips`.
+Rule: links and redirects to this service are relative to the requested address (`reference`), so that they stay below
+any prefix, even if neither a header nor a setting names it. Source of the headers' names: Traefik and Spring; of the
+trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ _STATE = "public_address"
 
 
 class PublicAddress(NamedTuple):
-    """`prefix`: the path below which browsers see the service; empty when it is not known. `host`: the Host that a
-    trusted proxy was called by; None without X-Forwarded-Host.
+    """The public address of the service. `prefix`: the path below which browsers see the service; empty if it is not
+    known. `host`: the Host header that a trusted proxy received; None without X-Forwarded-Host.
     """
 
     prefix: str = ""
@@ -40,9 +40,10 @@ class Proxies:
         self._is_trusted = _trust(tuple(allowed))
 
     def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
-        """Give the call's scope its public address, the browser's scheme, and the path without the prefix.
+        """Add to the call's scope its public address, the browser's scheme, and the path without the prefix.
 
-        `forwarded`: the call's X-Forwarded headers. Without any and without a root path there is nothing to note.
+        `forwarded`: the call's X-Forwarded headers. Without such headers and without a root path, this call is not
+        necessary.
         """
         client = scope.get("client")
         found = PublicAddress(self.root_path)
@@ -58,21 +59,23 @@ def public_address(scope: Scope) -> PublicAddress:
 
 
 def way_to_root(scope: Scope) -> str:
-    """`../../` for /ui/groups/a: from the address of the call, as its caller has it, to where the service begins."""
+    """The relative reference from the call's address to the root of the service: `../../` for /ui/groups/a."""
     prefix = public_address(scope).prefix
     if prefix and scope["path"] == "/":
-        # a browser may have asked for the prefix without the slash behind it, and is then one directory above
+        # a browser may have requested the prefix without a slash at its end, and is then one directory above
         return f"{prefix}/"
     return "../" * (raw_path(scope).count("/") - 1) or "./"
 
 
 def reference(scope: Scope, address: str) -> str:
-    """An address of this service, such as `/ui/groups?q=a`, for a link or a redirect in the answer to this call."""
+    """Converts an address of this service, such as `/ui/groups?q=a`, for a link or a redirect in the answer to this
+    call.
+    """
     return way_to_root(scope) + address.removeprefix("/")
 
 
 def raw_path(scope: Scope) -> str:
-    """With its escapes, and without the query and the prefix."""
+    """The path of the call with its escapes, without the query and the prefix."""
     raw: bytes = scope.get("raw_path") or quote(scope["path"]).encode("ascii")
     return raw.partition(b"?")[0].decode("latin-1")
 
@@ -80,7 +83,7 @@ def raw_path(scope: Scope) -> str:
 def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: Scope) -> PublicAddress:
     prefix = known.prefix
     if b"x-forwarded-prefix" in headers:
-        # several proxies each add their own, the outermost first
+        # each of several proxies adds its own prefix, the outermost first
         parts = headers[b"x-forwarded-prefix"].decode("latin-1").split(",")
         joined = "".join(part.strip().rstrip("/") for part in parts)
         prefix = joined if is_root_path(joined) else prefix
@@ -91,7 +94,7 @@ def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: S
 
 
 def _first(value: bytes | None) -> str:
-    """The value of the outermost of several proxies."""
+    """The first of several values, which comes from the outermost proxy."""
     return (value or b"").decode("latin-1").partition(",")[0].strip()
 
 
@@ -99,7 +102,7 @@ def _cut(scope: Scope, prefix: str) -> None:
     path, raw = scope["path"], raw_path(scope)
     if prefix and (path == prefix or path.startswith(f"{prefix}/")):
         scope["path"] = path[len(prefix) :] or "/"
-        is_plain = raw.startswith(prefix)  # else a letter of the prefix came escaped
+        is_plain = raw.startswith(prefix)  # else a letter of the prefix was percent-encoded
         scope["raw_path"] = (raw[len(prefix) :] or "/").encode("latin-1") if is_plain else b""
 
 
@@ -114,7 +117,7 @@ def _trust(allowed: tuple[str, ...]) -> Callable[[str], bool]:
             address = ip_address(client)
         except ValueError:
             return False
-        # a socket for both kinds shows IPv4 addresses as IPv6
+        # a dual-stack socket shows IPv4 addresses as IPv6 addresses
         address = getattr(address, "ipv4_mapped", None) or address
         return any(address in network for network in networks)
 

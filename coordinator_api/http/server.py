@@ -1,4 +1,4 @@
-"""Runs the service: opens the store, listens, says where, and stops gracefully on SIGTERM and SIGINT.
+"""Runs the service: opens the store, listens, prints the address, and stops gracefully on SIGTERM and SIGINT.
 
 The service handles both signals even when the program that started it ignores SIGINT, as a shell does for its
 background jobs.
@@ -57,8 +57,9 @@ class CannotListen(Unavailable):
     """The service cannot listen on its address."""
 
 
-def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = None) -> None:
-    """Serve until a signal. `say` gets one line with the address, as JSON when the log is. `pages`: for people.
+def run(settings: Settings, report: Callable[[str], None], pages: Pages | None = None) -> None:
+    """Serve until a signal. `report` gets one line with the address, as JSON if log.format is json. `pages`: the web
+    pages.
 
     Raises InputError, StoreError, CannotListen.
     """
@@ -66,12 +67,12 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     AuditLog(settings.audit_log_file).close()  # raises SettingsError before anything starts
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # until the loop has its own handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # until the event loop installs its handler
     _configure_logging(settings)
     raise_open_file_limit()
-    # how long the event loop may wait for a thread that works on a description; the default is 5 ms
+    # the event loop waits at most this long for a thread that describes a group; the default is 5 ms
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    # each counter would add a second series with the time at which it began
+    # otherwise each counter adds a second series with the time at which it was created
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
@@ -79,11 +80,11 @@ def run(settings: Settings, say: Callable[[str], None], pages: Pages | None = No
     open_to_others = None if file is None else access_warning(file)
     if open_to_others is not None:
         structlog.get_logger("coordinator_api").warning("open_to_others", message=open_to_others)
-    uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), say, pages))
+    uvloop.run(_serve(settings, access, None if tls is None else server_context(tls), report, pages))
 
 
 async def _serve(
-    settings: Settings, access: Access, tls: ReloadedContext | None, say: Callable[[str], None], pages: Pages | None
+    settings: Settings, access: Access, tls: ReloadedContext | None, report: Callable[[str], None], pages: Pages | None
 ) -> None:
     with _listen(settings) as listening:
         url = _url_of(listening, "http" if tls is None else "https")
@@ -103,8 +104,8 @@ async def _serve(
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # No living member pauses longer between heartbeats. A connection that uvicorn closes earlier would look
-            # like the death of its process.
+            # No running member pauses longer between heartbeats. If uvicorn closed a connection earlier, its process
+            # would seem to have failed.
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )
@@ -112,7 +113,7 @@ async def _serve(
         def greet() -> str:
             callers = "open to this machine" if access.credentials.is_empty else "with a bearer token"
             greeting = f"assignor coordinator listens on {url} ({callers})"
-            say(_as_logged(greeting) if settings.log_format == "json" else greeting)
+            report(_as_logged(greeting) if settings.log_format == "json" else greeting)
             return greeting
 
         longest_stop_s = graceful_s + _LEFT_FOR_THE_STORE_S
@@ -121,9 +122,10 @@ async def _serve(
 
 
 class _Server(uvicorn.Server):
-    """uvicorn, except that the first signal answers held requests, and a graceful stop ends with exit code 0.
+    """uvicorn's server, except that the first signal answers held requests, and a graceful stop ends with exit code 0.
 
-    `greet`: says where it listens, and returns what it said. `longest_stop_s`: a stop that takes longer is cut short.
+    `greet`: prints a line with the address, and returns the line. `longest_stop_s`: a stop that takes longer is
+    aborted.
     """
 
     def __init__(
@@ -184,13 +186,14 @@ class _Server(uvicorn.Server):
 
 @contextlib.contextmanager
 def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable[[], object]]:
-    """What the block gets begins a time after which the process ends, if it still runs, in the middle of whatever it
-    does. It takes no lock, so that a signal handler may call it. The time runs on after the block.
+    """Yields a function that starts a time limit, after which the process is ended, whatever it is doing. The function
+    takes no lock, so that a signal handler may call it. The limit also holds after the block.
 
-    `in_order` says, when the time is over, whether all is closed: the block may also end because a second signal came.
+    `in_order`: called when the time is over; True if everything is closed, so that the exit code is 0. The end of the
+    block does not show this: the block may also end because a second signal came.
 
-    Only a store that does not answer takes so long, or an event loop that stands still. What was answered is committed,
-    as after a crash.
+    Only a store that does not answer, or an event loop that is blocked, takes so long. All answered changes are
+    committed, as after a crash.
     """
     begun, begin = os.pipe()
 
@@ -198,12 +201,13 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
         if os.read(begun, 1):
             time.sleep(seconds)
             if in_order():
-                os._exit(0)  # only the interpreter has not come to its end
+                os._exit(0)  # everything is closed: only the interpreter is still shutting down
             structlog.get_logger("coordinator_api").error("stop_cut_short", after_s=seconds)
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
 
-    # a thread of its own: the event loop may have ended by then, and wait for the store's thread
+    # a separate thread, because the event loop may have ended by then, and the main thread may wait for the store's
+    # thread
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
         yield lambda: os.write(begin, b"!")
@@ -212,7 +216,7 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
 
 
 def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
-    """Before the event loop's own handler, which notes the signal for a loop that may stand still."""
+    """Call `begin` on the signal, before the event loop's handler, which has no effect while the loop is blocked."""
     loops_own = signal.getsignal(number)
     assert callable(loops_own), "the event loop has a handler of this signal"
 
@@ -221,7 +225,7 @@ def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
         loops_own(received, frame)
 
     signal.signal(number, handle)
-    signal.siginterrupt(number, False)  # as the loop has it
+    signal.siginterrupt(number, False)  # as the event loop sets it
 
 
 def _listen(settings: Settings) -> socket.socket:
@@ -264,13 +268,15 @@ def _url_of(listening: socket.socket, scheme: str) -> str:
 
 
 def _as_logged(greeting: str) -> str:
-    """It is said whatever log.level is, and yet whoever reads the log finds JSON in each line."""
+    """Formats the greeting as a line of the JSON log. It is printed, not logged, because log.level must not hide it."""
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"event": "listening", "message": greeting, "level": "info", "timestamp": now})
 
 
 def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Names of members and callers cannot end a line, colour it, or forge one. JSON escapes all of it by itself."""
+    """Escapes control characters, so that names of members and callers cannot end, colour or forge a line. JSON needs
+    no such step: it escapes them anyway.
+    """
     for name, value in event.items():
         if isinstance(value, str):
             event[name] = lines(value) if name in ("exception", "stack") else one_line(value)
@@ -278,7 +284,7 @@ def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDic
 
 
 def _configure_logging(settings: Settings) -> None:
-    """Structured logs of the whole process on stderr: a JSON object a line, or text to read. Stdout is for results."""
+    """Log the whole process to stderr: one JSON object a line, or readable text. Stdout is for results."""
     shared: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,
@@ -287,7 +293,8 @@ def _configure_logging(settings: Settings) -> None:
     if settings.log_format == "json":
         last: list[Processor] = [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
     else:
-        # by default it draws every local variable of every frame, which takes seconds for an error deep in a request
+        # by default structlog prints all local variables of all frames, which takes seconds for an error deep in a
+        # request
         last = [
             structlog.processors.format_exc_info,
             _for_a_terminal,
@@ -310,8 +317,8 @@ def _configure_logging(settings: Settings) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(settings.log_level.upper())
-    # one line a request is what /metrics is for; uvicorn's own start and stop lines are said by this file
+    # /metrics counts requests, so they are not logged; this file logs the start and the stop in place of uvicorn
     for quiet in ("uvicorn.access", "aiosqlite", "alembic", "asyncio", "httpcore", "httpx"):
         logging.getLogger(quiet).setLevel(logging.WARNING)
-    # uvicorn warns of each request that is no HTTP, so a stranger could fill the log
+    # uvicorn warns of each request that is not HTTP, so a stranger could fill the log
     logging.getLogger("uvicorn.error").setLevel(logging.ERROR)

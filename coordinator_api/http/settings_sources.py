@@ -1,7 +1,7 @@
-"""Reads the service's settings: flags over environment over a TOML file over defaults.
+"""Reads the service's settings: flags take priority over the environment, a TOML file and the defaults, in this order.
 
-An unknown name is an error that names the nearest known one. A secret is never taken from a command line, and never
-shown.
+An unknown name is an error that suggests the nearest known name. A secret is never accepted on a command line, and
+never printed.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from coordinator_client.access.tls import CLIENT_VARIABLES
 
 
 def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settings:
-    """Flags over environment over the TOML file over defaults. `flags`: field name to value.
+    """Merges the sources: flags before environment before the TOML file before defaults. `flags`: field name to value.
 
-    Raises SettingsError, also for a setting that was removed, and for a secret among the flags: everybody on the
-    machine can read a command line.
+    Raises SettingsError, also for a setting that was removed, and for a secret among the flags, because every user of
+    the machine can read a command line.
     """
     for field_name in REMOVED:
         if field_name in flags:
@@ -52,7 +52,7 @@ def load(flags: Mapping[str, object], config_file: Path | None = None) -> Settin
 
 
 def read_file(path: Path) -> dict[str, object]:
-    """The file's settings by field name. Dotted keys may be written bare, quoted or as tables."""
+    """Returns the file's settings by field name. Dotted keys may be written bare, quoted or as tables."""
     try:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -72,7 +72,9 @@ def read_file(path: Path) -> dict[str, object]:
 
 
 def unknown_environment(environment: Iterable[str]) -> list[str]:
-    """One warning for each variable that looks like a misspelt setting; other programs' ASSIGNOR_* are left alone."""
+    """Returns a warning for each variable that looks like a misspelt setting. Other ASSIGNOR_* variables cause no
+    warning.
+    """
     known = {environment_name(name) for name in Settings.model_fields}
     warnings = []
     for name in environment:
@@ -88,8 +90,8 @@ def _removed(given: str, field_name: str) -> SettingsError:
 
 
 def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
-    """For what is done after the secrets were read. Takes them out of `environment` as well, so that no process that is
-    started from here has them.
+    """Returns the settings without secrets, for the code that runs after the secrets were read. Removes them from
+    `environment` as well, so that child processes do not inherit them.
     """
     secrets = ("auth_token", "auth_tokens", "ssl_keyfile_password")
     for field_name in secrets:
@@ -98,7 +100,7 @@ def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -
 
 
 def _check_no_secret(field_name: str, value: object) -> None:
-    """Raises SettingsError, which does not show it."""
+    """Raises SettingsError for a secret. The message does not contain the value."""
     why = "everybody on this machine can read a command line"
     if is_secret(field_name):
         raise SettingsError(
@@ -132,7 +134,7 @@ def _lines(error: ValidationError) -> Iterator[str]:
     for detail in error.errors(include_url=False):
         field_name = str(detail["loc"][0]) if detail["loc"] else ""
         message = detail["msg"].removeprefix("Value error, ")
-        # the URL of a database may have a password, and what is no URL has it anywhere
+        # the URL of a database may have a password, and in a malformed URL the password may be anywhere
         hidden = is_secret(field_name) or field_name == "database_url"
         given = detail["input"]
         shown = repr(shown_address(given)) if isinstance(given, str) else shown_address(repr(given))

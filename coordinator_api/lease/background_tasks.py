@@ -1,4 +1,4 @@
-"""Work that goes on beside the caller who started it."""
+"""Tasks that run in the background of the caller that started them."""
 
 from __future__ import annotations
 

@@ -1,13 +1,15 @@
-"""The lease of this coordinator: it is renewed again and again, and what `LeaseHolder` decides is carried out.
+"""Renews the lease of this coordinator periodically, and carries out the actions that `LeaseHolder` decides on.
 
-    poll -> lose groups, read groups again, begin to hand groups over: at once
-         -> until the next poll is due, one after the other: end expired coordinators, take free groups
+    poll -> at once: drop lost groups, read groups again, begin to hand groups over
+         -> one after the other, until the next poll is due: end expired coordinators, take free groups
 
 Rules:
 - Opening a group replays its log, and closing it waits for its commit. Both run outside the renewal loop.
-- A group is closed before its row is changed, and opened after it was taken. Calls for the group wait in between.
-- The answer where a group is must be newer than the question: the caller may come from the coordinator that has just
-  handed the group to this one. So a question requests a poll. All questions share it, and there are few polls a second.
+- A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Calls for
+  the group wait in between.
+- A call that asks for the owner of a group needs rows that were read after the call began: the coordinator that has
+  just handed the group to this one may have redirected the caller. So such a call requests a poll. All waiting calls
+  share the poll, so there are few polls a second.
 - Lists of other groups, quotas and metrics may be as old as the last poll.
 - An SQLite file has a lease that never expires: it is polled once, at the start, and every group is taken.
 
@@ -47,29 +49,31 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
-"""How long a call waits for a poll. After that, an address that is known from an older poll is better than none."""
+"""The longest wait of a call for a poll. After that, an address from an older poll is better than none."""
 
 LONGEST_OPENING_WAIT_S = 2.0
-"""How long a call waits for a group that nobody owns, or that is being opened. A refused caller comes back after
-one to two seconds, so with a shorter wait a takeover that is a little late would cost it that much more.
+"""The longest wait of a call for a group that no coordinator owns, or that is being opened. A refused caller repeats
+its call after one to two seconds, so with a shorter wait a slightly late takeover would delay the caller by that time
+as well.
 """
 
 SHORTEST_BETWEEN_MS = 50.0
-"""Between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
+"""The shortest time between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
 
 LONGEST_START_S = 30.0
-"""How long a start waits for the groups that it takes. After that, calls for a group that is not open yet wait."""
+"""The longest wait of a start for the groups that it takes. After that, calls for a group that is not open yet wait."""
 
 LONGEST_LEAVE_S = 0.5
-"""How long a stop waits for a database that does not answer."""
+"""The longest wait of a stop for a database that does not answer."""
 
 PAUSE_AFTER_A_BUG_MS = 1_000.0
 
 
 class CoordinatorLease:
-    """Belongs to one event loop. `url`: where others reach this coordinator. `release`: of this project.
+    """The lease of this coordinator. Use it on one event loop.
 
-    `is_shared`: whether other coordinators can use the database, so that the lease can expire.
+    `url`: the address of this coordinator for others. `release`: the version of this project. `is_shared`: True if
+    other coordinators can use the database, so that the lease can expire.
     """
 
     def __init__(
@@ -109,10 +113,10 @@ class CoordinatorLease:
         self._running: asyncio.Task[None] | None = None
         self._serves = self._is_leaving = self._has_left = False
 
-    # --- questions
+    # --- lookups
 
     def check(self) -> None:
-        """Raises LeaseEnded when nothing may be answered now, because another coordinator may own all groups."""
+        """Raises LeaseEnded when this coordinator may not answer now, because others may own its groups."""
         if not self._may_answer():
             self._metrics.refused_late_answers.inc()
             raise LeaseEnded(LeaseEnded.public)
@@ -121,14 +125,14 @@ class CoordinatorLease:
         return not self._has_left and self._holder.may_answer(self._now_ms())
 
     def epoch(self, group_id: str) -> int:
-        """Of a group that is here."""
+        """The epoch in which this coordinator owns the group; 0 for a group that it does not own."""
         return self._holder.owned.get(group_id, 0)
 
     async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
-        """Where the group is, by rows read after this call began, or after LONGEST_POLL_WAIT_S by older ones. Here: it
-        is open.
+        """Returns `Here`, `Elsewhere` or `NoSuchGroup` for the group, by rows that were read after this call began, or
+        by older rows after LONGEST_POLL_WAIT_S. A group that is `Here` is open.
 
-        Raises LeaseEnded, and GroupIsLoading when the group is not open anywhere after LONGEST_OPENING_WAIT_S.
+        Raises LeaseEnded. Raises GroupIsLoading when the group is not open anywhere after LONGEST_OPENING_WAIT_S.
         """
         asked_ms, began_s = self._now_ms(), asyncio.get_running_loop().time()
         while True:
@@ -154,7 +158,7 @@ class CoordinatorLease:
                     )
 
     def is_unknown(self, group_id: str) -> bool:
-        """Whether nobody has a group of this id, as far as is known."""
+        """Whether the last poll found no group of this id, and none was created here since."""
         return isinstance(self._holder.whereabouts(group_id), NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:
@@ -167,18 +171,18 @@ class CoordinatorLease:
         ]
 
     def known_ids(self) -> Set[str]:
-        """Of all groups in the database, as the last poll found them."""
+        """The ids of all groups in the database, as of the last poll."""
         return self._holder.groups.keys()
 
     def problem(self) -> str | None:
-        """Why nothing can be answered, without names or addresses."""
+        """The reason why the lease does not allow answers, without names or addresses; None if it does."""
         return None if self._may_answer() else "it has ended, and was not renewed yet"
 
     # --- events of a group
 
     @contextmanager
     def creating(self, group_id: str) -> Iterator[None]:
-        """Within the block, this group is not taken, even if its row says that this coordinator owns it."""
+        """Within the block, this group is not taken, even if its row names this coordinator as the owner."""
         self._creating[group_id] = self._holder.coordinator_id
         try:
             yield
@@ -186,9 +190,9 @@ class CoordinatorLease:
             del self._creating[group_id]
 
     def created(self, group_id: str, epoch: int) -> None:
-        """The group was declared here, and stored in this epoch, within `creating`."""
+        """Note that the group was created here within `creating`, and stored in this epoch."""
         if self._creating[group_id] != self._holder.coordinator_id:
-            self._groups.lose(group_id)  # the row of the coordinator that stored it is gone
+            self._groups.lose(group_id)  # the row of this coordinator was deleted since the group was stored
             return
         self._holder.own(group_id, epoch)
 
@@ -196,14 +200,16 @@ class CoordinatorLease:
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
-        """A write was refused: another coordinator owns the group. The next poll shows which."""
+        """Note that a write was refused: another coordinator owns the group. The next poll shows which."""
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
 
-    # --- from the start to the end
+    # --- start and stop
 
     async def start(self) -> None:
-        """Enter, and open the groups that nobody owns. Raises StoreError."""
+        """Insert this coordinator's row into the database, then take and open the groups that no coordinator owns.
+        Raises StoreError.
+        """
         await self._enter()
         await self._poll()
         self._poll_due_ms = self._holder.next_poll_ms(self._now_ms())
@@ -213,25 +219,29 @@ class CoordinatorLease:
             pass
 
     def serves(self) -> None:
-        """From now on calls are answered, so others may hand groups to this coordinator."""
+        """Mark this coordinator as serving: from now on others may hand groups to it."""
         self._serves = True
         self._request_poll()
 
     async def give_away(self, within_s: float) -> None:
-        """Hand all groups over to the others, and take no more. The rest is free when this coordinator leaves."""
+        """Hand all groups over to other coordinators, and take no more. The remaining groups become free when this
+        coordinator leaves.
+        """
         self._is_leaving = True
         self._to_do.clear()
         if not self._may_answer():
             return  # the database does not answer, or others own the groups already
-        # not by anyio, which also cancels what follows a cancellation: asyncpg then stops no statement in the database
+        # not anyio's scope: it also cancels the clean-up after a cancellation, so asyncpg could not cancel the
+        # statement in the database
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
-                with suppress(StoreError):  # others see the stop before the groups that they get look like too much
+                # the poll clears `takes`, so that no other coordinator hands groups to this one
+                with suppress(StoreError):
                     await self._poll()
                 await self._owned_groups.hand_all_over(self._holder.leaving())
 
     async def leave(self) -> None:
-        """Answer nothing any more, and delete the own row. Others take the rest of the groups at once."""
+        """Stop answering, and delete this coordinator's row. Others take its remaining groups at once."""
         self._is_leaving = self._has_left = True
         self._woken.set()
         if self._expiry_timer is not None:
@@ -285,16 +295,16 @@ class CoordinatorLease:
     # --- polls
 
     async def _enter(self) -> None:
-        """Under an id that nobody has had. Raises StoreError."""
+        """Insert this coordinator's row under a new id. Raises StoreError."""
         coordinator_id = uuid.uuid4().hex
         async with self._store_turn:
             await self._store.enter(coordinator_id, self._url, self._release)
         self._holder.entered(coordinator_id, self._url, self._now_ms())
-        if self.is_shared:  # else there is no other coordinator that an operator may look for
+        if self.is_shared:  # an SQLite file has only one coordinator, so its id tells an operator nothing
             self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
 
     async def _poll(self) -> None:
-        """Raises StoreError."""
+        """Sends one poll, and begins the actions that follow from it. Raises StoreError."""
         async with self._store_turn:
             coordinator_id = self._holder.coordinator_id
             assert coordinator_id is not None, "it has entered"
@@ -307,7 +317,7 @@ class CoordinatorLease:
             except BaseException:
                 self._holder.poll_failed()
                 raise
-            self._note_lease()  # as it was before this poll
+            self._note_lease()  # the lease may have expired while the poll was under way
             movable = () if self._is_leaving else self._groups.at_rest()
             actions = self._holder.polled(sent_ms, self._now_ms(), view, movable)
         self._polls_fail = False
@@ -326,15 +336,16 @@ class CoordinatorLease:
         self._woken.set()
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Note whether the lease is valid now, and again when it expires, also while a poll waits for the database.
+        """Record whether the lease is valid now, and again at its expiry, even while a poll waits for the database.
 
-        `sent_ms`: when the newest poll was sent that has been answered.
+        `sent_ms`: the time at which the newest answered poll was sent.
         """
         self._note_lease()
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         left_ms = sent_ms + self._times.valid_ms - self._now_ms()
-        if self.is_shared and left_ms >= 0:  # also when the timer fires early, because the loop's clock runs ahead
+        # the timer may fire early, because the loop's clock runs ahead: then set it again
+        if self.is_shared and left_ms >= 0:
             loop = asyncio.get_running_loop()
             self._expiry_timer = loop.call_later((left_ms + 1) / 1000, self._watch_expiry, sent_ms)
 
@@ -354,7 +365,9 @@ class CoordinatorLease:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[Action]) -> None:
-        """Carry out at once what concerns only this process. The rest replaces what was left of the last poll's."""
+        """Carry out at once the actions that begin in this process, without the store. The remaining actions replace
+        those that were left from the last poll.
+        """
         self._to_do.clear()
         for action in actions:
             match action:
@@ -363,7 +376,7 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case ReadAgain():
                     self._groups.read_again()
-                case HandOver():  # begun at once: the group counts as closed from now on
+                case HandOver():  # begun at once: from now on the group counts as closed
                     self._owned_groups.hand_over(action)
                 case _:
                     self._to_do.append(action)
@@ -373,7 +386,7 @@ class CoordinatorLease:
         changed.set()
 
     async def _wait_for_change(self, ends_s: float) -> bool:
-        """Whether something has changed by then."""
+        """Waits for a change until `ends_s`. Returns whether there was one."""
         with CancelScope(deadline=ends_s) as waiting:
             await self._changed.wait()
         return not waiting.cancelled_caught
@@ -381,7 +394,7 @@ class CoordinatorLease:
     # --- actions
 
     async def _carry_out(self, action: Action) -> None:
-        """An action that fails is planned again after the next poll, if it is still to be done."""
+        """Carries out an action. If it fails, the next poll plans it again if it is still needed."""
         try:
             match action:
                 case EndCoordinator(coordinator_id, renewals):

@@ -1,12 +1,12 @@
-"""What a coordinator decides to do about the rows after a poll, and which groups it takes and hands over. Pure.
+"""The actions of a coordinator after a poll, and the choice of the groups that it takes and hands over. Pure.
 
 All coordinators compute the same plan from the same rows. Two coordinators whose views differ may compute different
-plans; the database lets only one of them take a group. A group weighs one, and one for each member. The heaviest group
-goes first, to the coordinator with the smallest load.
+plans; the database lets only one of them take a group. The weight of a group is 1 + its members. Groups are placed in
+the order of their weight, the heaviest first, each on the coordinator with the smallest load.
 
-`silent`: coordinators that have missed renewals. They keep their groups, and get none. Neither do coordinators that do
-not serve yet or any more (`takes`), unless there are no others.
-`waiting`: groups that have been free for too long. Any coordinator takes them, whatever the plan says.
+`silent`: coordinators that have missed renewals. They keep their groups, and get no others. Coordinators that do not
+serve yet or any more (`takes` is False) get groups only if no other coordinator is left.
+`waiting`: groups that have been free for too long. Any coordinator takes them, whatever the plan is.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ class EndCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Own a free group, or once more an own one that is not open here, if its owner and epoch are still these. Then
-    load the group: nothing is kept in memory from before it was taken.
+    """Take a free group, or an own group that is not open here, if its owner and epoch are still these. Then load the
+    group from the store: memory from before the take may be stale.
     """
 
     group_id: str
@@ -38,7 +38,9 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Give an own group to another coordinator: close the group, then change its row. From now on it is not here."""
+    """Give an own group to another coordinator: close the group, then change its row. From this decision on, the group
+    does not count as here.
+    """
 
     group_id: str
     epoch: int
@@ -47,7 +49,7 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Forget a group that has another owner now, or none."""
+    """Drop a group that now has another owner or none."""
 
     group_id: str
 
@@ -62,35 +64,35 @@ Action = EndCoordinator | Take | HandOver | Lose | ReadAgain
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This coordinator owns the group, in this epoch."""
+    """This coordinator owns the group in this epoch."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """`url`: of the group's owner."""
+    """Another coordinator owns the group. `url`: its address."""
 
     url: str
 
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The lease of the group's owner has expired, or the group has none: a coordinator is about to take it."""
+    """The lease of the group's owner has expired, or the group has no owner: a coordinator is about to take it."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoSuchGroup:
-    """The newest view has no such group; it may be newer than that."""
+    """The newest view has no such group; the group may have been created after that view."""
 
 
 Whereabouts = Here | Elsewhere | Free | NoSuchGroup
 
 
-# --- which groups a coordinator takes and hands over
+# --- choice of the groups to take and to hand over
 
 TOLERANCE = 1.25
-"""A coordinator gives something away once it has more than so many times its fair share."""
+"""A coordinator hands a group over only if its load exceeds this multiple of its fair share."""
 
 
 def weight(group: GroupOwner) -> int:
@@ -112,12 +114,14 @@ def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Co
 
 
 def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = ()) -> HandOver | None:
-    """The group that this coordinator hands over next, for balance. None unless it carries most of all, more than a
-    quarter above its fair share, and the largest load becomes smaller by it. So no group ever moves back for balance.
+    """The group that this coordinator hands over next, for balance. None unless its load is the largest, more than a
+    quarter above its fair share, and the hand-over makes the largest load smaller. So no group ever moves back for
+    balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
     others = [(load, each) for each, load in loads.items() if each != me]
+    # equal loads are ordered by id, so that only one coordinator counts as the most loaded
     if not others or silent or (mine, me) < max(others) or mine * len(loads) <= TOLERANCE * sum(loads.values()):
         return None
     least, to = min(others)
@@ -128,7 +132,9 @@ def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Col
 
 
 def hand_overs_of_all(view: LeaseView, me: str, silent: Collection[str] = ()) -> list[HandOver]:
-    """All groups of this coordinator, spread over the others. Empty when there are none: the groups will be free."""
+    """The hand-overs of all groups of this coordinator, spread over the others. Empty when no other coordinator can
+    take groups: the groups become free.
+    """
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}
     own = [group for group in view.groups.values() if group.owner == me]
@@ -144,7 +150,7 @@ def _loads(view: LeaseView) -> dict[str, int]:
 
 
 def _spread(groups: Iterable[GroupOwner], loads: Mapping[str, int]) -> list[tuple[GroupOwner, str]]:
-    """Each group with the coordinator that gets it."""
+    """Pairs each group with the coordinator that gets it."""
     loads = dict(loads)
     spread = []
     for group in sorted(groups, key=lambda group: (-weight(group), group.group_id)):

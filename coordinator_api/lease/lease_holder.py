@@ -1,15 +1,15 @@
-"""What the holder of a lease does about the rows after each poll, and what it knows of where groups are. Pure.
+"""The rules of a lease: the actions of its holder after each poll, and the holder's knowledge of group owners. Pure.
 
 Rules:
 - Polls go one at a time. The actions that follow a poll are carried out, or given up, before the next poll is sent.
-- A group is owned here only after a take that succeeded. A group that the rows give to this coordinator and that is
-  not owned here is taken once more: another coordinator handed it over, or the answer to an earlier take was lost. The
-  epoch rises by that, so an older request that is still on its way finds another epoch and does nothing.
+- A group is owned here only after a take that succeeded. A group that belongs to this coordinator by its row, but is
+  not in `owned`, is taken once more: another coordinator handed it over, or the answer to an earlier take was lost.
+  This take raises the epoch, so an older request that is still on its way finds another epoch and has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
-- What this coordinator did since its last poll may be newer than the next view, so it overrides one more view.
-- A renewal that is answered too late does not let this coordinator answer, but keeps others from its groups. So the
-  next polls do not renew the row until one of them is answered in time, or several in a row if that happens repeatedly.
-  A coordinator that the database always answers too late thereby loses its groups.
+- Changes that this coordinator made since its last poll may be newer than the next view, so they override that view.
+- A renewal that is answered too late does not allow this coordinator to answer, but keeps others from taking its
+  groups. So after a late answer, polls do not renew the row until one poll is answered in time; after repeated late
+  answers, until several polls in a row are. A coordinator that always gets late answers thereby loses its groups.
 """
 
 from __future__ import annotations
@@ -37,30 +37,34 @@ from coordinator_api.lease.decisions import (
 from coordinator_api.store.lease_rows import GroupOwner, LeaseTimes, LeaseView
 
 MARGIN = 1.05
-"""How much longer others observe a row than its coordinator may answer: two clocks differ a little in speed."""
+"""The factor by which others observe a row longer than its coordinator may answer: two clocks differ a little in speed.
+"""
 
 MOST_INTERVALS_COUNTED = 2
-"""Of a gap between two polls."""
+"""The renewal intervals that count, at most, of a gap between two polls."""
 
 SILENT_AFTER_INTERVALS = 3
+"""The renewal intervals after which a coordinator with an unchanged row gets no more groups."""
 
 WAITS_AT_MOST_INTERVALS = 2
-"""A group that is free for longer is taken by any coordinator, whatever the plan says."""
+"""The renewal intervals after which any coordinator takes a free group, whatever the plan is."""
 
 RETRIES_A_POLL = 4
-"""How much sooner a poll that failed is sent again than one that succeeded."""
+"""The polls per renewal interval while polls fail."""
 
 MOST_POLLS_BEFORE_RENEWAL = 4
-"""So many answers in a row have to come in time, at most, before the row is renewed again."""
+"""The most consecutive answers that have to come in time before the row is renewed again."""
 
 FORGIVEN_AFTER_POLLS = 8
-"""After so many answers in a row that came in time, late ones before them no longer count."""
+"""The number of consecutive answers in time after which earlier late ones no longer count."""
 
 
 class Expiry:
-    """Until when this coordinator may answer for its groups. Call `may_answer` when an answer is computed, not before.
+    """The time until which this coordinator may answer for its groups. Call `may_answer` at the moment when an answer
+    is computed.
 
-    It counts from the moment at which a renewal was sent: the database made it later, and others read it later still.
+    The validity counts from the moment at which a renewal was sent. This is the safe side: the database wrote the
+    renewal later, and others read it later still.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -69,12 +73,14 @@ class Expiry:
         self._has_lapsed = False
 
     def polled(self, sent_ms: float, now_ms: float) -> bool:
-        """A renewal succeeded, and its answer arrived now. Whether it gives back a lease that had expired meanwhile."""
+        """Note a renewal that succeeded, and whose answer arrived now. Returns whether it restores a lease that had
+        expired.
+        """
         if self._until_ms is not None and now_ms >= self._until_ms:
             self._has_lapsed = True
         self._until_ms = max(self._until_ms or 0.0, sent_ms + self._valid_ms)
         if not self._has_lapsed or now_ms >= self._until_ms:
-            return False  # an answer that came too late gives nothing back
+            return False  # an answer that came too late restores nothing
         self._has_lapsed = False
         return True
 
@@ -83,8 +89,8 @@ class Expiry:
 
 
 class ObservedLeases:
-    """Which of the other coordinators have expired: their rows have not changed while this one observed them for long
-    enough. And which groups wait too long for the coordinator that was to take them.
+    """The other coordinators whose leases have expired: their rows did not change for long enough while this
+    coordinator observed them. Also the groups that wait too long for the coordinator that should take them.
 
     Time is counted on this coordinator's own clock, from poll to poll.
     """
@@ -97,7 +103,7 @@ class ObservedLeases:
         self._read_ms: float | None = None
 
     def seen(self, view: LeaseView, me: str, now_ms: float) -> None:
-        """The answer to a poll arrived now."""
+        """Note the rows of a poll whose answer arrived now."""
         others = [EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
         # a longer gap was an outage, in which renewals of others could not be observed
@@ -108,22 +114,26 @@ class ObservedLeases:
         self._read_ms = now_ms
 
     def expired(self) -> list[EndCoordinator]:
-        """As of the newest poll. A coordinator whose row is still there at the next poll is named again."""
+        """The coordinators that have expired, as of the newest poll. A coordinator whose row is still there at the next
+        poll is returned again.
+        """
         return [row for row, unchanged_ms in self._unchanged_ms.items() if unchanged_ms >= self._enough_ms]
 
     def silent(self) -> frozenset[str]:
-        """Coordinators that have missed a few renewals: they may serve late what is handed to them."""
+        """Coordinators that have missed a few renewals: they may be slow to serve a group that is handed to them."""
         longest_ms = SILENT_AFTER_INTERVALS * self._renewal_ms
         rows = self._unchanged_ms.items()
         return frozenset(row.coordinator_id for row, unchanged_ms in rows if unchanged_ms > longest_ms)
 
     def waiting_too_long(self) -> frozenset[str]:
-        """Groups that have been free for a few intervals, because the coordinator that was to take them does not."""
+        """Groups that have been free for a few intervals, because the coordinator that should take them does not."""
         longest_ms = WAITS_AT_MOST_INTERVALS * self._renewal_ms
         return frozenset(each for each, free_ms in self._free_ms.items() if free_ms >= longest_ms)
 
     def next_due_ms(self) -> float:
-        """When a further poll might show that another coordinator has expired; infinite without other coordinators."""
+        """The time from which a poll may show that another coordinator has expired; infinite without other
+        coordinators.
+        """
         left_ms = [left for row_ms in self._unchanged_ms.values() if (left := self._enough_ms - row_ms) > 0]
         return (self._read_ms or 0.0) + min(left_ms, default=inf)
 
@@ -134,12 +144,17 @@ Observed = TypeVar("Observed")
 def _counted_on(
     before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
 ) -> dict[Observed, float]:
-    """How long each that is present has been there: it was there `before_ms` already, or begins now."""
+    """Returns the time for which each item of `present` has been present: `before_ms` + `gap_ms`, or 0 for a new
+    item.
+    """
     return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
 
 class LeaseHolder:
-    """All times are milliseconds of one clock that never goes back. `coordinator_id`: None without a row."""
+    """Decides on the actions after each poll, and knows the owners of groups.
+
+    All times are milliseconds of one clock that never goes back. `coordinator_id`: None without a row.
+    """
 
     def __init__(self, times: LeaseTimes) -> None:
         self.coordinator_id: str | None = None
@@ -149,7 +164,9 @@ class LeaseHolder:
         self._restart(0.0)
 
     def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
-        """The row has just been made. This coordinator owns nothing, and may not answer before its first poll."""
+        """Note that this coordinator's row was inserted. The coordinator owns nothing yet, and may not answer before
+        its first poll.
+        """
         self.coordinator_id, self._url = coordinator_id, url
         self._restart(now_ms)
 
@@ -159,12 +176,12 @@ class LeaseHolder:
         return self._timely >= self._polls_before_renewal
 
     def poll_failed(self) -> None:
-        """A poll failed, or was not answered."""
+        """Note a poll that failed or was not answered."""
         self._answered(in_time=False)
 
     def next_poll_ms(self, now_ms: float) -> float:
-        """When the next poll is to be sent; never before now. Sooner after one that failed, and when it may show that
-        another coordinator has expired.
+        """The time at which to send the next poll; never before now. Earlier after a poll that failed, and when the
+        poll may show that another coordinator has expired.
         """
         if now_ms <= self._poll_due_ms:
             return self._poll_due_ms
@@ -174,10 +191,11 @@ class LeaseHolder:
     def polled(
         self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
     ) -> list[Action]:
-        """A poll succeeded that was sent then, and its answer has arrived now.
+        """Note a poll that succeeded: it was sent at `sent_ms`, and its answer arrived now.
 
-        `view`: None when the row is gone, and all groups with it; then enter under another id. `movable`: own groups at
-        rest, of which at most one is handed over for balance. Returns the actions in the order to carry them out.
+        `view`: None when this coordinator's row is gone, and all its groups with it; then enter under another id.
+        `movable`: own stable groups, of which at most one is handed over for balance. Returns the actions in the order
+        to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -200,46 +218,46 @@ class LeaseHolder:
 
     @property
     def owned(self) -> Mapping[str, int]:
-        """The groups that this coordinator owns and has open, or is opening, each with the epoch that writes name."""
+        """The groups that this coordinator owns and has open, or is opening, each with the epoch for its writes."""
         return self._owned
 
     @property
     def groups(self) -> Mapping[str, GroupOwner]:
-        """All groups of the database, as far as is known."""
+        """All groups of the database, as of the newest poll and later changes here."""
         return self._groups
 
     def may_answer(self, now_ms: float) -> bool:
-        """Whether an answer that is computed now may be given, for any group that is here."""
+        """Whether this coordinator may give an answer that is computed now, for any group that is here."""
         return self._expiry.may_answer(now_ms)
 
     def has_changed(self, group_id: str) -> bool:
-        """Whether this coordinator took, gave, created or deleted the group after the newest poll."""
+        """Whether this coordinator took, handed over, created or deleted the group after the newest poll."""
         return group_id in self._done_since
 
     def whereabouts(self, group_id: str) -> Whereabouts:
-        """As far as is known. That a group is here says nothing about the lease."""
+        """Returns the owner of a group, as of the newest poll and later changes here. `Here` does not mean that the
+        lease is valid.
+        """
         if group_id in self._owned:
             return Here(self._owned[group_id])
         group = self._groups.get(group_id)
         if group is None:
             return NoSuchGroup()
         owner = None if group.owner is None else self._known.coordinators.get(group.owner)
-        if owner is None or owner.url == self._url:  # that one's process has ended, and this one has its address
+        # an owner with this coordinator's address was an earlier process of it, which has ended
+        if owner is None or owner.url == self._url:
             return Free()
         return Elsewhere(owner.url)
 
     # --- actions that were carried out
 
     def own(self, group_id: str, epoch: int) -> None:
-        """A take succeeded, or this coordinator declared a new group: the group is in this epoch.
-
-        A failed take needs no call: the next view shows it.
-        """
+        """Note that a take succeeded, or that this coordinator created the group: it owns the group in this epoch."""
         self._owned[group_id] = epoch
         self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
     def given(self, hand_over: HandOver) -> None:
-        """The hand-over succeeded."""
+        """Note a hand-over that succeeded."""
         group_id = hand_over.group_id
         self._owned.pop(group_id, None)
         self._note(group_id, GroupOwner(group_id, hand_over.to, hand_over.epoch + 1, self._members(group_id)))
@@ -249,11 +267,11 @@ class LeaseHolder:
         self._note(group_id, None)
 
     def leaving(self) -> list[HandOver]:
-        """For a stop in good order: where all groups go that are open here. From now on this coordinator takes nothing,
-        and none of them is here.
+        """Returns the hand-overs of all groups that are open here, for a clean stop. From now on this coordinator takes
+        nothing, and owns none of the groups.
 
-        Empty when no other coordinator can take them. Groups that were not handed over are free when this coordinator
-        has left: close them before.
+        The list is empty when no other coordinator can take groups. Groups that are not handed over become free when
+        this coordinator leaves: close them before.
         """
         self._is_leaving = True
         opened = dict(self._owned)
@@ -263,7 +281,7 @@ class LeaseHolder:
         moves = hand_overs_of_all(self._known, self.coordinator_id, self._observed.silent())
         return [move for move in moves if opened.get(move.group_id) == move.epoch]
 
-    # --- the parts
+    # --- internals
 
     def _restart(self, now_ms: float) -> None:
         self._expiry = Expiry(self._times)
@@ -277,7 +295,8 @@ class LeaseHolder:
 
     @property
     def _polls_before_renewal(self) -> int:
-        """How many answers in a row have to come in time before the row is renewed."""
+        """The consecutive answers that have to come in time before the row is renewed."""
+        # 0, 1, 2, 4, 4, ... polls after 0, 1, 2, 3, 4, ... late renewals
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 
     def _answered(self, *, in_time: bool) -> None:
@@ -290,7 +309,7 @@ class LeaseHolder:
             self._late_renewals = 0
 
     def _after_poll_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
-        """When the next one is to be sent: at once when it can renew the row again."""
+        """The time of the next ordinary poll; now when it can renew the row again."""
         if has_renewed or self._timely == 0:
             return sent_ms + self._times.renewal_ms
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
@@ -302,7 +321,9 @@ class LeaseHolder:
         return lost
 
     def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:
-        """What this coordinator did since its last poll overrides the view."""
+        """Take over the rows of the view, then repeat this coordinator's changes since its last poll: they may be
+        newer.
+        """
         ended = {each.coordinator_id for each in expired}
         coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}
         self._groups = dict(view.groups)

@@ -1,7 +1,7 @@
-"""The groups that this coordinator owns: opened after they were taken, closed before they are handed over.
+"""Opens the groups that this coordinator has taken, and closes groups before they are handed over.
 
 Opening a group replays its log, and closing it waits for its commit, so both run outside the renewal loop. Calls for a
-group wait between the change of its row and the end of its opening.
+group wait from the change of its row to the end of its opening.
 """
 
 from __future__ import annotations
@@ -21,14 +21,15 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
-"""The logs of all groups together may be large."""
+"""The groups that are opened at one time. Few, because the logs of all groups together may be large."""
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""Groups that are closed, and whose row is not changed yet. Calls for the others are answered meanwhile."""
+"""The groups that are closed at one time and whose rows are not changed yet. The other groups answer calls meanwhile.
+"""
 
 
 class OtherGroup(NamedTuple):
-    """A group that is not here. `url`: of its owner, None without one."""
+    """A group that is not open here. `url`: the address of its owner, None without an owner."""
 
     group_id: str
     url: str | None
@@ -36,25 +37,25 @@ class OtherGroup(NamedTuple):
 
 
 class GroupHost(Protocol):
-    """What the coordinator does with the groups that it owns. Each write of a group names its `epoch`."""
+    """The coordinator's operations on the groups that it owns. Each write of a group names its `epoch`."""
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
-        """Load and lead the group. Whether there is one. Raises StoreError when it cannot be read for now."""
+        """Load and lead the group. Returns whether it exists. Raises StoreError when it cannot be read for now."""
 
     def is_open(self, group_id: str) -> bool:
-        """Also true for a group whose log cannot be read."""
+        """Whether the group is open here; also true for a group whose log cannot be read."""
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and answer nothing from its memory any more. None if it is not open.
+        """Let the group finish its commits, and stop answering from its memory. Returns None if the group is not open.
 
-        The returned function answers the requests that are held; their callers ask where the group is.
+        Otherwise returns a function that answers the held requests; their callers then look up the group's new owner.
         """
 
     def lose(self, group_id: str) -> None:
-        """The group is not here any more."""
+        """Drop the group from memory: this coordinator does not own it any more."""
 
     def at_rest(self) -> Collection[str]:
-        """Groups that can be closed without loss of work."""
+        """The groups that can be closed without loss of work."""
 
     def read_again(self) -> None:
         """Read each group from the store before its next event."""
@@ -65,8 +66,8 @@ class GroupHost(Protocol):
 
 @dataclass(slots=True)
 class GroupLease:
-    """The time in which this coordinator owns one group. Every answer from the group's memory calls `check` first,
-    unless the lease `is_certain`: it has not ended, and only one coordinator can own the group.
+    """The period in which this coordinator owns one group. Every answer from the group's memory calls `check` first,
+    unless the lease `is_certain`: the period has not ended, and only one coordinator can own the group.
 
     `epoch`: each write names it. `check_lease`: raises LeaseEnded; None for a group that only one coordinator can own.
     `lost`: called with the group's id when a write was refused.
@@ -83,18 +84,18 @@ class GroupLease:
         self.is_certain = self.check_lease is None
 
     def check(self) -> None:
-        """Raises NotOwner, LeaseEnded."""
+        """Raises NotOwner if this period has ended, LeaseEnded if the coordinator's lease has."""
         if self.has_ended:
             raise not_here(self.group_id)
         if self.check_lease is not None:
             self.check_lease()
 
     def end(self) -> None:
-        """Answer nothing from this memory any more."""
+        """End the period: from now on, `check` refuses answers from the group's memory."""
         self.has_ended, self.is_certain = True, False
 
     def was_lost(self) -> None:
-        """A write was refused: the store has another owner of the group, or another epoch."""
+        """Note that a write was refused: in the store, the group has another owner or another epoch."""
         if not self.has_ended:
             self.end()
             if self.lost is not None:
@@ -102,15 +103,15 @@ class GroupLease:
 
 
 def not_here(group_id: str) -> NotOwner:
-    """For a call about a group that another coordinator owns, or nobody."""
+    """Returns the error for a call about a group that this coordinator does not own any more."""
     return NotOwner(f"group {group_id} is not owned by this coordinator any more, so nothing was written")
 
 
 class OwnedGroups:
     """Opens and closes the groups that `holder` owns. `store_turn`: held during each call to the store, so that polls
-    and changes of rows go one at a time. `changed`: called after each step that a call may wait for.
+    and changes of rows run one at a time. `changed`: called after each step that a call may wait for.
 
-    Seven parameters: it is the part of `CoordinatorLease` that opens and closes, and shares what that one is made of.
+    It has seven parameters because it is a part of `CoordinatorLease` and shares the objects of that class.
     """
 
     def __init__(
@@ -151,16 +152,16 @@ class OwnedGroups:
                 self._open(group_id, epoch)
 
     async def take(self, take: Take, me: str) -> None:
-        """Raises StoreError."""
+        """Take the group, and begin to open it. Raises StoreError."""
         if take.group_id in self._moving:
             return
-        self._groups.lose(take.group_id)  # it may still be open in an epoch that has passed
+        self._groups.lose(take.group_id)  # the group may still be open in an earlier epoch
         async with self._store_turn:
             epoch = await self._store.take(take.group_id, take.owner, take.epoch, me)
             if epoch is None:
                 return
             self._holder.own(take.group_id, epoch)
-        if self._store.times.expires:  # otherwise no other coordinator can have had the group
+        if self._store.times.expires:  # an SQLite file has one coordinator, so its takes are not takeovers
             self._metrics.takeovers.inc()
         self._open(take.group_id, epoch)
 
@@ -181,14 +182,14 @@ class OwnedGroups:
                 if self._holder.owned.get(group_id) != epoch:
                     return
                 is_there = await self._groups.open_owned(group_id, epoch)
-        except StoreError as error:  # it is tried again after the next poll
+        except StoreError as error:  # `open_rest` retries it after the next poll
             self._logger.warning("group_not_opened", group=group_id, error=str(error))
             return
-        except Exception as error:  # a bug; others are opened all the same
+        except Exception as error:  # a bug; go on with the other groups
             self._logger.error("group_not_opened", group=group_id, exc_info=error)
             return
         if self._holder.owned.get(group_id) != epoch:
-            self._groups.lose(group_id)  # it was lost meanwhile
+            self._groups.lose(group_id)  # this coordinator lost the group meanwhile
         elif is_there:
             self._logger.info("group_taken", group=group_id, epoch=epoch, took_ms=round(self._now_ms() - began_ms))
         else:
@@ -197,14 +198,15 @@ class OwnedGroups:
     # --- hand over
 
     def hand_over(self, move: HandOver) -> asyncio.Task[None]:
-        """Begin to hand over a group that `holder` does not own any more."""
+        """Begin to hand over a group that is already removed from `holder.owned`."""
         self._moving.add(move.group_id)
         return self._tasks.start(self._hand_over(move))
 
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
-        """Waits first for groups that are being opened: they cannot be closed before.
+        """Hands groups over. Waits first for groups that are being opened: they cannot be closed earlier.
 
-        When it is cancelled, groups whose hand-over has not begun stay open: nothing is to use the store for long then.
+        When it is cancelled, groups whose hand-over has not begun stay open, because the stop has no time left for long
+        use of the store.
         """
         opening = list(self._opening.values())
         if opening:
@@ -218,7 +220,7 @@ class OwnedGroups:
             raise
 
     async def _hand_over(self, move: HandOver) -> None:
-        """Raises nothing: the next poll shows whether it succeeded."""
+        """Hands one group over. Never raises: the next poll shows whether it succeeded."""
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:

@@ -1,22 +1,23 @@
-"""What the service refuses, so that it can serve the rest.
+"""Limits by which the service refuses some requests, so that it can serve the others.
 
-- `Admission` bounds the requests of one kind at one time.
+- `Admission` limits the number of concurrent requests of one kind.
 - `Overload` sheds load when the service cannot keep up, in this order: computations, descriptions, joins. A heartbeat
-  is never refused: it is the cheapest request, and without it a member would lose its tasks, and everybody would have
-  to rejoin. What is refused is tried again by its sender after `Retry-After`, so the load comes back later and
-  thinner. The measure is the lag of the event loop, which is what every request waits for, and for joins also the
-  number of events that wait for their commit.
-- `Quotas` bounds what one tenant may have: groups, members, bytes in the store, and computations at one time.
+  is never refused: it is the cheapest request, and without it a member would lose its tasks, and all members would have
+  to rejoin. The sender of a refused request repeats it after `Retry-After`, which spreads the load over time. The
+  measure of overload is the lag of the event loop, which delays every request, and for joins also the number of events
+  that wait for their commit.
+- `Quotas` limits the groups, members, stored bytes and concurrent computations of one tenant.
 
-A tenant is a prefix of group ids. All groups whose ids begin with it count for the tenant, whoever made them and
-whichever coordinator leads them; groups of other coordinators are counted once a second. Prefixes may be nested: a
-caller of `a-b-` keeps the quotas of that prefix and, if there are tokens for it, of `a-`, so that nobody gets more by
-giving himself tokens for parts of what is his. A caller that sees all groups has no quota.
+A tenant is a prefix of group ids. All groups whose ids begin with the prefix count for the tenant, no matter which
+caller created them and which coordinator leads them; groups of other coordinators are counted once a second. Prefixes
+may be nested: for a caller of `a-b-`, the quotas of `a-b-` apply and, if there are tokens for `a-`, also those of `a-`.
+So a tenant cannot raise its quotas by creating tokens for parts of its prefix. A caller that sees all groups has no
+quota.
 
-Quotas refuse what is new: a group, a member, a definition, a report. Members that are in go on, and so do their
-rebalances. Nothing is scanned when somebody asks: each change of a group is added to the tenants that have it. Source
-of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for what passes by itself) and its
-`CreateTopicPolicy` (`POLICY_VIOLATION` for what does not).
+Quotas refuse only additions: a group, a member, a definition, a report. Present members keep working, and their
+rebalances run. A check needs no scan, because each change of a group is added to the sums of its tenants. Source of the
+names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves) and its
+`CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
 """
 
 from __future__ import annotations
@@ -35,7 +36,9 @@ from coordinator_api.settings import Settings, dotted
 
 
 class Admission:
-    """Counts on one event loop. `setting`: the dotted name of the bound, for the message."""
+    """The number of concurrent requests of one kind, and its limit. Use it on one event loop. `setting`: the dotted
+    name of the limit, for the message.
+    """
 
     def __init__(self, most: int, setting: str) -> None:
         self._most = most
@@ -48,7 +51,7 @@ class Admission:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Counts one request while its block runs. Raises TooManyRequests when the bound is reached."""
+        """Counts one request within the block. Raises TooManyRequests when the limit is reached."""
         if self.is_full:
             raise TooManyRequests(
                 f"{self.count} requests of this kind are under way already ({self._setting}): try again"
@@ -63,21 +66,21 @@ class Admission:
 Kind = Literal["computation", "describe", "join"]
 
 MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1_000}
-"""From this lag of the loop on, in milliseconds, requests of this kind are refused."""
+"""The lag of the event loop, in milliseconds, from which on requests of this kind are refused."""
 
 MOST_EVENTS_WAITING = 10_000
-"""Joins are refused once so many events wait for their commit."""
+"""The number of events waiting for their commit from which on joins are refused."""
 
 
 @dataclass(slots=True)
 class Backlog:
-    """How many events of all groups wait for their commit."""
+    """The number of events of all groups that wait for their commit."""
 
     events: int = 0
 
 
 class Overload:
-    """`shed`: counts the refusals, by kind."""
+    """Refuses requests while the service is overloaded. `shed`: counts the refusals, by kind."""
 
     def __init__(self, monitor: LoopMonitor, backlog: Backlog, shed: CountedRequests) -> None:
         self._monitor = monitor
@@ -85,7 +88,7 @@ class Overload:
         self._shed = shed
 
     def admit(self, kind: Kind) -> None:
-        """Raises TooManyRequests when a request of this kind has to wait for better times."""
+        """Raises TooManyRequests if requests of this kind are refused at the present load."""
         lag_ms = self._monitor.lag_ms
         if lag_ms >= MOST_LAG_MS[kind]:
             self._shed.labels(kind).inc()
@@ -105,15 +108,17 @@ _WORDED_QUOTAS: Mapping[str, str] = {
     "bytes": "take {} bytes in the store",
     "computations": "have {} computations under way",
 }
-"""What a tenant has of each kind, in words. The setting `tenant_max_...` of a kind says how much it may have; the
-default means no limit."""
+"""The texts for the use of each kind. The setting `tenant_max_...` of a kind is its limit; the default means no
+limit.
+"""
 
 
 class Quotas:
-    """Of one service, on its event loop. No method waits, so nothing happens between a look and what follows from it.
+    """The quotas of one service. Use it on the service's event loop. No method waits, so a check and the change after
+    it are one step.
 
-    A `tenant` is a prefix; empty for who sees all groups. `settings`: what every tenant alike may have; by default no
-    quota is set.
+    A `tenant` is a prefix; empty for a caller that sees all groups. `settings`: the limits, equal for all tenants; by
+    default there are none.
     """
 
     def __init__(
@@ -127,7 +132,7 @@ class Quotas:
         self._tenants: dict[str, Counter[str]] = {}
 
     def count_group(self, group_id: str, tenant: str = "") -> bool:
-        """Count the group. Returns whether it is new. Raises TooManyGroups when its tenant may have no more."""
+        """Count the group. Returns whether it is new. Raises TooManyGroups when its tenant has reached the limit."""
         if group_id in self._groups and self._groups[group_id]["groups"]:
             return False
         no_room = self.no_room(tenant, "groups", 1)
@@ -137,12 +142,13 @@ class Quotas:
         return True
 
     def give_back(self, group_id: str) -> None:
-        """The group is no more."""
+        """Stop counting a group that does not exist any more."""
         self._change(group_id, groups=0, members=0, bytes=0)
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
-        """Count the groups that are not here: members and bytes of each, None for as many as before. `here`: groups of
-        this coordinator. A group that was elsewhere before and is in neither was deleted.
+        """Count the groups of other coordinators. `groups`: members and bytes by group, None for unchanged bytes.
+        `here`: the groups of this coordinator. A group that was elsewhere before and is now in neither mapping was
+        deleted.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
@@ -151,21 +157,23 @@ class Quotas:
         self._elsewhere = frozenset(groups)
 
     def went_elsewhere(self, group_id: str) -> None:
-        """It counts on, until it is found elsewhere, or found to be no more."""
+        """Keep counting a group that left this coordinator, until `count_elsewhere` finds it, or finds it deleted."""
         self._elsewhere |= {group_id}
 
     def note(self, group_id: str, members: int, stored_bytes: int) -> None:
-        """What the group has now. `members`: that joined here, those included whose commit is under way."""
+        """Note the present use of the group. `members`: the members that joined here, including those whose commit is
+        under way.
+        """
         self._change(group_id, members=members, bytes=stored_bytes)
 
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
-        """Why the group may not have `members_then` members, in words; None when it may."""
+        """Returns the reason why the group may not have `members_then` members, in words; None if it may."""
         known = self._groups[group_id]["members"] if group_id in self._groups else 0
         return self.no_room(tenant, "members", members_then - known) or self.no_room(tenant, "bytes", 1)
 
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
-        """Counts one while its block runs. Raises TooManyRequests when the tenant has as many under way as it may."""
+        """Counts one computation within the block. Raises TooManyRequests when the tenant has reached its limit."""
         no_room = self.no_room(tenant, "computations", 1)
         if no_room is not None:
             raise TooManyRequests(f"{no_room}: try again")
@@ -179,7 +187,7 @@ class Quotas:
                 use["computations"] -= 1
 
     def shown(self, tenant: str) -> Mapping[str, object] | None:
-        """What the tenant has, and what it may have (None: no limit); None for who sees all groups."""
+        """Returns the use and the limits of the tenant (None: no limit); None for a caller that sees all groups."""
         if not tenant:
             return None
         use, shown = self._of(tenant), dict[str, object](group_prefix=tenant)
@@ -194,9 +202,9 @@ class Quotas:
         return allowed
 
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
-        """Why the tenant may not have so many more, in words; None when it may.
+        """Returns the reason why the tenant may not have `more` of this kind, in words; None if it may.
 
-        The text has the tenant's own use, but not that of the tenant around it, which the caller cannot see.
+        The text has the tenant's own use, but not the use of an outer tenant, which the caller must not see.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):
@@ -208,14 +216,14 @@ class Quotas:
         return None
 
     def _bounds(self, tenant: str) -> list[str]:
-        """Whose quotas a caller of the tenant has to keep: its own, and those of the tenants around it."""
+        """The tenants whose quotas apply to a caller: its own, and those with a shorter prefix of it."""
         if not tenant:
             return []
         outer = (tenant[:length] for length in range(len(tenant) - 1, 0, -1))
         return [tenant, *(prefix for prefix in outer if self._is_tenant(prefix))]
 
     def _of(self, tenant: str) -> Counter[str]:
-        """Counted when it is asked for the first time, and kept up to date from then on."""
+        """Returns the use of a tenant. It is counted at the first call, and kept up to date from then on."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = Counter()
@@ -225,7 +233,7 @@ class Quotas:
         return known
 
     def _change(self, group_id: str, **now: int | None) -> None:
-        """`now`: what the group has of each kind; None for as many as before."""
+        """`now`: the present use of the group by kind; None if it is unchanged."""
         use = self._groups.setdefault(group_id, Counter())
         more = {kind: count - use[kind] for kind, count in now.items() if count is not None}
         if any(more.values()):

@@ -1,4 +1,4 @@
-"""Users' own assignors: those that are named `module:Class` run only when the service's own settings list them."""
+"""Users' own assignors, named `module:Class`: they run only if the service's own settings list them."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ class AllowedAssignors:
     """The `module:Class` assignors that groups may name. Kafka's own are always allowed."""
 
     def __init__(self, class_paths: Iterable[str]) -> None:
-        """Loads each, so that a wrong setting fails the start. Raises SettingsError."""
+        """Loads each assignor, so that a wrong setting fails the start. Raises SettingsError."""
         self._loaded = {path: _load(path) for path in class_paths}
 
     @property
     def class_paths(self) -> tuple[str, ...]:
-        """What another process needs to allow the same ones."""
+        """The arguments with which another process allows the same assignors."""
         return tuple(self._loaded)
 
     def check(self, assignor: str) -> None:
@@ -34,7 +34,7 @@ class AllowedAssignors:
             )
 
     def load(self, assignor: str) -> TaskAssignor | None:
-        """The user's own assignor; None for one of Kafka's, which the pipeline knows itself."""
+        """Returns the user's own assignor; None for one of Kafka's, which the pipeline has built in."""
         if not is_class_path(assignor):
             return None
         if assignor not in self._loaded:
@@ -44,7 +44,7 @@ class AllowedAssignors:
 
 @lru_cache(maxsize=1)
 def allowed_here(class_paths: tuple[str, ...]) -> AllowedAssignors:
-    """In a worker process: the same ones, loaded once."""
+    """The same assignors in a worker process, loaded once."""
     return AllowedAssignors(class_paths)
 
 
@@ -54,7 +54,7 @@ def _load(path: str) -> TaskAssignor:
     module_name, _, class_name = path.partition(":")
     try:
         assignor_class = getattr(importlib.import_module(module_name), class_name)
-    except Exception as error:  # whatever the user's module does on import
+    except Exception as error:  # the user's module may raise any error on import
         raise SettingsError(f"task.assignor.classes: {path} cannot be loaded: {error}") from error
     try:
         return task_assignor_from(assignor_class, path, path)

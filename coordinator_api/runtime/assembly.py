@@ -1,6 +1,6 @@
-"""Builds the coordinator from the settings: what it is made of, in the order in which parts need each other.
+"""Builds the coordinator from the settings, part by part, in the order of their dependencies.
 
-Everything is given to a constructor. The coordinator closes all of it again, in the opposite order.
+Each part gets its dependencies in its constructor. The coordinator closes all parts in the opposite order.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from coordinator_api.workers.worker_pool import ServiceWorkers
 async def open_coordinator(
     settings: Settings, url: str = "", is_tenant: Callable[[str], bool] = lambda prefix: False
 ) -> Coordinator:
-    """Take the store, bring its schema up to date, replay every group that it owns. Raises StoreError, SettingsError.
+    """Open the store, bring its schema up to date, and replay every group that this coordinator owns. Raises
+    StoreError, SettingsError.
 
-    A group whose log cannot be read is left out (`Coordinator.unreadable`), and keeps no other from being led. `url`:
-    where this coordinator listens, for others that use the same database. `is_tenant`: as of `Quotas`.
+    A group whose log cannot be read is left out (`Coordinator.unreadable`), and does not affect other groups. `url`:
+    the address at which this coordinator listens, for others of the same database. `is_tenant`: as for `Quotas`.
     """
     async with AsyncExitStack() as opening:
         resources = AsyncExitStack()
@@ -84,7 +85,7 @@ def _coordinator(
 
 
 def _advertised(settings: Settings, store: OpenStore, url: str) -> str:
-    """Where other coordinators of the database reach this one."""
+    """Returns the address at which other coordinators of the database reach this one."""
     reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
     if store.lease_store.times.expires and settings.advertised_url is None and _is_any_address(settings.host):
         structlog.get_logger("coordinator_api").warning(

@@ -1,15 +1,14 @@
-"""What the coordinator looks for on its own while a group is at rest: changed topics, and warm-ups that have caught up.
+"""Polls of the coordinator for stable groups: changed topics, and warm-ups that have caught up.
 
-`ClusterWatch`: only a stable group whose last rebalance looked at a cluster is watched, since a rebalance looks for
-itself and a group without members needs no rebalance. The watch polls every `cluster.metadata.max.age.ms`, and at
-least every five seconds while something is wrong: a rebalance failed, the cluster does not answer, or a topic is gone.
-A topic counts as gone when two polls in a row do not find it. A poll that fails is tried again; it never ends the
-watch.
-Source: `Metadata.metadataExpireMs`, `ConsumerCoordinator.onJoinPrepare` for what it leads to.
+`ClusterWatch` watches a group while it is stable and its last rebalance polled a cluster: each rebalance polls the
+cluster itself, and a group without members needs no rebalance. The watch polls every `cluster.metadata.max.age.ms`, and
+at least every five seconds after a problem: a rebalance failed, the cluster does not answer, or a topic is gone. A
+topic counts as gone when two polls in a row do not find it. A poll that fails is repeated; it never ends the watch.
+Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
-`WarmUpWatch`: it polls about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). How
-far a warm-up has come is what its member's heartbeats report. The ends of the changelogs are those of the definition,
-or of the cluster that it names. A lag that is not known is not caught up, and a poll that fails is tried again.
+`WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). The
+member's heartbeats report the warm-up's offsets. The end offsets of the changelogs come from the definition, or from
+the cluster that it names. A warm-up whose lag is unknown does not count as caught up. A poll that fails is repeated.
 """
 
 from __future__ import annotations
@@ -38,12 +37,12 @@ LONGEST_RETRY_MS = 5_000
 WARM_UP_POLL_INTERVAL_S = 1.0
 
 HandIn = Callable[[Event], Awaitable[object]]
-"""Hands an event to the group. Raises StoreError when what follows from it could not be committed."""
+"""A function that has the group handle an event. Raises StoreError when its effects could not be committed."""
 
 
 class RepeatedWatch(ABC):
-    """Polls repeatedly while the state of the group requires it: call `follow` after every event that begins or
-    ends at a stable group. `hand_in` gets what was found.
+    """Polls repeatedly while the state of the group requires it. Call `follow` after every event that begins or ends in
+    state Stable. `hand_in` gets the findings.
     """
 
     def __init__(
@@ -60,7 +59,7 @@ class RepeatedWatch(ABC):
         return self._task is not None
 
     def follow(self) -> None:
-        """Watch, or stop watching, as the committed state of the group requires."""
+        """Start or stop the watch, as the committed state of the group requires."""
         if not self._is_needed(self._durable.image):
             self.stop()
         elif self._task is None:
@@ -87,11 +86,11 @@ class RepeatedWatch(ABC):
 
     @abstractmethod
     async def _poll(self, image: GroupImage) -> None:
-        """Raises nothing."""
+        """Polls once. Never raises."""
 
 
 class ClusterWatch(RepeatedWatch):
-    """Looks for changed topics."""
+    """Polls the cluster for changed topics."""
 
     def __init__(
         self,
@@ -109,7 +108,7 @@ class ClusterWatch(RepeatedWatch):
 
     @property
     def retry_ms(self) -> int:
-        """How long to wait for the next poll while something is wrong."""
+        """The wait for the next poll after a problem."""
         return min(self._max_age_ms, LONGEST_RETRY_MS)
 
     def stop(self) -> None:
@@ -130,7 +129,7 @@ class ClusterWatch(RepeatedWatch):
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
             topics = await self._runner.topics(image.input_json)
-        except Exception as error:  # whatever a provider raises: the watch goes on
+        except Exception as error:  # any error of a provider: the watch continues
             self._standing.failed(error)
             return
         self._standing.answered()
@@ -138,11 +137,11 @@ class ClusterWatch(RepeatedWatch):
             return
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
-        except Exception as error:  # the store did not answer: the next poll hands it in again
+        except Exception as error:  # the store did not answer: the next poll repeats the event
             self._telemetry.logger.warning("topics_not_handed_in", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Without the topics that only this poll did not find."""
+        """Leaves out topics that are missing for the first time: a topic counts as gone after two polls in a row."""
         before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone
@@ -150,7 +149,7 @@ class ClusterWatch(RepeatedWatch):
 
 
 class WarmUpWatch(RepeatedWatch):
-    """Checks whether all warm-ups have caught up, and hands that to the group."""
+    """Checks whether all warm-ups have caught up, and then sends the group an event."""
 
     def _is_needed(self, image: GroupImage) -> bool:
         return awaits_warm_ups(image)
@@ -162,27 +161,29 @@ class WarmUpWatch(RepeatedWatch):
         assert image.input_json is not None, "only declared groups have rebalances"
         sums = self._durable.group.reported_offset_sums()
         if not _all_report(image, sums):
-            return  # nothing is asked of the cluster before that
+            return  # without all reports, a poll of the cluster could not show that they have caught up
         try:
             snapshot = await self._runner.seen_now(image.input_json)
-        except Exception as error:  # whatever a provider raises: the watch goes on
+        except Exception as error:  # any error of a provider: the watch continues
             self._standing.failed(error)
             return
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
         if caught_up and image is self._durable.image:
-            with suppress(StoreError):  # the next poll hands it in again
+            with suppress(StoreError):  # the next poll repeats the event
                 await self._hand_in(WarmUpsCaughtUp(image.generation_id))
 
 
 def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], definition: RebalanceSnapshot) -> bool:
-    """`sums`: as reported. `definition`: with the cluster as it is now."""
+    """Whether all warm-ups have caught up. `sums`: the reported offset sums. `definition`: with the present state of
+    its cluster.
+    """
     changelogs = Changelogs(definition)
     acceptable = definition.configs.acceptable_recovery_lag
     return all(
         is_caught_up(lag, acceptable)
         for member in image.members.values()
         if member.last_assignment.warm_ups
-        for lag, _ in changelogs.looked(member.last_assignment.warm_ups, sums.get(member.member_id, {})).values()
+        for lag, _ in changelogs.lags_of(member.last_assignment.warm_ups, sums.get(member.member_id, {})).values()
     )
 
 
@@ -195,7 +196,9 @@ def _all_report(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]]) -> 
 
 
 class Changelogs:
-    """End-offset sums by the definition. A changelog that does not exist yet is empty, as it is for the leader."""
+    """The end offsets of the definition's changelogs. A changelog that does not exist yet counts as empty, as for the
+    leader.
+    """
 
     def __init__(self, definition: RebalanceSnapshot) -> None:
         self._definition = definition
@@ -208,11 +211,11 @@ class Changelogs:
         )
         self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
 
-    def looked(
+    def lags_of(
         self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
     ) -> Mapping[TaskId, tuple[int, int | None]]:
-        """Of the stateful ones of `tasks`: records behind, LATEST_OFFSET for a running active, see `TaskLags`; and the
-        sum of the end offsets, None when it is not known.
+        """Returns two values for each stateful task: the lag in records (LATEST_OFFSET for a running active task, see
+        `TaskLags`), and the sum of the end offsets, None when it is unknown.
         """
         topics = {
             each: found for each in {task.subtopology for task in tasks} if (found := self._topics(each)) is not None
@@ -224,7 +227,7 @@ class Changelogs:
         return {task: (lags.lag_for(task), known.get(task)) for task in stateful}
 
     def _topics(self, subtopology_id: int) -> list[str] | None:
-        """The changelogs that exist; None for a subtopology without state."""
+        """The existing changelogs of a subtopology; None for a subtopology without state."""
         subtopology = self._subtopologies.get(subtopology_id)
         stores = subtopology.stores if subtopology is not None else ()
         topics = [store.changelog_topic or store.source_topic_as_changelog for store in stores]

@@ -1,14 +1,14 @@
-"""Clusters that a group's definition names instead of describing: every rebalance polls them.
+"""Clusters that a group's definition names and does not describe itself: every rebalance polls them.
 
-Rules: a definition says `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
-that its own settings list, because an address may be a directory of this machine. It finds providers by entry point, so
-that this package knows no log: `assignor.cluster_providers`, each a function from an address to a `ClusterProvider`. A
-rebalance waits for a cluster that is out of reach. Any other error of a provider fails the rebalance, which is then
-tried again like any failed one.
+Rules: a definition has `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
+that its own settings list, because an address may be a directory of this machine. It finds providers by the entry point
+group `assignor.cluster_providers`, so that this package depends on no log implementation. A provider is a function from
+an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach. Any other error of a provider
+fails the rebalance, which is then repeated like any failed one.
 
-The event loop asks a cluster in threads, each call with a time limit. A cluster that does not answer holds up neither
-the event loop nor the groups of other clusters, so every cluster has a few threads of its own. An error that means that
-the cluster is out of reach becomes `ClusterOutOfReach`; any other error of the provider is passed on.
+Calls to a cluster run in threads, each with a time limit. Every cluster has a few threads of its own, so a cluster that
+does not answer blocks neither the event loop nor the groups of other clusters. An error that means that the cluster is
+out of reach becomes `ClusterOutOfReach`; any other error of the provider is raised unchanged.
 """
 
 from __future__ import annotations
@@ -35,40 +35,44 @@ SETTING = "cluster.bootstrap.servers"
 
 
 class ClusterProvider(Protocol):
-    """One cluster. Called from several threads, never from the event loop; the provider limits the time of each call.
+    """One cluster. Called from several threads, never on the event loop. The provider limits the time of each call.
 
-    An error whose attribute `retriable` is true means that the cluster is out of reach just now (see `is_retriable`).
+    An error whose attribute `retriable` is True means that the cluster is temporarily out of reach (see
+    `is_retriable`).
     """
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """What the topology's topics look like now. Changelog end offsets that are not known are None."""
+        """Returns the present state of the topology's topics. Unknown changelog end offsets are None."""
         ...
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """How many partitions the topology's topics have now, internal ones included, without those that do not exist.
+        """Returns the present partition counts of the topology's topics, including internal topics, without topics that
+        do not exist.
 
-        Called often: it may cost no more than one request for metadata.
+        Called often: it may cost at most one metadata request.
         """
         ...
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """On return the topics exist. One that existed before with as many partitions is fine."""
+        """Create the topics; they exist on return. An existing topic with the same number of partitions is accepted."""
         ...
 
     def close(self) -> None: ...
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Whether the cluster could not be reached, or was too slow, and asking again may help.
+    """Whether the cluster could not be reached, or was too slow, so that a retry may help.
 
-    Source: `RetriableException`; the attribute has the name that Python clients of Kafka give it.
+    Source: `RetriableException`; Python clients of Kafka use the same attribute name.
     """
     return getattr(error, "retriable", False) is True or isinstance(error, TimeoutError | ConnectionError)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAddress:
-    """`provider`: a name such as `embedded`. `bootstrap_servers`: None for the only cluster that the settings list."""
+    """The address of a cluster. `provider`: a name such as `embedded`. `bootstrap_servers`: None for the only cluster
+    that the settings list.
+    """
 
     provider: str
     bootstrap_servers: str | None
@@ -76,12 +80,12 @@ class ProviderAddress:
     def __str__(self) -> str:
         if self.bootstrap_servers is None:
             return self.provider
-        names_it = self.bootstrap_servers.startswith(f"{self.provider}:")  # `embedded:/var/lib/words` says it itself
+        names_it = self.bootstrap_servers.startswith(f"{self.provider}:")  # for example `embedded:/var/lib/words`
         return self.bootstrap_servers if names_it else f"{self.provider} {self.bootstrap_servers}"
 
 
 def provider_address(cluster: object) -> ProviderAddress | None:
-    """What a definition's `cluster` names; None when it describes the cluster itself. Raises InputError."""
+    """Returns the address in a definition's `cluster`; None when it describes the cluster itself. Raises InputError."""
     if not isinstance(cluster, Mapping) or PROVIDER not in cluster:
         return None
     unknown = set(cluster) - {PROVIDER, BOOTSTRAP_SERVERS}
@@ -96,9 +100,10 @@ def provider_address(cluster: object) -> ProviderAddress | None:
 
 
 def _servers_in(provider: str, address: str) -> frozenset[str]:
-    """The servers of an address, separated by commas or semicolons, with or without the provider's name before them.
+    """Returns the servers of an address, separated by commas or semicolons, with or without the provider's name in
+    front.
 
-    Any of its servers name a cluster, in any order.
+    Any subset of a cluster's servers names the cluster, in any order.
     """
     servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
     return frozenset(server.strip() for server in servers)
@@ -122,11 +127,11 @@ THREADS_OF_A_CLUSTER = 4
 
 
 class ClusterOutOfReach(AssignorFault):
-    """The cluster did not answer, or not in time; asking again later may help. The message is one line for people."""
+    """The cluster did not answer in time; a retry may help. The message is one line for people."""
 
 
 class ClusterConnection:
-    """One cluster. Every method raises ClusterOutOfReach, and whatever else the provider raises."""
+    """One cluster, for the event loop. Every method raises ClusterOutOfReach, and the other errors of the provider."""
 
     def __init__(self, clusters: Clusters, address: ProviderAddress, timeout_ms: int) -> None:
         self.address = address
@@ -144,7 +149,7 @@ class ClusterConnection:
         await self._ask(lambda provider: provider.create_topics(topics))
 
     def close(self) -> None:
-        """Ask nothing more. A call that is under way ends by itself."""
+        """Make no more calls. A running call ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, call: Callable[[ClusterProvider], Answer], timeout_ms: int | None = None) -> Answer:
@@ -192,18 +197,20 @@ class Clusters:
         point.load()
 
     def cluster(self, address: ProviderAddress) -> ClusterConnection:
-        """For the event loop."""
+        """Returns the connection to a cluster, for use on the event loop."""
         if address not in self._connections:
             self._connections[address] = ClusterConnection(self, address, self._timeout_ms)
         return self._connections[address]
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """For threads. Raises as `check` does, and whatever opening the cluster raises. Opening may take time."""
+        """Opens a cluster, for use in threads. Raises like `check`, and any error of the opening. Opening may take
+        time.
+        """
         point = _entry_point(address.provider)
         listed = self._listed(address)
         with self._lock:
             opening = self._opening.setdefault(listed, threading.Lock())
-        # a cluster that is slow to open holds up only those who want the same one
+        # a cluster that opens slowly blocks only calls for the same cluster
         with opening:
             if listed not in self._opened:
                 factory: Callable[[str | None], ClusterProvider] = point.load()
@@ -224,7 +231,7 @@ class Clusters:
                 provider.close()
 
     def _listed(self, address: ProviderAddress) -> ProviderAddress:
-        """As the settings list it."""
+        """Returns the address as the settings list it."""
         if address.bootstrap_servers is None and len(self._allowed) == 1:
             return ProviderAddress(address.provider, self._allowed[0])
         if address.bootstrap_servers is None:
@@ -238,10 +245,12 @@ class Clusters:
 
 
 class ClusterStanding:
-    """The watch, the rebalances and the description report each poll here. Times in milliseconds.
+    """The reachability of a group's cluster. The watch, the rebalances and the description report each poll here. Times
+    in milliseconds.
 
-    `looked_at_ms`: when the cluster last answered, None before the first time. `failing_since_ms`: when the first poll
-    failed since then, `error`: why the last one failed; both None when the last poll was answered.
+    `looked_at_ms`: the time of the cluster's last answer, None before the first one. `failing_since_ms`: the time of
+    the first failed poll since then. `error`: the error of the last failed poll. Both are None when the last poll was
+    answered.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:
@@ -258,7 +267,7 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        # a path in it may have bytes that are no text; it is shown as JSON
+        # a path in the error may have bytes that are no text; it is shown as JSON
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:

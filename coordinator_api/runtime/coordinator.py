@@ -40,21 +40,23 @@ from coordinator_api.workers.worker_pool import ServiceWorkers
 DESCRIPTIONS_AT_ONE_TIME = 2
 
 COUNT_OTHERS_EVERY_S = 1.0
-"""How often the groups of other coordinators are counted for quotas."""
+"""The interval at which the groups of other coordinators are counted for quotas."""
 
 SHARE_OF_A_STOP = 0.75
-"""How much of its time a stop has to give all groups away. Then those that are left are closed."""
+"""The share of a stop's time limit for handing all groups over. After that, the remaining groups are closed."""
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
-"""A client id may be as long as a member id may be, which has a UUID behind it."""
+"""The most characters of a name in a member id. A client id may be as long as a whole member id, which also has a
+UUID.
+"""
 
 
 class Coordinator:
-    """Made by `opening.open_coordinator`. It belongs to one event loop.
+    """The groups of one service. `assembly.open_coordinator` makes it. Use it on one event loop.
 
-    `unreadable`: groups whose log cannot be read, each with the reason; they are not led. `store`: whether the store
-    can be used. `closed`: whether `close` has come to its end, so that nobody uses the store any more.
+    `unreadable`: the groups whose log cannot be read, each with the reason; they are not led. `store`: whether the
+    store can be used. `closed`: whether `close` has ended, after which the store is not used any more.
     """
 
     def __init__(
@@ -68,9 +70,9 @@ class Coordinator:
         url: str,
         resources: AsyncExitStack,
     ) -> None:
-        """`url`: where other coordinators of the database reach this one. `resources`: is closed last.
+        """`url`: the address of this coordinator for others of the database. `resources`: closed last.
 
-        Eight parameters: each is a part that `assembly` makes of the settings.
+        It has eight parameters, because each is a part that `assembly` makes from the settings.
         """
         self.settings = settings
         self.repository = store.repository
@@ -121,32 +123,38 @@ class Coordinator:
         self._resources.callback(self._monitor.stop)
 
     def check_may_answer(self) -> None:
-        """Before anything is answered from memory. Raises LeaseEnded."""
+        """Raises LeaseEnded if this coordinator may not answer from memory now."""
         if self.lease.is_shared:
             self.lease.check()
 
     def group(self, group_id: str) -> GroupRuntime:
-        """Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for one that is not here any more."""
+        """Returns an open group. Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for a group that is
+        not open here any more.
+        """
         self.check_may_answer()
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None and not self.lease.is_unknown(group_id):
-            raise not_here(group_id)  # a member that is answered "no such group" would end
+            raise not_here(group_id)  # not GroupNotFound: a member that gets "no such group" would end
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
 
     def _lock(self, group_id: str) -> asyncio.Lock:
-        """For whoever creates, changes or deletes the group. It exists only while somebody holds it or waits for it."""
+        """Returns the lock for creating, changing and deleting the group. It is dropped when no task holds it or waits
+        for it.
+        """
         return self._locks.setdefault(group_id, asyncio.Lock())
 
     async def handle_or_create(
         self, group_id: str, event: Event, recording: Recording | None = None, tenant: str = ""
     ) -> Response:
-        """Hand the event to the group, and create the group if need be: a definition, or a rebalance that was led
-        elsewhere. `recording`: stored with a reported rebalance. `tenant`: whose quotas hold.
+        """Have the group handle the event, and create the group if it does not exist: for a definition, or for a
+        rebalance that was led elsewhere. `recording`: stored with a reported rebalance. `tenant`: the tenant whose
+        quotas apply.
 
-        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner when another coordinator has created it.
+        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner when another coordinator has created the
+        group.
         """
         self._check_readable(group_id)
         async with self._lock(group_id):
@@ -160,14 +168,14 @@ class Coordinator:
         if not self.lease.is_unknown(group_id):
             raise not_here(group_id)
         if len(self.groups.keys() | self.lease.known_ids() | set(self._locks)) > self.settings.group_max_count:
-            # not how many: they are of others as well
+            # the message has no number, because it counts groups of other callers as well
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
         is_counted_now = self.quotas.count_group(group_id, tenant)
         try:
-            # the store may have the group: a PUT that failed may have been written after all
+            # the group may be in the store: a PUT that failed may have been written after all
             log = await self.repository.load_group(group_id)
             if log.sequence and self.lease.is_shared:
-                raise not_here(group_id)  # or another coordinator has it; either way the next poll shows it
+                raise not_here(group_id)  # or another coordinator owns the group; the next poll shows which case holds
         except StoreError:
             if is_counted_now:
                 self.quotas.give_back(group_id)
@@ -177,11 +185,11 @@ class Coordinator:
             response = await runtime.handle(event, recording, tenant)
         except StoreError as error:
             await runtime.close()
-            # after any other error the group may be in the store, and goes on counting
+            # after any other error the group may be in the store, so it still counts
             if isinstance(error, StoreBusy) and is_counted_now:
                 self.quotas.give_back(group_id)
             if isinstance(error, ConcurrentWriter) and self.lease.is_shared:
-                raise not_here(group_id) from None  # another coordinator was a moment earlier
+                raise not_here(group_id) from None  # another coordinator created the group a moment earlier
             raise
         if runtime.is_declared:
             self.groups[group_id] = runtime
@@ -192,21 +200,24 @@ class Coordinator:
         return response
 
     def declared(self) -> list[GroupRuntime]:
-        """Every group, in order of their ids."""
+        """All declared groups, in the order of their ids."""
         return [runtime for _, runtime in sorted(self.groups.items()) if runtime.is_declared]
 
     async def stored_log(self, group_id: str) -> tuple[StoredLog, str | None]:
-        """What the store has of a group, and why it cannot be read; None when it can. Raises GroupNotFound."""
+        """Returns the stored log of the group, and the reason why the log cannot be read, None if it can. Raises
+        GroupNotFound.
+        """
         stored = await self.repository.stored_log(group_id)
         if stored.is_empty:
             raise _no_such_group(group_id)
         return stored, stored.problem or self.unreadable.get(group_id)
 
     async def repair(self, group_id: str, *, execute: bool) -> GroupRepair:
-        """What a repair of the group's log keeps and drops. `execute`: do it, and lead the group again.
+        """Plans a repair of the group's log. Returns the records that it keeps and drops. `execute`: carry out the
+        repair, and open the group again.
 
-        Nothing is lost of a group that is led: its log is written from memory.
-        Raises GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
+        For a group that is led, nothing is lost: its log is written from memory. Raises GroupNotFound, LogIsIntact,
+        LogBeyondRepair, StoreError.
         """
         async with self._lock(group_id):
             stored, problem = await self.stored_log(group_id)
@@ -221,7 +232,7 @@ class Coordinator:
                     if left is not None:
                         raise StoreError(f"the log of group {group_id} could not be written anew: {left}")
                 return GroupRepair(group_id, problem, execute, plan)
-            is_whole = True  # somebody may have mended it since it was found damaged
+            is_whole = True  # the log may have been repaired by other means since its damage was found
             try:
                 whole = await replayed_log(await self.repository.load_group(group_id), self._environment)
                 plan = nothing_lost(stored, whole.image)
@@ -232,7 +243,7 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # until it is open it stays unreadable: a member that is answered "no such group" would end
+                # the group stays in `unreadable` until it is open: a member that gets "no such group" would end
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -246,7 +257,7 @@ class Coordinator:
             return GroupRepair(group_id, problem, execute, plan)
 
     async def delete(self, group_id: str, *, force: bool = False) -> Response:
-        """`force`: also a group whose log cannot be read, so that nobody knows whether it has members.
+        """Delete the group. `force`: also a group whose log cannot be read, so that its members are unknown.
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
@@ -269,10 +280,12 @@ class Coordinator:
                 self.quotas.give_back(group_id)
             return response
 
-    # --- as `GroupHost` of the lease
+    # --- the methods of `GroupHost`, for the lease
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
-        """Lead a group that is owned in this epoch; whether there is one. Raises StoreError."""
+        """Open a group that this coordinator owns in this epoch. Returns whether the group exists. Raises
+        StoreError.
+        """
         async with self._lock(group_id):
             runtime = self.groups.get(group_id)
             if runtime is not None and runtime.lease.epoch == epoch:
@@ -284,7 +297,7 @@ class Coordinator:
         return group_id in self.groups or group_id in self.unreadable
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and end its lease. The returned function answers held requests."""
+        """Let the group finish its commits, and end its lease. Returns a function that answers its held requests."""
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is None:
@@ -295,7 +308,7 @@ class Coordinator:
         return runtime.release
 
     def lose(self, group_id: str) -> None:
-        """The group is led elsewhere now. Requests that are held for it are answered with that."""
+        """Drop a group that is owned elsewhere now. Its held requests are answered with NotOwner."""
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
@@ -320,29 +333,31 @@ class Coordinator:
         self.watching.changed(group_id)
 
     def _lost(self, group_id: str) -> None:
-        """A write of the group was refused: it has another owner."""
+        """Drop the group after a refused write: the group has another owner."""
         self.lose(group_id)
         self.lease.lost(group_id)
 
     def connection_lost(self, connection_id: int) -> None:
-        """A connection broke, and it was not the service that closed it. Its groups are notified."""
+        """Notify the groups of a broken connection. Call it only if the service did not close the connection itself."""
         if not self.stopping:
             self.connections.lost(connection_id)
 
     def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
-        """Kafka's form, a name and a UUID, in characters that need no escape in an address."""
+        """Returns a new member id in Kafka's form, a name and a UUID, with characters that need no escape in a URL."""
         name = (group_instance_id or client_id or "member")[:_LONGEST_NAME_IN_AN_ID]
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:
         """Answer held requests now, and end computations, so that a graceful stop does not wait for them.
 
-        Where there are other coordinators, each group is given to one of them first: its members hear which.
+        If there are other coordinators, the groups are first handed over to them, so that the answers name the new
+        owner.
         """
         if self.stopping:
             return
         self.stopping = True
-        self.workers.computations.begin_close()  # a stop does not wait for what can be asked again elsewhere
+        # a stop does not wait for computations: the caller can ask another coordinator
+        self.workers.computations.begin_close()
         self.watching.release()
         self._giving_away = self._tasks.start(self._give_away())
 
@@ -354,7 +369,7 @@ class Coordinator:
                 runtime.release()
 
     async def close(self) -> None:
-        """Stop timers and rebalances, let events in progress come to their end, give the store back."""
+        """Stop timers and rebalances, let events in progress end, and release the store."""
         self.begin_stop()
         if self._giving_away is not None:
             await asyncio.wait((self._giving_away,))
@@ -363,13 +378,13 @@ class Coordinator:
         self.closed = True
 
     async def _count_unreadable(self) -> None:
-        """They take room in the store, too."""
+        """Count the stored bytes of unreadable groups for the quotas."""
         stored_bytes = await self.repository.stored_bytes()
         for group_id in self.unreadable:
             self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
 
     async def _count_others(self) -> None:
-        """For quotas, again and again."""
+        """Periodically count members and stored bytes of the groups of other coordinators, for quotas."""
         while True:
             try:
                 stored_bytes = await self.repository.stored_bytes()
@@ -382,7 +397,9 @@ class Coordinator:
             await asyncio.sleep(COUNT_OTHERS_EVERY_S)
 
     async def _open_group(self, group_id: str, epoch: int) -> bool:
-        """Whether there is such a group. Raises NotOwner, and StoreError when the store cannot be read for now."""
+        """Open the group. Returns whether it exists. Raises NotOwner, and StoreError when the store cannot be read for
+        now.
+        """
         self.quotas.count_group(group_id)
         is_shared = self.lease.is_shared
         try:
@@ -395,12 +412,13 @@ class Coordinator:
             runtime = self._runtime(log, epoch, await replayed_log(log, self._environment))
         except (StoreError, *UNREADABLE) as error:
             if is_shared and isinstance(error, StoreError) and not isinstance(error, DamagedLog):
-                raise  # it is tried again
+                raise  # the lease opens the group again after its next poll
             self._set_aside(group_id, error)
             return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        with suppress(StoreError):  # the group reads the store again before its next event, unless it was lost
+        # on an error the group reads the store again before its next event, unless it was lost
+        with suppress(StoreError):
             await runtime.handle(events.Recovered())
         return True
 
@@ -413,21 +431,21 @@ class Coordinator:
             )
 
     def _set_aside(self, group_id: str, error: Exception) -> None:
-        """The log of this group cannot be read: lead it no more."""
+        """Stop leading a group whose log cannot be read."""
         in_public = error.in_public if isinstance(error, StoreError) else f"it cannot be replayed: {error}"
         self.unreadable[group_id] = in_public
         self.watching.changed(group_id)
         structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
-            self._tasks.start(runtime.close())  # it is in the midst of an event
+            self._tasks.start(runtime.close())  # in the background, because the group is handling an event
 
     def _runtime(self, log: GroupLog, epoch: int, replayed: Group | None = None) -> GroupRuntime:
         lease = GroupLease(log.group_id, epoch, self.lease.check if self.lease.is_shared else None, self._lost)
         return GroupRuntime(log, self._environment, self._rebalances, lease, replayed, self._set_aside)
 
     def measures(self) -> ServiceMeasures:
-        """What `/metrics` says of the service now."""
+        """The present values of the service for `/metrics`."""
         runtimes = self.declared()
         by_state = Counter(runtime.image.state for runtime in runtimes)
         return ServiceMeasures(

@@ -1,13 +1,12 @@
-"""A group's definition as a PUT sends it: `input` of rebalance/1 without members and leader, checked whole.
+"""Reads and checks a group's definition from a PUT: the `input` of rebalance/1 without members and leader.
 
-When a definition describes its cluster, nothing else is known about topics and offsets: what a rebalance creates is
-not added to the definition, and a later PUT replaces it. When it names a provider, every rebalance polls the
-cluster.
+If a definition describes its cluster, it is the only source for topics and offsets: topics that a rebalance creates are
+not added to it, and a later PUT replaces it. If a definition names a provider, every rebalance polls the cluster.
 
-Names in documents that callers send become topics and directories later. So they are checked here, before a document
-is stored or computed with. Groups that an earlier release has stored are never checked again, so they are served and
-can be deleted. A report and a computation may have what Kafka itself accepts: stores that are not logged have any name
-there.
+Names in the documents of callers become topics and directories later. So they are checked here, before a document is
+stored or used. Stored groups of an earlier release are not checked again, so they are still served and can be deleted.
+A report and a computation may have the names that Kafka itself accepts: there, stores that are not logged may have any
+name.
 """
 
 from __future__ import annotations
@@ -44,7 +43,9 @@ _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """`snapshot`: without members; without a cluster, too, when `provider` says where to poll it."""
+    """A parsed definition. `snapshot`: without members; also without a cluster if `provider` names the cluster to
+    poll.
+    """
 
     snapshot: RebalanceSnapshot
     provider: ProviderAddress | None
@@ -52,8 +53,9 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class DocumentBounds:
-    """What a caller's document may ask for, as the settings say: `group.max.partitions`, `group.max.subtopologies`,
-    `task.assignor.classes`, `cluster.bootstrap.servers`. Documents are read in worker processes, so it can be sent.
+    """The limits of a caller's document, from the settings `group.max.partitions`, `group.max.subtopologies`,
+    `task.assignor.classes`, `cluster.bootstrap.servers`. Worker processes read the documents, so this class can be
+    pickled.
     """
 
     max_partitions: int
@@ -63,7 +65,9 @@ class DocumentBounds:
 
 
 def declared_definition(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> str:
-    """The definition of a PUT, for a worker process. Raises as `read_definition` does, and AssignorNotListed."""
+    """Checks the document of a PUT and returns its canonical definition. Runs in a worker process. Raises as
+    `read_definition` does, and AssignorNotListed.
+    """
     check_subtopologies(document, "", bounds.max_subtopologies)
     input_json = read_definition(document, group_id, bounds.max_partitions, Clusters(bounds.clusters))
     allowed_here(bounds.assignor_classes).check(str(document.get("assignor")))
@@ -71,7 +75,9 @@ def declared_definition(document: dict[str, object], group_id: str, bounds: Docu
 
 
 def check_subtopologies(known: object, where: str, most: int) -> None:
-    """Before anything that takes time. `known`: `input` of rebalance/1, not yet checked. Raises InputError."""
+    """Rejects a document with too many subtopologies. Call it before the checks that take time. `known`: `input` of
+    rebalance/1, not yet checked. Raises InputError.
+    """
     topology = known.get("topology") if isinstance(known, dict) else None
     subtopologies = topology.get("subtopologies") if isinstance(topology, dict) else None
     if isinstance(subtopologies, list) and len(subtopologies) > most:
@@ -83,9 +89,9 @@ def check_subtopologies(known: object, where: str, most: int) -> None:
 def read_definition(
     document: dict[str, object], group_id: str, max_partitions: int, clusters: Clusters | None = None
 ) -> str:
-    """The definition in one canonical spelling. A missing `application_id` is the group's id.
+    """Returns the definition in its canonical spelling. A missing `application_id` is the group's id.
 
-    `clusters`: None when no cluster may be named. Raises InputError with the field, NotBuiltYet.
+    `clusters`: None if no cluster may be named. Raises InputError with the field, NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -111,7 +117,7 @@ def read_definition(
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
-    """A few bytes can ask for millions of partitions, or of tasks. Raises InputError for too many."""
+    """Raises InputError for too many partitions or tasks: a few bytes can request millions."""
     partitions = partition_total(snapshot)
     if partitions > max_partitions:
         raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
@@ -128,9 +134,9 @@ def partition_total(snapshot: RebalanceSnapshot) -> int:
 
 
 def task_total(snapshot: RebalanceSnapshot) -> int:
-    """How many tasks a rebalance would make: more than partitions when several subtopologies read one topic.
+    """The number of tasks that a rebalance would make: more than partitions if several subtopologies read one topic.
 
-    As long as topics are missing, those count that are there.
+    While topics are missing, only the existing topics count.
     """
     topology, cluster = snapshot.topology, snapshot.cluster
     catalog = InternalTopicCatalog(snapshot.existing_internal_topics)
@@ -141,7 +147,7 @@ def task_total(snapshot: RebalanceSnapshot) -> int:
 
 
 def read_input(input_json: str) -> Definition:
-    """What `read_definition` wrote."""
+    """Parses the canonical JSON that `read_definition` returned."""
     return _parse(json.loads(input_json), "input")
 
 
@@ -156,8 +162,9 @@ _TOPIC = "the name of a topic"
 
 
 def check_names(snapshot: RebalanceSnapshot, where: str, *, of_stores: bool = False) -> None:
-    """`where`: the path of the snapshot in its document, empty for all of it. `of_stores`: also those of stores that
-    are not logged, because members keep them in directories of these names. Raises InputError with the path.
+    """Checks the names in a snapshot. `where`: the path of the snapshot in its document, empty for the whole document.
+    `of_stores`: also check stores that are not logged, because members keep them in directories of these names. Raises
+    InputError with the path.
     """
     checked_name(snapshot.application_id, "an application id", child(where, "application_id"))
     for name, topics in (

@@ -1,14 +1,15 @@
-"""One group and its records in the store, kept equal: many events are applied in memory, then committed together.
+"""Keeps one group in memory and its records in the store equal: applies several events, then commits them together.
 
     apply: Group.handle -> Group.apply, in memory        any number of times
-    commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` shows them
+    commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` includes them
 
-Between the two, `group` is ahead of `image`. Everybody but the next event sees `image`, which is never ahead of the
-store. A write whose end is not known (the store did not answer, or another process wrote) makes the group uncertain:
-it is read from the store again before it takes the next event. A log that has grown long is rewritten as one snapshot.
+Between the two, `group` is ahead of `image`. Only the next event sees `group`; all other callers see `image`, which is
+never ahead of the store. A write with an unknown result (the store did not answer, or another process wrote) makes the
+group uncertain: it is read from the store again before the next event. A long log is rewritten as one snapshot.
 
-Each write names the epoch in which the group is owned here: the epoch at which the group was taken or made. One that
-succeeds proves that the group still was owned. The lease is checked before each commit, also when nothing is written.
+Each write names the epoch in which the group is owned here, which is fixed when the group is taken or created. A write
+that succeeds proves that the group was still owned. The lease is checked before each commit, even if nothing is
+written.
 """
 
 from __future__ import annotations
@@ -38,10 +39,10 @@ from coordinator_api.store.store_errors import DamagedLog, NotOwner, StoreError
 
 @dataclass(frozen=True, slots=True)
 class GroupEnvironment:
-    """What all groups of one service share.
+    """The objects that all groups of one service share.
 
-    `compaction_bytes`: the size from which on a group's log is rewritten as one snapshot. `metadata_max_age_ms`: how
-    often a group's cluster is polled.
+    `compaction_bytes`: the log size from which on a log is rewritten as one snapshot. `metadata_max_age_ms`: the
+    interval at which a group's cluster is polled.
     """
 
     repository: Repository
@@ -57,25 +58,28 @@ class GroupEnvironment:
 
 
 RecordingFor = Callable[[Response], Recording | None]
-"""What to store beside an event's records, once the group's answer to it is known. Called in a thread."""
+"""A function that returns the recording to store with an event's records, from the group's answer. Called in a
+thread.
+"""
 
 ENCODED_IN_A_THREAD = 64
-"""As many records as this are encoded beside the event loop."""
+"""The number of records from which on they are encoded in a thread, outside of the event loop."""
 
 UNREADABLE = (DamagedLog, InputError, IllegalTransition)
-"""Raised for a log that is damaged, or that this release cannot replay."""
+"""The errors for a log that is damaged, or that this release cannot replay."""
 
 REPLAYED_IN_A_THREAD_BYTES = 65_536
-"""From this size on a log is replayed beside the event loop: other groups are served meanwhile."""
+"""The log size from which on a log is replayed in a thread, so that other groups are served meanwhile."""
 
 
 class DurableGroup:
-    """The caller sees to it that no two of `apply`, `commit`, `reload` and `compact_if_long` run at once.
+    """A group and its log. The caller must not run two of `apply`, `commit`, `reload` and `compact_if_long` at one
+    time.
 
-    `image`: the state that is committed. Immutable, so it may be read anywhere at any time. `committed_sessions`: from
-    before the first uncommitted event; a member that was removed since is still in it. `stored_bytes`: of the group's
-    log and its recorded rebalances, as committed. `is_uncertain`: whether the store may have more, or less, than this
-    process knows.
+    `image`: the committed state. It is immutable, so it may be read anywhere at any time. `committed_sessions`: the
+    sessions from before the first uncommitted event; they still have members that were removed since. `stored_bytes`:
+    the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if the store may have more
+    or fewer records than this process knows.
     """
 
     def __init__(
@@ -86,8 +90,8 @@ class DurableGroup:
         lease: GroupLease,
         replayed: Group | None = None,
     ) -> None:
-        """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
-        to, where that is known already.
+        """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
+        that the log replays to, if it was replayed already.
         """
         self._repository = environment.repository
         self._environment = environment
@@ -113,7 +117,7 @@ class DurableGroup:
         self.is_uncertain = True
 
     async def reload(self) -> None:
-        """Become what the store has. `Recovered` has to be the next event.
+        """Read the group from the store again. `Recovered` has to be the next event.
 
         Raises StoreError, and DamagedLog, InputError or IllegalTransition when the log cannot be read. Raises NotOwner
         when the group is owned in another epoch now.
@@ -127,10 +131,11 @@ class DurableGroup:
         self._telemetry.logger.warning("group_reloaded", sequence=stored.sequence)
 
     def apply(self, event: Event, now_ms: int, tenant: str = "") -> Outcome:
-        """What the event leads to, in memory. It counts when `commit` has returned. `tenant`: whose quotas hold for it.
+        """Apply the event in memory, and return its outcome, which is valid once `commit` has returned. `tenant`: the
+        tenant whose quotas apply.
 
-        An event that `Group.handle` fails on leaves no trace, and the group goes on. One whose records cannot be
-        applied leaves the group uncertain. Raises what they raise.
+        If `Group.handle` raises an error, the event has no effect, and the group stays usable. If the records cannot be
+        applied, the group becomes uncertain. Both errors are raised.
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._applied:
@@ -148,15 +153,15 @@ class DurableGroup:
         return outcome
 
     async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
-        """Write what was applied since the last commit, in one transaction. Returns the records.
+        """Write the records that were applied since the last commit, in one transaction. Returns them.
 
-        `response`, `recording_for`: of the last event that was applied. Raises StoreError when it could not be
-        committed; whatever it raises, the group is uncertain, unless nothing was to be written.
+        `response`, `recording_for`: the values of the last event that was applied. Raises StoreError if the records
+        could not be committed. After any error the group is uncertain, unless there was nothing to write.
         """
         image, applied, deleted = self._applied_image, tuple(self._applied), self._deleted
         self._applied, self._deleted = [], False
         if not applied:
-            self._lease.check()  # these answers come from memory alone
+            self._lease.check()  # no write proves the ownership of these answers, so check the lease
             return ()
         try:
             self._lease.check()
@@ -165,7 +170,7 @@ class DurableGroup:
             self.reload_before_next_event()
             self._lease.was_lost()
             raise
-        except BaseException:  # whatever ended the write, it may have been made
+        except BaseException:  # the write may have been made, whatever error ended it
             self.reload_before_next_event()
             raise
         self.image = image
@@ -173,22 +178,24 @@ class DurableGroup:
         return applied
 
     def renew(self) -> None:
-        """Have `compact_if_long` begin a new log, however long the present one is: what the store has is damaged."""
+        """Have `compact_if_long` begin a new log, even if the present one is short, because the stored log is
+        damaged.
+        """
         self._renews = True
 
     async def compact_if_long(self) -> None:
-        """Rewrite the log as one snapshot when it has grown long. A write that fails makes the group uncertain.
+        """Rewrite a long log as one snapshot. A write that fails makes the group uncertain.
 
-        Only the next commit waits for it: the snapshot is of the committed image, and encoded in a thread.
+        Only the next commit waits for it: the snapshot is made from the committed image, and encoded in a thread.
         """
-        # the snapshot of a large group may be that long itself: wait until the log is twice as long
+        # the snapshot of a large group may itself exceed the limit: then wait until the log is twice as long
         is_long = self._log_bytes >= max(self._environment.compaction_bytes, 2 * self._snapshot_bytes)
         if not is_long and not self._renews:
             return
         image = self.image
         try:
             lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
-        except Exception as error:  # a bug; the longer log still is what the group is
+        except Exception as error:  # a bug; the longer log still replays to the group
             self._telemetry.logger.warning("compaction_failed", error=str(error))
             self._snapshot_bytes = self._log_bytes
             return
@@ -207,8 +214,8 @@ class DurableGroup:
         self._note_use()
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
-        """The event, with `no_room` set to the reason if a quota refuses it. Nothing else happens until it has been
-        applied, so that of two members for one place one gets in.
+        """Returns the event, with `no_room` set to the reason if a quota refuses it. Nothing may run between this check
+        and the apply, so that of two members for one place only one gets in.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -224,8 +231,9 @@ class DurableGroup:
         self._environment.quotas.note(self.group.group_id, self._members(), self.stored_bytes)
 
     def _members(self, joining: int = 0) -> int:
-        """How many the group has, whether or not what was applied is committed: a place that is given up is free when
-        the commit of that is made. Those of a group that is led elsewhere have joined elsewhere.
+        """The number of members for the quotas: the higher of the committed and the applied number, because the place
+        of a member that leaves is free only after its commit. 0 for a group that is led elsewhere, whose members joined
+        there.
         """
         applied = self._applied_image
         return 0 if applied.led_by is not None else max(len(self.image.members), len(applied.members) + joining)
@@ -257,7 +265,7 @@ class DurableGroup:
                 epoch=self._lease.epoch,
                 members=_joined_here(self._applied_image),
             )
-            # a task of its own: what the store waits for resumes the store alone, and none of its callers
+            # in a separate task, so that each I/O of the store resumes this task only, not all callers in between
             written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
@@ -272,7 +280,7 @@ def _encoded(records: tuple[CoordinatorRecord, ...]) -> list[str]:
 
 
 def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
-    """The group that its log leads to. Raises InputError and IllegalTransition for one that cannot be read."""
+    """Replays the log. Raises InputError and IllegalTransition for a log that cannot be read."""
     records = [decode_record(line) for line in stored.records]
     group = Group.replay(stored.group_id, environment.limits, records, environment.clock.now_ms())
     if records and group.image.input_json is None:
@@ -281,7 +289,7 @@ def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
 
 
 async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
-    """As `replay_log`; a long one in a thread. Sessions begin when it has come to its end."""
+    """Like `replay_log`, but replays a long log in a thread. Sessions begin after the end of the replay."""
     if sum(map(len, stored.records)) < REPLAYED_IN_A_THREAD_BYTES:
         return replay_log(stored, environment)
     group = await asyncio.to_thread(replay_log, stored, environment)
@@ -290,13 +298,13 @@ async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group
 
 
 def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]:
-    """How the wait for approval of rebalances ended that are recorded already.
+    """Returns the changes of recorded rebalances whose wait for approval has ended.
 
-    A rebalance is recorded as soon as it waits, with the outcome `held` and since when: it can be looked at then, and
-    it is still there after a crash. When its wait ends, the same transaction writes how, by whom, when and why. What is
-    carried out gets the outcome that it was computed with. What is computed again with all kept takes its place under
-    the same generation, and still says that the first one was discarded. One that another rebalance replaced stays
-    `held`.
+    A rebalance is recorded when its wait begins, with the outcome `held` and the start of the wait, so that it can be
+    inspected, also after a crash. The transaction that ends the wait writes its end, caller, time and reason. A
+    rebalance that is carried out gets the outcome of its computation. After a discard, the new rebalance with every
+    task kept replaces the recording of the same generation, and keeps the note that the first one was discarded. A
+    rebalance that another one replaced stays `held`.
     """
     ended: dict[int, HeldRebalanceEnded] = {}
     outcomes: dict[int, str] = {}

@@ -1,15 +1,17 @@
-"""The events of one group wait here in the order of their arrival. All that wait are taken together and share a commit.
+"""The queue of a group's events, in the order of arrival. All waiting events are handled as a batch with one commit.
 
-    put -> wait -> take each in memory -> ONE commit -> carry out what follows -> answer each
+    put -> wait -> apply each in memory -> ONE commit -> carry out the effects -> answer each
 
-Rules: an event that the group fails on fails alone. A commit that fails fails every event of its batch with StoreError,
-because none of them was stored for certain; the group is read from the store again before the next event. When its log
-turns out to be damaged, that event fails, and so does each one after it. While this process does not hold the lease of
-the group, all events fail, and nothing is taken. A deletion is a batch of its own, and an event that brings a recording
-is the last of its batch: a transaction holds one of each. The caller of an event may hang up at any time: the event
-happens all the same.
+Rules:
+- If the group's rules raise an error for an event, only this event fails.
+- If a commit fails, every event of its batch fails with StoreError, because none of them was certainly stored. The
+  group is read from the store again before the next event. If its log is damaged then, this and all later events fail.
+- While this process does not hold the lease of the group, all events fail, and none is applied.
+- A deletion is a batch of its own, and an event with a recording is the last of its batch: a transaction has at most
+  one of each.
+- The caller of an event may disconnect at any time: the event is handled all the same.
 
-The event loop turns between slices of the work, so that heartbeats, which do not wait here, are answered meanwhile.
+The work is done in slices, between which the event loop answers heartbeats, which do not use this queue.
 """
 
 from __future__ import annotations
@@ -29,13 +31,15 @@ from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, Grou
 from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
-"""Events. More of them wait for the next commit, so that no answer waits for very many others."""
+"""The most events in a batch. Further events wait for the next commit, so that no answer waits for too many others."""
 
 SLICE_S = 0.005
-"""How long events are taken before the loop turns."""
+"""The time for which events are applied before the event loop gets its turn."""
 
 ANSWERS_A_TURN = 32
-"""How many callers are answered before the loop turns: each of them then writes its response."""
+"""The number of callers that are answered before the event loop gets its turn: each of them then writes its
+response.
+"""
 
 
 @dataclass(slots=True)
@@ -46,7 +50,7 @@ class _Waiting:
     tenant: str = ""
 
     def succeed(self, response: Response) -> None:
-        if not self.answer.done():  # the caller may have hung up
+        if not self.answer.done():  # the caller may have disconnected
             self.answer.set_result(response)
 
     def fail(self, error: BaseException) -> None:
@@ -57,8 +61,8 @@ class _Waiting:
 
 @dataclass(slots=True)
 class TakenEvents:
-    """The events of one batch, and what they lead to. `rebalance`: of the last event that asked for one; it voids the
-    earlier.
+    """The events of one batch, and their effects. `rebalance`: the rebalance of the last event that asked for one; it
+    replaces earlier ones.
     """
 
     events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
@@ -67,10 +71,10 @@ class TakenEvents:
 
 
 class EventQueue:
-    """Of one group. `reloaded`: called when the group was read again. `committed`: called after each batch, before its
-    callers are answered. `failed`: called after events failed: the caller sends a `Tick` soon.
+    """The queue of one group. `reloaded`: called when the group was read again. `committed`: called after each batch,
+    before its callers are answered. `failed`: called after events failed: the callee sends a `Tick` soon.
 
-    `end`: why the log cannot be read; each event fails with it then.
+    `end`: the error for which the log cannot be read; then each event fails with it.
     """
 
     def __init__(
@@ -97,9 +101,10 @@ class EventQueue:
     def put(
         self, event: Event, recording_for: RecordingFor | None = None, tenant: str = ""
     ) -> asyncio.Future[Response]:
-        """The answer to come. It raises StoreError when the event could not be committed, or what the group raised.
+        """Adds an event. Returns the future of its answer, which raises StoreError if the event could not be committed,
+        or the error that the group raised.
 
-        `tenant`: whose quotas it has to keep when it is taken; empty for nobody's.
+        `tenant`: the tenant whose quotas apply to the event; empty for none.
         """
         waiting = _Waiting(event, recording_for, asyncio.get_running_loop().create_future(), tenant)
         if self.end is not None:
@@ -112,14 +117,14 @@ class EventQueue:
         return waiting.answer
 
     async def renew(self) -> None:
-        """Have the committed state written as a new log. Returns when the events that wait have been answered."""
+        """Write the committed state as a new log. Returns when the waiting events have been answered."""
         self._durable.renew()
         await self.put(Tick())
         if self._worker is not None:
             await asyncio.wait((self._worker,))
 
     async def close(self) -> None:
-        """Returns when the events that wait have been answered. Compact no more."""
+        """Stop compacting the log. Returns when the waiting events have been answered."""
         self._closed = True
         if self._worker is not None:
             await asyncio.wait((self._worker,))
@@ -134,11 +139,13 @@ class EventQueue:
                     await self._durable.compact_if_long()
         finally:
             self._worker = None
-            if self._waiting:  # cancelled, with its loop: nobody will be answered any more
+            if self._waiting:  # cancelled with the event loop: no further answer is possible
                 self._fail(self._all_waiting(), StoreError("the service stops"))
 
     async def _is_ready(self) -> bool:
-        """Whether the group may be answered for, and is what the store has. When not, every event that waits fails."""
+        """Check the lease, and reload an uncertain group. Returns whether both succeeded. If not, every waiting event
+        fails.
+        """
         is_reloaded = self._durable.is_uncertain
         try:
             self._lease.check()
@@ -179,7 +186,7 @@ class EventQueue:
                 await asyncio.sleep(0)
 
     async def _take(self, taken: TakenEvents) -> None:
-        """Take events in memory, until the batch is complete."""
+        """Apply events in memory until the batch is complete."""
         turn_at_s = time.perf_counter() + SLICE_S
         while self._waiting and len(taken.events) < MOST_IN_A_BATCH:
             if taken.events and isinstance(self._waiting[0].event, DeleteGroup):
@@ -187,10 +194,11 @@ class EventQueue:
             waiting = self._next()
             now_ms = self._clock.now_ms()
             if isinstance(waiting.event, Tick):
+                # a heartbeat that has already arrived must be noted before a tick ends its member's session
                 await sockets_read()
             try:
                 outcome = self._durable.apply(waiting.event, now_ms, waiting.tenant)
-            except Exception as error:  # a bug in the group's rules: the other events are not to suffer from it
+            except Exception as error:  # a bug in the group's rules: it must not affect the other events
                 waiting.fail(error)
                 if self._durable.is_uncertain:
                     return
@@ -217,7 +225,7 @@ class EventQueue:
 
 
 def _as_store_error(error: BaseException) -> StoreError:
-    """An error of its own for each caller: one that many tasks raise gathers the traces of all."""
+    """Makes a new error for each caller: an error that many tasks raise would collect all their tracebacks."""
     if isinstance(error, StoreError):
         return type(error)(str(error))
     return StoreError(f"the records could not be stored: {type(error).__name__}: {error}")

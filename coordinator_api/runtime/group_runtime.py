@@ -1,16 +1,16 @@
-"""One group at run time: events in, committed together with those that wait beside them, then answered.
+"""One group at run time: takes events, commits the waiting ones together, and answers them.
 
-    event -> EventQueue -> DurableGroup (take each, ONE commit) -> wake held requests, watch the cluster,
+    event -> EventQueue -> DurableGroup (apply each event, ONE commit) -> wake held requests, watch the cluster,
              start a rebalance, set the timer -> answer
-    heartbeat, fetch -> answered at once from the committed state; nothing of it waits for a commit
+    heartbeat, fetch -> answered at once from the committed state, without a commit
 
-A crash at any point loses nothing that was answered: what was not committed was not answered. What is answered from
-memory first checks that this process still holds the lease of the group (`lease`). The group's rules are in
-`group/`. This file notes signs of life as they arrive, and hands what comes of an event to those who carry it out:
+A crash at any point loses no answered event: only committed events are answered. Before an answer from memory, the
+group checks that this process still holds its lease (`lease`). The group's rules are in `group/`. This file passes
+heartbeats and fetches to the rules on arrival, and the outcome of an event to these parts:
 
-    event_queue       who waits, and what shares a commit       held_requests    long polls and held heartbeats
-    durable_group     the group and its records in the store    telemetry        the log, and what /metrics says of it
-    rebalance_loop    the rebalances that it asks for           cluster_watch    polls its cluster and its warm-ups
+    event_queue       waiting events, and their common commits  held_requests    long polls and held heartbeats
+    durable_group     the group and its records in the store    telemetry        its log lines and values in /metrics
+    rebalance_loop    runs the rebalances of the group          cluster_watch    polls its cluster and its warm-ups
 """
 
 from __future__ import annotations
@@ -60,24 +60,26 @@ from coordinator_api.store.store_errors import LeaseEnded, NotOwner, StoreError
 RETRY_AFTER_STORE_ERROR_MS = 1_000
 
 LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
-"""How long a heartbeat waits for the commit of what it started itself."""
+"""The longest wait of a heartbeat for the commit of a change that the heartbeat itself caused."""
 
 LONGEST_WAIT_FOR_STORE_S = 0.5
-"""How long a heartbeat waits for its group to be read again, after a write whose end is not known."""
+"""The longest wait of a heartbeat for its group to be read again, after a write with an unknown result."""
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
-"""Records after which no held request is asked again: a member that subscribes, and a generation that begins to be
-computed, give no member anything new to do."""
+"""Records after which no held request is asked again: a subscription of a member and the start of a generation require
+no action of any member.
+"""
 
 _NO_GENERATION = -1
-"""A heartbeat of this generation is a sign of life and acknowledges nothing."""
+"""The generation of a heartbeat that only restarts the session timeout and acknowledges no assignment."""
 
 
 class GroupRuntime:
     """Owns one group. Every change goes through `handle`, heartbeats and fetches through `respond`. `image` may be read
     at any time.
 
-    Each method that answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while that is not known.
+    Each method that answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while the lease is not
+    valid.
     """
 
     def __init__(
@@ -89,10 +91,10 @@ class GroupRuntime:
         replayed: Group | None = None,
         unreadable: Callable[[str, Exception], None] = lambda group_id, error: None,
     ) -> None:
-        """`stored`: what the store has of the group, sequence 0 and no records for a new one. `replayed`: what it leads
-        to, where that is known. `lease`: by default that of a group that nobody else can own. `unreadable`: called when
-        the group was to be read again and its log turned out to be damaged, with the reason; the group takes nothing
-        more then.
+        """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
+        that the log replays to, if it was replayed already. `lease`: by default the lease of a group that no other
+        coordinator can own. `unreadable`: called with the reason when the group was read again and its log was damaged;
+        the group then accepts no more events.
         """
         clock = environment.clock
         telemetry = GroupTelemetry(stored.group_id, environment.metrics)
@@ -132,36 +134,37 @@ class GroupRuntime:
 
     @property
     def image(self) -> GroupImage:
-        """The committed state, which everybody may know of."""
+        """The committed state, which any caller may get."""
         return self._durable.image
 
     @property
     def stored_bytes(self) -> int:
-        """Of its log and its recorded rebalances, as committed."""
+        """The size of the group's log and recorded rebalances, as committed."""
         return self._durable.stored_bytes
 
     @property
     def is_declared(self) -> bool:
-        """Whether the group exists, as far as is known: it has a definition and was not deleted."""
+        """Whether the group exists, by its committed state: it has a definition and was not deleted."""
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Raises StoreError when the records could not be committed: the caller must not take the event as done.
+        """Handles an event. Raises StoreError when its records could not be committed: then the caller must not treat
+        the event as handled.
 
-        It happens even if its caller is cancelled. `recording`: of a `ReportRebalance`, stored with it when it is new.
-        `tenant`: whose quotas it has to keep (`admission.Quotas`).
+        The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, stored
+        with it if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
         """
         if isinstance(event, events.Join) and event.member_id is not None and not self._durable.is_uncertain:
-            # its session must not expire while it waits for a commit; nothing else about it is decided yet
+            # the member's session must not expire while its rejoin waits for a commit
             alive = events.Heartbeat(event.member_id, _NO_GENERATION, group_instance_id=event.group_instance_id)
             self.group.respond(alive, self._clock.now_ms(), self.image)
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def respond(self, event: HeartbeatOrFetch) -> Response:
-        """Answers at once, also while a commit or a rebalance is under way. It waits for a commit that it has caused
-        itself, LONGEST_WAIT_FOR_OWN_TICK_S at most, and for an uncertain group, LONGEST_WAIT_FOR_STORE_S at most.
+        """Answers at once, also during a commit or a rebalance. Two exceptions wait: for a commit that this request
+        caused, at most LONGEST_WAIT_FOR_OWN_TICK_S, and for an uncertain group, at most LONGEST_WAIT_FOR_STORE_S.
 
-        Raises StoreError when the group is uncertain, cannot be read again, and has bad news for the member.
+        Raises StoreError when the group is uncertain, cannot be read again, and the answer would refuse the member.
         """
         response = await self._respond(event)
         if isinstance(response, HeartbeatAnswered | ProcessHeartbeatAnswered):
@@ -187,7 +190,8 @@ class GroupRuntime:
     async def wait_for_assignment(
         self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Answer `fetch`, held up to `wait_s` seconds while the assignment is pending, or until `gone()` returns.
+        """Answer `fetch`. While the assignment is pending, hold the answer up to `wait_s` seconds, or until `gone()`
+        returns.
 
         Raises StoreError like `respond`.
         """
@@ -208,9 +212,9 @@ class GroupRuntime:
         wait_s: float,
         gone: Callable[[], Awaitable[object]],
     ) -> Response:
-        """`ProcessHeartbeatAnswered` or `Rejected`. While its `news` are the `known` ones, the answer is held up to
-        `wait_s` seconds, or until `gone()` returns, and never for more than half of a session, because to be held is no
-        sign of life. Raises StoreError like `respond`.
+        """Returns `ProcessHeartbeatAnswered` or `Rejected`. While its `news` equals `known`, the answer is held up to
+        `wait_s` seconds, or until `gone()` returns, but at most half of a session timeout, because holding a request
+        does not restart the session timeout. Raises StoreError like `respond`.
         """
         response = await self.respond(heartbeat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
@@ -225,7 +229,7 @@ class GroupRuntime:
             return await self._held.hold(recheck, brings_nothing_new, len(heartbeat.members), wait_s, gone)
 
     def add_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
-        """Keep the notices of a process that its heartbeat brought, if any member in it is one of this group."""
+        """Keep the notices of a process heartbeat, if at least one of its members belongs to this group."""
         known = [
             self.image.members[member_id]
             for member_id, news in answered.members.items()
@@ -236,11 +240,11 @@ class GroupRuntime:
             self._notices.add(process, notices, self._clock.now_ms())
 
     def measures(self) -> GroupMeasures:
-        """What `/metrics` says of the committed group."""
+        """The values of the committed group for `/metrics`."""
         return self._standing.measures(self.group_id, self.image, self._clock.now_ms())
 
     def notices(self) -> list[ReceivedNotice]:
-        """Of the last day, the newest first."""
+        """The notices of the last day, the newest first."""
         return self._notices.newest_first(self._clock.now_ms())
 
     def _shortest_session_s(self, member_ids: Iterable[str]) -> float:
@@ -250,42 +254,42 @@ class GroupRuntime:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether nothing is under way that would have to begin anew elsewhere."""
+        """Whether a hand-over would interrupt no rebalance, held rebalance or reload."""
         at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
         return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
 
     async def describe(self) -> GroupDescription:
-        """The committed group. In a thread: a large group takes time."""
+        """Describes the committed group, in a thread, because a large group takes time."""
         self.lease.check()
         return await asyncio.to_thread(self.group.describe, self.image, self._durable.committed_sessions)
 
     async def definition(self, image: GroupImage) -> Definition:
-        """Of the state that was described."""
+        """The definition of the described state."""
         assert image.input_json is not None, "only declared groups are described"
         return await self._runner.definition(image.input_json)
 
     def is_polling_its_cluster(self) -> bool:
-        """Whether the watch or a rebalance will notice when a cluster that is out of reach answers again."""
+        """Whether the watch or a rebalance is polling, and so will notice when a cluster out of reach answers again."""
         return self._cluster_watch.is_polling or self._rebalances.is_running
 
     async def renew(self) -> None:
-        """Write the log anew from what is known of the group, because the one in the store is damaged.
+        """Write a new log from the state in memory, because the stored log is damaged.
 
-        Raises StoreError. A write that fails makes the group read the store again.
+        Raises StoreError. After a failed write the group reads the store again.
         """
         await self._queue.renew()
 
     def reload_before_next_event(self) -> None:
-        """Have the group read from the store before its next event. Sessions begin in full then."""
+        """Have the group read from the store before its next event, which restarts all session timeouts."""
         self._durable.reload_before_next_event()
         self._tick_later()
 
     def answer_now(self) -> None:
-        """Answer the requests that are held, as the group stands now. Those that come later are held."""
+        """Answer the held requests from the present state. Later requests are held again."""
         self._held.answer_now()
 
     def release(self) -> None:
-        """Hold no requests any longer: those that wait are answered as the group stands now."""
+        """Stop holding requests: answer the held ones from the present state."""
         self._held.release()
 
     async def close(self) -> None:
@@ -294,7 +298,7 @@ class GroupRuntime:
         await self.finish()
 
     async def finish(self) -> None:
-        """As `close`, but requests that are held stay so until `release`: they will hear where the group is."""
+        """Like `close`, but requests stay held until `release`: their answers then name the new owner of the group."""
         self._closed = True
         self._timer.stop()
         self._cluster_watch.stop()
@@ -311,14 +315,17 @@ class GroupRuntime:
         return answer.response
 
     async def _read_again(self) -> None:
-        """Any event has the group read again before it. All who wait for that share one."""
+        """Put an event into the queue, which reads an uncertain group again before any event. All waiting requests
+        share one event.
+        """
         if self._reading_again is None or self._reading_again.done():
             self._reading_again = self._queue.put(events.Tick())
         await asyncio.wait((self._reading_again,), timeout=LONGEST_WAIT_FOR_STORE_S)
 
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
-        """From what was committed for certain: members go on while the store fails. A write whose end is not known was
-        answered to nobody, so it may as well come after this. But it may be what would spare a member its refusal.
+        """Answers from the last state that is known to be committed, so that members keep working while the store
+        fails. A write with an unknown result was not answered, so it may count as later than this answer. But if the
+        answer would refuse a member, this write might have prevented the refusal: raise StoreError.
         """
         self.lease.check()
         response = self.group.respond(event, self._clock.now_ms(), self.image).response
@@ -332,7 +339,9 @@ class GroupRuntime:
         return response
 
     def _bytes_to_send(self, response: Response) -> int:
-        """All members of a rebalance have assignments of about one size, because most of it is what they share."""
+        """Returns the estimated bytes of assignments that the answer sends or makes members fetch. All members of a
+        rebalance have assignments of about one size, because most of it is shared.
+        """
         if isinstance(response, AssignmentReady):
             return response.assignment.size
         if not isinstance(response, ProcessHeartbeatAnswered) or response.state is not GroupState.STABLE:
@@ -351,17 +360,17 @@ class GroupRuntime:
             await self._own_follow_up()
 
     async def _own_follow_up(self) -> None:
-        """Whoever is the last to have an assignment that asks for a follow-up starts that rebalance. It waits a little
-        for this commit of its own, so that its member learns of the rebalance now, not at its next heartbeat.
+        """Wait a little for the commit of a follow-up rebalance that this request started. The last member that gets an
+        assignment with a follow-up starts the rebalance, and so learns of it now, not at its next heartbeat.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
 
     def _connection_lost(self, connection_id: int, member_ids: Collection[str]) -> None:
-        if self._closed:  # the group may have moved, and its members with it
+        if self._closed:  # the group may have moved to another coordinator, and its members with it
             return
         held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
-        # when it cannot be taken in, the group is read again, and then no connection is known
+        # if this event fails, the group is read again, and then no member has a connection
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
     def _reloaded(self) -> None:
@@ -376,14 +385,15 @@ class GroupRuntime:
             self._unreadable(self.group_id, self._queue.end)
 
     def _tick_later(self) -> None:
-        """The group is read again then, if it is uncertain."""
+        """Set the timer for a tick soon. The tick also reads the group again if it is uncertain."""
         now_ms = self._clock.now_ms()
         self._timer.set(now_ms + RETRY_AFTER_STORE_ERROR_MS, now_ms)
 
     def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
             self._carry_out(records, taken)
-        except Exception as error:  # a bug; what was committed is answered all the same, and asked for again
+        # a bug; the committed events are answered all the same, and the reload repeats the effects
+        except Exception as error:
             self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()
 
@@ -401,7 +411,7 @@ class GroupRuntime:
         if self._closed:
             return
         is_stable = image.state is GroupState.STABLE
-        if is_stable or self._was_stable:  # nothing is watched of other groups
+        if is_stable or self._was_stable:  # only stable groups are watched
             self._cluster_watch.follow()
             self._warm_up_watch.follow()
         self._was_stable = is_stable
@@ -414,7 +424,9 @@ class GroupRuntime:
         return due is not None and (due.generation_id, due.steering) == (rebalance.generation_id, rebalance.steering)
 
     def _tick_now(self) -> None:
-        """What becomes due while a tick is under way may have come too late for it: another one follows."""
+        """Start a tick. If one is running, start another one after it, because it may have missed a timer that is due
+        only now.
+        """
         if self._closed:
             return
         if self._ticking is None:
@@ -426,9 +438,9 @@ class GroupRuntime:
         try:
             self._ticks_again = False
             await self._queue.put(events.Tick())
-        except (LeaseEnded, NotOwner):  # it is tried again soon, and by then the group may be closed
+        except (LeaseEnded, NotOwner):  # the timer retries soon, and by then the group may be closed
             self._ticks_again = False
-        except Exception as error:  # whatever it was: time must not stop for the group
+        except Exception as error:  # any error: the group's timers must go on
             if isinstance(error, AssignorFault):
                 self._telemetry.logger.error("tick_failed", error=str(error))
             else:  # a bug
@@ -442,5 +454,5 @@ class GroupRuntime:
 
 
 def _if_new(recording: Recording) -> RecordingFor:
-    """The recording of a reported rebalance, unless the group knows that rebalance already."""
+    """Returns the recording of a reported rebalance, unless the group already knows the rebalance."""
     return lambda response: recording if isinstance(response, RebalanceReported) and response.created else None

@@ -1,21 +1,24 @@
-"""Callers that wait for news of a group: held requests of members, and the pages of people who watch it.
+"""Callers that wait for changes of a group: held requests of members, and web pages that show it.
 
-A held request is a GET that waits for its assignment, or the heartbeat of a process.
+A held request is the GET of an assignment that is not available yet, or the heartbeat of a process.
 
-Held requests are answered in waves. Thousands of members that learn of a rebalance at one moment would rejoin at once,
-and their heartbeats would wait behind all those joins, or behind all the large assignments that they fetch. So a wave
-answers for at most `WAVE_MEMBERS` members, who fetch about `WAVE_BYTES` at most, and then the loop has a pause for
-what they send. When the pause itself ends late, the loop was busy, and the next pause is longer by as much: others get
-their half of the loop, and the waves are never faster than the joins that follow them. (Liveness could be answered by
-another process instead; then a join and a heartbeat could disagree about who is a member.)
+Held requests are answered in batches ("waves"). If thousands of members learned of a rebalance at one moment, they
+would rejoin at once, and their heartbeats would queue behind all those joins, or behind all the large assignments that
+they fetch. So a batch answers at most `WAVE_MEMBERS` members with about `WAVE_BYTES` of assignments, and then a pause
+follows in which the event loop handles the requests that these members send. If the pause ends late, the event loop was
+busy, and the next pause is longer by this delay: other requests get half of the loop's time, and batches are never
+faster than the joins that follow them. (Another process could answer heartbeats instead; then a join and a heartbeat
+could disagree about the members.)
 
-A held request costs a future. The waker asks the group on its behalf, and answers only when the answer has changed.
+A held request costs a future. `wake` asks the group again for each held request, and answers only if the answer has
+changed.
 
-A page is notified that something was committed, and asks for what it shows. A commit calls `Watching.changed` once,
-which costs a look into a table while nobody watches. A watcher is notified once for all changes since it last asked, so
-nothing piles up however many commits there are.
+A page is notified of a commit, and then requests its data. A commit calls `Watching.changed` once, which costs two
+dictionary lookups if there is no watcher. A watcher is notified once for all changes since its last call, so
+notifications do not accumulate.
 
-A caller whose connection breaks waits no more. `GroupsOfConnections` tells the groups that have members behind it.
+If the connection of a caller breaks, its wait ends. `GroupsOfConnections` notifies the groups of the members on that
+connection.
 """
 
 from __future__ import annotations
@@ -33,36 +36,41 @@ from coordinator_api.group.events import FetchAssignment, ProcessHeartbeat
 from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
-"""For how many members a wave answers. Each then costs the loop about half a millisecond, most of it in one turn. A
-heartbeat of somebody else may wait as long as all of them."""
+"""The most members that one batch answers. Each costs the event loop about 0.5 ms, most of it in one turn of the loop.
+Another member's heartbeat may wait for the whole batch.
+"""
 
 WAVE_BYTES = 4_194_304
-"""After how many bytes of assignments a wave ends: with 50,000 tasks, each of ten members fetches 400 KB of them."""
+"""The bytes of assignments after which a batch ends: with 50,000 tasks, each of ten members fetches 400 KB of them."""
 
 WAVE_S = 0.005
-"""How long a wave may take to look for changed answers before the loop turns."""
+"""The longest time for which a batch may block the event loop while it looks for changed answers."""
 
 PAUSE_S = 0.01
-"""Between two waves."""
+"""The shortest pause between two batches."""
 
 LONGEST_PAUSE_S = 0.25
 
 Recheck = FetchAssignment | ProcessHeartbeat
-"""With `is_recheck`."""
+"""The event that asks again on behalf of a held request; its `is_recheck` is set."""
 
 Ask = Callable[[Recheck], Response]
-"""The group's answer as it stands now, in microseconds. Raises StoreError when it may not be answered for."""
+"""A function that returns the group's present answer within microseconds. Raises StoreError when the group may not
+answer.
+"""
 
 Weigh = Callable[[Response], int]
-"""About how many bytes of assignments this answer sends, or makes members fetch."""
+"""A function that estimates the bytes of assignments that an answer sends, or makes members fetch."""
 
 IsHeld = Callable[[Response], bool]
-"""Whether this answer brings nothing new, so that the request stays held."""
+"""A function that returns whether this answer is unchanged, so that the request stays held."""
 
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
-    """One held request. `members`: for how many members it asks. `answer`: None when it is let go without news."""
+    """One held request. `members`: the number of members that it is for. `answer`: None if the request is released
+    without a changed answer.
+    """
 
     recheck: Recheck
     is_held: IsHeld
@@ -75,12 +83,12 @@ class _HeldRequest:
 
     def hung_up(self, gone: asyncio.Future[object]) -> None:
         if not gone.cancelled():
-            gone.exception()  # however it ended, the caller is not there
+            gone.exception()  # the caller is gone, whether or not the wait for it failed
         self.answer_now()
 
 
 class HeldRequests:
-    """Of one group. `wake` after every change that gives a member something to do."""
+    """The held requests of one group. Call `wake` after each change that concerns a member."""
 
     def __init__(self, ask: Ask, weigh: Weigh = lambda _: 0) -> None:
         self._ask = ask
@@ -93,8 +101,8 @@ class HeldRequests:
     async def hold(
         self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """The answer as soon as it is not held any more, or after `wait_s` seconds, or when `gone()` has returned, or
-        when all are released: as the group stands then.
+        """Returns the answer once `is_held` is False for it. After `wait_s` seconds, when `gone()` has returned, or
+        when all are released, returns the present answer.
         """
         response = self._ask(recheck)
         if self._released or not is_held(response):
@@ -114,19 +122,19 @@ class HeldRequests:
         return self._ask(recheck) if answer is None else answer
 
     def wake(self) -> None:
-        """Ask the group again on behalf of every held request, in waves."""
+        """Ask the group again for every held request, in batches."""
         for held in self._held:
             self._due.setdefault(held)
         if self._due and self._waves is None:
             self._waves = asyncio.create_task(self._wake_in_waves())
 
     def release(self) -> None:
-        """Hold no request any longer: answer each as the group stands now, all at once."""
+        """Stop holding requests: answer all at once from the present state of the group."""
         self._released = True
         self.answer_now()
 
     def answer_now(self) -> None:
-        """Answer each as the group stands now, all at once. Those that come later are held."""
+        """Answer all held requests at once from the present state of the group. Later requests are held again."""
         self._due.clear()
         for held in self._held:
             held.answer_now()
@@ -147,7 +155,7 @@ class HeldRequests:
             self._waves = None
 
     def _wave(self) -> int:
-        """For how many members an answer was given."""
+        """Answer one batch. Returns the number of members that were answered."""
         answered = fetched = 0
         ends_at_s = time.perf_counter() + WAVE_S
         while self._due and answered < WAVE_MEMBERS and fetched < WAVE_BYTES and time.perf_counter() < ends_at_s:
@@ -156,7 +164,8 @@ class HeldRequests:
                 continue
             try:
                 response = self._ask(held.recheck)
-            except Exception as error:  # a refusal, or a bug in the group's rules, which others are not to suffer from
+            # a refusal, or a bug in the group's rules: it must not affect the other requests
+            except Exception as error:
                 held.answer.set_exception(error)
                 continue
             if not held.is_held(response):
@@ -167,7 +176,7 @@ class HeldRequests:
 
 
 class Watcher:
-    """A watcher. Made by `Watching.watch`."""
+    """One caller that waits for changes. `Watching.watch` makes it."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
@@ -176,17 +185,17 @@ class Watcher:
 
     @property
     def released(self) -> bool:
-        """Whether the service stops, so that nobody waits any longer."""
+        """Whether the service is stopping, so that no caller waits any longer."""
         return self._stopped.is_set()
 
     async def pause(self, seconds: float) -> None:
-        """Returns after this time, or when all are released."""
+        """Waits for this time, or until all are released."""
         with move_on_after(seconds):
             await self._stopped.wait()
 
     async def wait(self, at_most_s: float) -> frozenset[str]:
-        """The groups that have changed since the last call, as soon as there is one; after `at_most_s` seconds, or when
-        all are released, perhaps none.
+        """Waits for a change, and returns the groups that have changed since the last call. After `at_most_s` seconds,
+        or when all are released, the result may be empty.
         """
         with move_on_after(at_most_s):
             await self._woken.wait()
@@ -206,7 +215,7 @@ class Watcher:
 
 
 class Watching:
-    """Of one service, on its event loop."""
+    """The watchers of one service. Use it on the service's event loop."""
 
     def __init__(self) -> None:
         self._watchers: dict[str | None, set[Watcher]] = {}
@@ -214,7 +223,7 @@ class Watching:
 
     @contextmanager
     def watch(self, group_id: str | None = None) -> Iterator[Watcher]:
-        """`group_id`: None for every group."""
+        """A watcher of the changes of a group. `group_id`: None for all groups."""
         watcher = Watcher()
         self._watchers.setdefault(group_id, set()).add(watcher)
         if self._released:
@@ -227,13 +236,13 @@ class Watching:
                 del self._watchers[group_id]
 
     def changed(self, group_id: str) -> None:
-        """Something new was committed of the group."""
+        """Notify the watchers that the group has committed a change."""
         for key in (group_id, None):
             for watcher in self._watchers.get(key, ()):
                 watcher.note(group_id)
 
     def release(self) -> None:
-        """Nobody waits any longer: the service stops."""
+        """Release all watchers, because the service stops."""
         self._released = True
         for watchers in self._watchers.values():
             for watcher in watchers:
@@ -241,11 +250,13 @@ class Watching:
 
 
 Lost = Callable[[int, Collection[str]], None]
-"""Notifies a group that this connection broke, with the members of its last heartbeat."""
+"""A function that notifies a group that this connection broke, with the members of its last heartbeat."""
 
 
 class GroupsOfConnections:
-    """Of one service. `bind` costs next to nothing, as it is called for every heartbeat of a process."""
+    """The groups that have members on each connection of one service. `bind` is cheap, because it is called for every
+    heartbeat of a process.
+    """
 
     def __init__(self) -> None:
         self._bound: dict[int, dict[str, tuple[Collection[str], Lost]]] = {}
@@ -258,29 +269,33 @@ class GroupsOfConnections:
         self._bound.setdefault(connection_id, {})[group_id] = (member_ids, lost)
 
     def lost(self, connection_id: int) -> None:
-        """Report the end of a connection to every group that has members behind it."""
+        """Report a broken connection to every group that has members on it."""
         for member_ids, lost in self._bound.pop(connection_id, {}).values():
             lost(connection_id, member_ids)
 
     def forget(self, group_id: str) -> None:
-        """The group is not here any more: what becomes of connections says nothing about its members."""
+        """Remove a group that is not open here any more: broken connections no longer concern it."""
         for groups in self._bound.values():
             groups.pop(group_id, None)
 
     def closed(self, connection_id: int) -> None:
-        """The service closed it, which says nothing about the members behind it."""
+        """Remove a connection that the service itself closed: this does not show that its members are gone."""
         self._bound.pop(connection_id, None)
 
 
 class HeldHeartbeats:
-    """Of one group: on which connections its members have a heartbeat held, the one held last at the end."""
+    """The connections on which the members of one group have a heartbeat held, in the order in which the holding
+    began.
+    """
 
     def __init__(self) -> None:
         self._held_on: dict[str, dict[int, None]] = {}
 
     @contextmanager
     def held(self, connection_id: int | None, member_ids: Collection[str]) -> Iterator[None]:
-        """As long as its answer is held, or until its connection breaks. None: a connection that nobody watches."""
+        """Within the block, the members' heartbeat counts as held on this connection, unless the connection breaks.
+        None: a connection that is not watched.
+        """
         if connection_id is None:
             yield
             return
@@ -292,7 +307,9 @@ class HeldHeartbeats:
             self._forget_members(connection_id, member_ids)
 
     def lost(self, connection_id: int, member_ids: Collection[str]) -> Mapping[str, int]:
-        """The connection broke. Those of these members that have a heartbeat held on another one, and on which."""
+        """Note that the connection broke. Returns the members that have a heartbeat held on another connection, each
+        with that connection.
+        """
         self._forget_members(connection_id, member_ids)
         return {each: next(reversed(self._held_on[each])) for each in member_ids if each in self._held_on}
 

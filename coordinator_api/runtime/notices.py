@@ -1,9 +1,10 @@
 """Notices of the processes of a group, for people: records that were lost, warnings and errors that they logged.
 
-Rules: in memory only, and the newest of each process and code. A process repeats its notices after a heartbeat without
-an answer, so a coordinator that was restarted gets all of them. A notice outlives its process, because somebody may
-look only afterwards, but no longer than a day. What is kept is bounded: the oldest go first. The text comes from a
-member and is shown on terminals, so nothing in it is printed but letters, digits and signs.
+Rules: notices are kept in memory only. For each process and code, only the newest notice is kept. A process repeats its
+notices after a heartbeat without an answer, so a restarted coordinator gets all of them. A notice stays after the end
+of its process, for at most a day, because people may read it only later. The number of notices is bounded: the oldest
+are dropped first. The text comes from a member and is shown on terminals, so unprintable characters are replaced by
+blanks.
 """
 
 from __future__ import annotations
@@ -13,15 +14,15 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 KEPT_NOTICES = 256
-"""Of one group."""
+"""The number of notices that are kept for each group."""
 
 KEPT_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
 class ProcessNotice:
-    """`count`: of records, or of lines logged, since the process started. `at_ms`: of the last of them, by the clock of
-    the process.
+    """A notice of a process. `count`: the number of records or logged lines since the process started. `at_ms`: the
+    time of the last of them, by the clock of the process.
     """
 
     code: str
@@ -31,9 +32,9 @@ class ProcessNotice:
 
 
 class ReceivedNotice(NamedTuple):
-    """`process`: its process id, or a member's id where that is not known.
+    """A notice and its sender. `process`: its process id, or a member's id if the process id is not known.
 
-    `received_at_ms`: by the coordinator's clock.
+    `received_at_ms`: the time of arrival by the coordinator's clock.
     """
 
     process: str
@@ -42,13 +43,13 @@ class ReceivedNotice(NamedTuple):
 
 
 class GroupNotices:
-    """Of one group."""
+    """The notices of one group."""
 
     def __init__(self) -> None:
         self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # the newest last
 
     def add(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
-        """They replace the notices of the process with the same codes."""
+        """Add the notices of a process. They replace the process's notices with the same codes."""
         for notice in notices:
             key = process, notice.code
             self._newest.pop(key, None)
@@ -57,7 +58,7 @@ class GroupNotices:
             del self._newest[next(iter(self._newest))]
 
     def newest_first(self, now_ms: int) -> list[ReceivedNotice]:
-        """Those of the last day."""
+        """The notices of the last day, the newest first."""
         return [each for each in reversed(self._newest.values()) if now_ms - each.received_at_ms <= KEPT_MS]
 
 

@@ -1,9 +1,9 @@
-"""Runs the rebalances that a group asks for, one after the other, and hands each result back to the group.
+"""Runs the rebalances that a group requests, one after the other, and returns each result to the group.
 
-Rules: a rebalance that becomes due while another one is computed makes that one void: it is given up, unless it is done
-in a moment, and then the group itself discards its result. A rebalance whose cluster is out of reach, or for which no
-process can be started, stays due and runs again after a while. One that fails in any other way is handed back as
-failed, so that members do not wait for ever.
+Rules: a rebalance that becomes due makes void the one that is being computed. The void one is cancelled unless it ends
+within a moment, and then the group discards its result. A rebalance whose cluster is out of reach, or for which no
+process can be started, stays due and runs again later. If a rebalance fails in any other way, the group gets a failed
+result, so that members do not wait for ever.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from coordinator_api.store.store_errors import StoreError
 from coordinator_api.workers.worker_pool import PoolClosed, WorkersUnavailable
 
 HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]]
-"""Gives the group the result of a rebalance, and what to store with it. Raises StoreError."""
+"""A function that gives the group the result of a rebalance, with the recording to store. Raises StoreError."""
 
 VOID_AFTER_S = 0.2
-"""A rebalance that has become void may go on for as long: ending its process costs more than a short one."""
+"""The time for which a void rebalance may go on: ending its process costs more than a short rebalance."""
 
 WORKERS_RETRY_MS = 1_000
-"""How long a rebalance waits when no process can be started for it: it lacks memory or processes."""
+"""The wait of a rebalance for which no process can be started, because memory or processes are exhausted."""
 
 IsWanted = Callable[[RunRebalance], bool]
-"""Whether the group still waits for this rebalance."""
+"""A function that returns whether the group still waits for this rebalance."""
 
 
 class RebalanceLoop:
@@ -48,7 +48,7 @@ class RebalanceLoop:
         hand_back: HandBack,
         is_wanted: IsWanted,
     ) -> None:
-        """`retry_ms`: how long a rebalance waits for a cluster that is out of reach before it runs again."""
+        """`retry_ms`: the wait of a rebalance before it runs again, when its cluster is out of reach."""
         self._runner = runner
         self._cluster = cluster
         self._telemetry = telemetry
@@ -67,7 +67,7 @@ class RebalanceLoop:
         return self._running is not None
 
     def start(self, rebalance: RunRebalance) -> None:
-        """Run this rebalance next, in place of one that is due already."""
+        """Run this rebalance next, in place of one that is already due."""
         self._due = rebalance
         self._interrupted.set()
         if self._computing is not None:
@@ -76,7 +76,7 @@ class RebalanceLoop:
             self._running = asyncio.create_task(self._run_all())
 
     def stop(self) -> None:
-        """Start no more rebalances; give up the one that is computed, at once. A restart finds it due again."""
+        """Start no more rebalances, and cancel the one that is being computed. After a restart it is due again."""
         self._stopped = True
         self._interrupted.set()
         if self._computing is not None:
@@ -103,7 +103,7 @@ class RebalanceLoop:
             self._telemetry.logger.warning("rebalance_waits", generation=rebalance.generation_id, error=str(error))
             await self._wait(rebalance, WORKERS_RETRY_MS)
             return
-        except Exception as fault:  # nothing of it can be recorded, but the members must not wait for ever
+        except Exception as fault:  # such a rebalance cannot be recorded, but the members must not wait for ever
             self._telemetry.logger.error("rebalance_broken", generation=rebalance.generation_id, exc_info=fault)
             nothing = ComputedAssignments(error=f"{type(fault).__name__}: {fault}")
             failed = AssignmentComputed(rebalance.generation_id, nothing, kept_owned=rebalance.steering.keeps_owned)
@@ -118,7 +118,9 @@ class RebalanceLoop:
         )
 
     async def _compute(self, rebalance: RunRebalance) -> ComputedRebalance | None:
-        """None for one that has become void, and when the service stops. Raises whatever the runner raises."""
+        """Computes a rebalance. Returns None if it has become void or the service stops. Raises the errors of the
+        runner.
+        """
         loop = asyncio.get_running_loop()
         with self._telemetry.metrics.assignment_latency.time():
             self._began_at_s = loop.time()
@@ -127,7 +129,7 @@ class RebalanceLoop:
                 await asyncio.wait([computing])
             finally:
                 self._computing = None
-                computing.cancel()  # no effect on one that is done
+                computing.cancel()  # has no effect on a task that is done
         return None if computing.cancelled() else computing.result()
 
     async def _store(
@@ -142,7 +144,9 @@ class RebalanceLoop:
             self._telemetry.logger.error("rebalance_not_stored", generation=rebalance.generation_id, error=str(error))
 
     async def _wait(self, rebalance: RunRebalance, wait_ms: int) -> None:
-        """Then the rebalance is due again, unless another one has become due or the group has moved on."""
+        """Waits, then makes the rebalance due again, unless another one has become due or the group no longer
+        needs it.
+        """
         self._interrupted.clear()
         if self._due is None and not self._stopped:
             with move_on_after(wait_ms / 1000):

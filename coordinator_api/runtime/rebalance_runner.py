@@ -1,9 +1,8 @@
-"""One rebalance of a group: the definition and the members' subscriptions in, assignments and a recording out.
+"""Runs one rebalance of a group: from the definition and the subscriptions to the assignments and a recording.
 
-A rebalance may take seconds, so it is computed in a worker process, which is killed when nobody wants the result any
-longer. When the definition names a cluster, the runner polls it first, and creates the internal topics that the
-rebalance needs last, before any member gets the result. While the cluster is out of reach nothing is decided: the
-rebalance waits.
+A rebalance may take seconds, so it is computed in a worker process, which is killed when the result is no longer
+needed. If the definition names a cluster, the runner polls it first. At the end, before any member gets the result, the
+runner creates the internal topics that the rebalance needs. While the cluster is out of reach, the rebalance waits.
 """
 
 from __future__ import annotations
@@ -31,18 +30,18 @@ from coordinator_api.runtime.rebalance_work import (
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
 CLUSTER_POLL_TIMEOUT_MS = 5_000
-"""How long a poll of the cluster may take if no decision depends on it."""
+"""Time limit for a poll of the cluster that no decision depends on."""
 
 ATTEMPTS = 3
-"""So many workers in a row may die of one rebalance."""
+"""The number of consecutive workers that may die of one rebalance before the rebalance fails."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceResources:
-    """What the rebalances of all groups of one service share.
+    """The objects that the rebalances of all groups of one service share.
 
-    `max_partitions`: the setting group.max.partitions. `own_assignor_limit_ms`: how long a rebalance with a user's own
-    assignor may take (the setting task.assignor.timeout.ms).
+    `max_partitions`: the setting group.max.partitions. `own_assignor_limit_ms`: time limit of a rebalance with a user's
+    own assignor (the setting task.assignor.timeout.ms).
     """
 
     allowed: AllowedAssignors
@@ -62,8 +61,8 @@ class RebalanceRunner:
         self._parsed: tuple[str, Definition] | None = None
 
     async def run(self, rebalance: RunRebalance) -> ComputedRebalance:
-        """Whatever an assignor or a cluster raises makes a failed rebalance, and so do workers that die of it again and
-        again.
+        """Runs a rebalance. Any error of an assignor or a cluster makes a failed rebalance, and so do several workers
+        in a row that die of it.
 
         Raises ClusterOutOfReach, WorkersUnavailable: nothing has been decided, run the rebalance again later. Raises
         InputError for a definition that cannot be read.
@@ -78,14 +77,16 @@ class RebalanceRunner:
         return await self._run_on(computed.provider, job)
 
     async def topics(self, input_json: str) -> Mapping[str, int]:
-        """The partitions of the definition's topics now, 0 for one that does not exist. Raises ClusterOutOfReach."""
+        """Returns the present partition counts of the definition's topics, 0 for a topic that does not exist. Raises
+        ClusterOutOfReach.
+        """
         definition = await self.definition(input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to poll"
         existing = await self._resources.clusters.cluster(definition.provider).topics(definition.snapshot)
         return topic_counts(definition.snapshot.topology, existing)
 
     async def seen_now(self, input_json: str) -> RebalanceSnapshot:
-        """The definition, with its cluster as it is now. Raises ClusterOutOfReach."""
+        """Returns the definition with the present state of its cluster. Raises ClusterOutOfReach."""
         definition = await self.definition(input_json)
         if definition.provider is None:
             return definition.snapshot
@@ -95,11 +96,11 @@ class RebalanceRunner:
         )
 
     async def definition(self, input_json: str) -> Definition:
-        """As it was declared. The last one is kept."""
+        """Returns the declared definition. The last parsed definition is cached."""
         return await asyncio.to_thread(self._read, input_json)
 
     async def _run_on(self, address: ProviderAddress, job: RebalanceJob) -> ComputedRebalance:
-        """On the cluster that the definition names."""
+        """Runs the rebalance with the cluster that the definition names."""
         try:
             declared = (await self.definition(job.rebalance.input_json)).snapshot
             cluster = self._resources.clusters.cluster(address)
@@ -109,7 +110,7 @@ class RebalanceRunner:
             assert isinstance(computed, ComputedRebalance), "the cluster has been polled"
             if computed.created_topics:
                 await cluster.create_topics(computed.created_topics)
-                if declared.configs.rack_aware:  # on which racks the new topics are is known only now
+                if declared.configs.rack_aware:  # the racks of the new topics are known only now
                     after = await cluster.view(self._group_id, declared)
                     job = replace(job, view=view.with_created(computed.created_topics, after))
                     computed = await self._computed(job)
@@ -117,7 +118,7 @@ class RebalanceRunner:
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise
-        except Exception as fault:  # the cluster refuses, or the service's settings do not list it any more
+        except Exception as fault:  # for example, the cluster refuses, or the service's settings no longer list it
             return await self._failed(job, fault)
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
@@ -126,8 +127,9 @@ class RebalanceRunner:
         return failed
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-        """A failed rebalance ends the application of all members, so a worker that somebody killed must not make it
-        fail. Raises WorkerDied when so many have died that the rebalance is to blame itself, and WorkersUnavailable.
+        """Computes the rebalance, again if its worker dies: a failed rebalance ends the application of all members, so
+        a worker that was killed from outside must not make it fail. Raises WorkersUnavailable, and WorkerDied when so
+        many workers have died that the rebalance itself is the likely cause.
         """
         limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None
@@ -137,7 +139,9 @@ class RebalanceRunner:
         return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
-        """By its text: a definition that names the class elsewhere only has the limit as well."""
+        """Whether the text of the definition has the path of a user's assignor. A definition with the path elsewhere
+        gets the time limit as well, which does no harm.
+        """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 
     def _job(self, rebalance: RunRebalance) -> RebalanceJob:
@@ -151,7 +155,9 @@ class RebalanceRunner:
         )
 
     def _read(self, input_json: str) -> Definition:
-        """Called from several threads: what is kept is one value, read and replaced whole."""
+        """Parses the definition, or returns the cached one. Several threads call it, so the cache is one tuple that is
+        replaced as a whole.
+        """
         parsed = self._parsed
         if parsed is None or parsed[0] != input_json:
             parsed = self._parsed = (input_json, read_input(input_json))

@@ -1,8 +1,8 @@
-"""What a worker process does of a rebalance: everything that takes time. Only small values go in and out.
+"""The part of a rebalance that a worker process computes: everything that takes time. Inputs and outputs are small.
 
-The definition's text goes in with each job, and the worker keeps it parsed. The members' subscriptions go in as bytes;
-what comes back is ready to be stored, packed and compressed. What is recorded is what ran: the same `rebalance/1` line
-gives the same result through `assignor assign --check`.
+Each job has the definition's text, which the worker caches parsed, and the members' subscriptions as bytes. The result
+is ready to be stored, packed and compressed. The recording is exactly the computed rebalance: its `rebalance/1` line
+gives the same result with `assignor assign --check`.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ from coordinator_api.store.repository import HELD, Recording
 
 @dataclass(frozen=True, slots=True)
 class RebalanceJob:
-    """`future_process_id`: taken when a member is of an unknown future version. `view`: of the cluster that the
-    definition names. It may have grown, so `max_partitions` counts again.
-    `assignor_classes`: what `AllowedAssignors` takes. `failure`: why the rebalance has failed outside; then it is only
-    recorded.
+    """The input of a rebalance. `future_process_id`: used if a member is of an unknown future version. `view`: the
+    state of the cluster that the definition names. The cluster may have grown, so `max_partitions` is checked again.
+    `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error for which the rebalance has already
+    failed outside of the worker; then it is only recorded.
     """
 
     group_id: str
@@ -58,8 +58,9 @@ class ClusterNamed:
 
 @dataclass(frozen=True, slots=True)
 class ComputedRebalance:
-    """`event` goes back to the group. `created_topics` have to be created before. The rest is what to keep once the
-    group has taken the event: `document`, as it is stored, and `summary`, which only lacks the outcome.
+    """A computed rebalance. `event` goes back to the group. `created_topics`: the topics to create before that. The
+    other fields are recorded after the group has accepted the event: `document`, in its stored form, and `summary`,
+    which lacks only the outcome and duration.
     """
 
     event: AssignmentComputed
@@ -69,8 +70,8 @@ class ComputedRebalance:
     document: bytes
 
     def recording(self, response: Response, took_ms: int | None) -> Recording | None:
-        """The rebalance as it is stored, by the group's answer to `event`. One that the group has not taken is no part
-        of its history. `took_ms`: since it began; None when that is not known. Costs nothing.
+        """Returns the recording of the rebalance, by the group's answer to `event`; None if the group has discarded it.
+        `took_ms`: the time since the rebalance began, None if unknown. Cheap.
         """
         summary: dict[str, object] = {**self.summary, "took_ms": took_ms}
         match response:
@@ -85,7 +86,9 @@ class ComputedRebalance:
 
 
 def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-    """Whatever an assignor raises makes a failed rebalance. Raises InputError for a definition that cannot be read."""
+    """Computes a rebalance. Any error of an assignor makes a failed rebalance. Raises InputError for a definition that
+    cannot be read.
+    """
     definition = _definition(job.rebalance.input_json)
     if definition.provider is not None and job.view is None and job.failure is None:
         return ClusterNamed(definition.provider)
@@ -104,7 +107,7 @@ def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
 
 @lru_cache(maxsize=8)
 def _definition(input_json: str) -> Definition:
-    """In a worker: those that its last rebalances used."""
+    """The parsed definition. A worker caches the definitions of its last rebalances."""
     return read_input(input_json)
 
 
@@ -118,14 +121,14 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
-    """Whether Kafka's leader would draw a random id for members of a version it does not know."""
+    """Whether Kafka's leader would use a random process id for members of an unknown version."""
     return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 
 def _rebalance(
     job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult, failure: str | None = None
 ) -> ComputedRebalance:
-    """`failure`: why there is no result; then the members get an error, and the reason is recorded."""
+    """`failure`: the reason why there is no result; then the members get an error, and the reason is recorded."""
     asked = job.rebalance
     if failure is None:
         rebalance = computed_assignments(snapshot.members, asked.definition_revision, result)
@@ -150,7 +153,7 @@ def _rebalance(
 def _document(
     job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult, failure: str | None
 ) -> dict[str, object]:
-    """Without the assignments, which are packed beside it."""
+    """Returns the document without the assignments, which are packed separately."""
     document = rebalance_document(
         id=f"{job.group_id}-{job.rebalance.generation_id}",
         group_id=job.group_id,
@@ -182,7 +185,9 @@ def _summary(job: RebalanceJob, result: RebalanceResult, error: str | None) -> d
 
 
 def topic_counts(topology: GroupTopology, existing: Mapping[str, int]) -> dict[str, int]:
-    """The partitions of every topic that the topology reads or keeps, 0 for one that does not exist."""
+    """Returns the partition count of every topic that the topology reads or uses as a changelog, 0 for a topic that
+    does not exist.
+    """
     names = {topic for each in topology.subtopologies for topic in each.source_topics}
     names |= {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
     stores = [store for each in topology.subtopologies for store in each.stores]
@@ -191,7 +196,7 @@ def topic_counts(topology: GroupTopology, existing: Mapping[str, int]) -> dict[s
 
 
 def topics_after(snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, int]:
-    """The topics as the rebalance left them: those it saw, and those that were created for it."""
+    """Returns the topics after the rebalance: the existing ones, and those that were created for it."""
     known = {**snapshot.cluster.topics, **snapshot.existing_internal_topics}
     existing = {topic: metadata.partitions for topic, metadata in known.items()}
     created = {topic: one.partitions for topic, one in result.created_topics.items()}

@@ -1,8 +1,8 @@
-"""A rebalance that another leader led, as a POST reports it: one rebalance/1 document, checked whole.
+"""Reads and checks the report of another leader's rebalance: one rebalance/1 document from a POST.
 
-Rules: the document is stored as it was sent, so that it is what its leader recorded. Everything in it that is shown or
-run again later has to be readable now: every subscription and every assignment is decoded, and a refusal names its
-path. The wire does not say which standby tasks are warm-ups; running the rebalance again does, when its assignor is
+Rules: the document is stored as it was sent, so that it equals its leader's recording. Everything that is shown or run
+again later has to be readable now: every subscription and every assignment is decoded, and a refusal names its path.
+The assignments do not tell which standby tasks are warm-ups. Running the rebalance again does, if its assignor is
 available here.
 """
 
@@ -36,7 +36,9 @@ from coordinator_api.store.repository import Recording
 _VERSION_BYTES = 4
 
 LED_ELSEWHERE = "kafka"
-"""The `source` of a rebalance of a group on a Kafka cluster, and the name of whoever leads that group."""
+"""The `source` of a rebalance of a group on a Kafka cluster, and the name that is shown for the leader of that
+group.
+"""
 
 
 class ReportedRebalance(NamedTuple):
@@ -45,8 +47,8 @@ class ReportedRebalance(NamedTuple):
 
 
 def read_report(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> ReportedRebalance:
-    """Takes as long as a rebalance: for a worker process. Raises InputError with the path of what is wrong,
-    UnreadableBytes.
+    """Reads a report in a worker process, because it takes as long as a rebalance. Raises UnreadableBytes, and
+    InputError with the path of the fault.
     """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
@@ -91,7 +93,9 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
 
 
 def _check_assignments(assignments: SharedAssignments) -> None:
-    """What assignments share, which is nearly all of them, is decoded once."""
+    """Checks that all assignments can be decoded. The part that they share, which is nearly all of them, is decoded
+    once.
+    """
     decoded: set[tuple[object, ...]] = set()
     for member_id, parts in assignments.parts.items():
         try:
@@ -107,9 +111,10 @@ def _check_assignments(assignments: SharedAssignments) -> None:
 
 
 def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
-    """What says, beside its tasks, whether an assignment can be decoded. Raises DecodeError for tasks that cannot.
+    """Returns the properties, besides its tasks, on which the decoding of an assignment depends. Raises DecodeError for
+    tasks that cannot be decoded.
 
-    None when nothing is shared, and for lengths that do not fit: then the whole has to be decoded.
+    Returns None if nothing is shared, and for lengths that do not fit: then the whole assignment has to be decoded.
     """
     user_data = user_data_of_head(parts.head)
     if not parts.shared or user_data is None:
@@ -121,7 +126,7 @@ def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
 
 
 def _definition(recorded: RecordedRebalance) -> str:
-    """What the leader knew, without members, in the spelling of a definition."""
+    """Returns the leader's input without members, in the spelling of a definition."""
     known = replace(recorded.snapshot, members={}, leader_process_id=None)
     return json.dumps(rebalance_input(known), sort_keys=True, separators=(",", ":"))
 
@@ -131,7 +136,7 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    except Exception:  # an assignor that is not available here, or whatever it raises: show standbys
+    except Exception:  # an assignor that is not available here, or any error of it: then show the warm-ups as standbys
         return {}
     assignments = share(recorded.output.assignments)
     subscriptions = {member_id: snapshot.members[member_id].subscription for member_id in assignments}

@@ -1,9 +1,9 @@
-"""The store as callers of the service reach it, beside what groups write: whether it can be used, and recordings.
+"""The callers' access to the store, besides the writes of groups: its readiness, and the recorded rebalances.
 
-- Readiness is a write and a read, for as many askers as there are, at most once a second.
-- Recorded rebalances are read, unpacked and sent in pieces, by few at one time. Hundreds of callers may ask at once,
-  and read as slowly as they like. So a caller waits for its turn to be read for, and for each piece; it keeps no turn
-  while it reads. Each piece is made in a thread when the one before has been sent: the whole may be very long.
+- The readiness check is a write and a read. All callers share it, and it runs at most once a second.
+- Recorded rebalances are read, unpacked and sent in pieces, for few callers at one time. Hundreds of callers may ask at
+  once, and receive slowly. So a caller waits for a slot for the database read, and for each piece; it holds no slot
+  while it receives. Each piece is made in a thread after the previous one was sent, because the whole may be very long.
 """
 
 from __future__ import annotations
@@ -16,35 +16,37 @@ from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError
 
 WITHIN_S = 2.0
-"""How long an asker waits for the store."""
+"""The longest wait of a caller for the store."""
 
 SCRAPE_WITHIN_S = 0.5
-"""How long a scrape of metrics waits for it. A scrape that takes too long is given up as a whole."""
+"""The longest wait of a metrics scrape for the store. A scrape that takes too long fails as a whole."""
 
 HOLDS_FOR_S = 1.0
-"""How long others get the result of the last check. Health checks are open to everybody, and each check is a write."""
+"""The time for which the result of the last check is used again. Health checks need no token, and each check is a
+write.
+"""
 
 
 class StoreReadiness:
-    """Of one service, on its event loop."""
+    """The readiness of one service's store. Use it on the service's event loop."""
 
     def __init__(self, repository: Repository, within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S) -> None:
         self._repository = repository
         self._within_s = within_s
         self._holds_for_s = holds_for_s
         self._check: asyncio.Task[None] | None = None
-        self._looked_at_s: float | None = None
+        self._checked_at_s: float | None = None
         self._problem: str | None = None
 
     async def problem(self, within_s: float | None = None) -> str | None:
-        """What keeps the store from being used, in words for everybody; None when nothing does.
+        """Returns the reason why the store cannot be used, in words without secrets; None if it can be used.
 
-        `within_s`: how long this asker waits, when it is not as long as others do.
+        `within_s`: the longest wait of this caller, if it differs from the default.
         """
         within_s = self._within_s if within_s is None else within_s
         now_s = asyncio.get_running_loop().time()
         if self._check is None:
-            if self._looked_at_s is not None and now_s - self._looked_at_s < self._holds_for_s:
+            if self._checked_at_s is not None and now_s - self._checked_at_s < self._holds_for_s:
                 return self._problem
             self._check = asyncio.create_task(self._check_store())
         await asyncio.wait((self._check,), timeout=within_s)
@@ -59,31 +61,33 @@ class StoreReadiness:
         except StoreError as error:
             self._problem = error.in_public
         finally:
-            self._looked_at_s = asyncio.get_running_loop().time()
+            self._checked_at_s = asyncio.get_running_loop().time()
             self._check = None
 
 
 PIECE_BYTES = 65_536
-"""A piece has at least so many, unless it is the last one: a thread for each member's few bytes costs far more."""
+"""The smallest size of a piece but the last: a thread for each member's few bytes would cost far more."""
 
 AT_ONE_TIME = 2
-"""Threads that unpack share the interpreter lock with the event loop, and connections to the database with commits."""
+"""The number of slots. It is small, because threads that unpack share the interpreter lock with the event loop, and
+reads share connections to the database with commits.
+"""
 
 
 class Recordings:
-    """Of one service, on its event loop."""
+    """Reads the recorded rebalances of one service. Use it on the service's event loop."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository
         self._turns = asyncio.Semaphore(AT_ONE_TIME)
 
     async def stored(self, group_id: str, generation_id: int) -> bytes | None:
-        """As the repository has it. Raises StoreError."""
+        """Returns the stored form of a recorded rebalance. Raises StoreError."""
         async with self._turns:
             return await self._repository.rebalance(group_id, generation_id)
 
     async def pieces(self, stored: bytes) -> AsyncIterator[bytes]:
-        """The document as JSON. Raises InputError, DecodeError."""
+        """Yields the document as JSON in pieces. Raises InputError, DecodeError."""
         chunks = expanded(stored)
         while True:
             async with self._turns:

@@ -1,10 +1,10 @@
-"""What happens to a group, for the service's log and its metrics.
+"""The changes of a group, for the service's log and its metrics.
 
-The log has one line for each change, with group, generation and member. Where very many members change at once, one
-line says how many, and the log's level debug says which. `GroupStanding` works out what `/metrics` says of the group
-beyond its state: since when tasks have no owner (`OwnerlessTasks`), and how often it rebalances. It follows the
-committed records. What takes long is worked out in a thread, and what comes after it waits meanwhile, so that a large
-group does not keep others waiting. Nothing here is durable.
+The log has one line for each change, with group, generation and member. If many members change at once, one line has
+their number, and lines of level debug have their names. `GroupStanding` computes the values of the group for `/metrics`
+from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the number of rebalances.
+A record that takes long to evaluate is evaluated in a thread, and later records of the group wait meanwhile, so that a
+large group does not block others. Nothing here is durable.
 """
 
 from __future__ import annotations
@@ -43,15 +43,15 @@ _LOGGER = "coordinator_api"
 
 _RecordOfAMember = MemberSubscribed | MemberReplaced | MemberRemoved
 
-Say = Callable[..., object]
-"""Writes a line: what happened, and its values by name."""
+LogEvent = Callable[..., object]
+"""A function that writes a log line: the name of the event, and its values by name."""
 
 MOST_MEMBERS_NAMED = 8
-"""So many members that change at once have a line each."""
+"""The most members that get a line each when they change at once."""
 
 
 class GroupTelemetry:
-    """Of one group. `logger` names the group in each line."""
+    """The log lines and metrics of one group. `logger` adds the group to each line."""
 
     def __init__(self, group_id: str, metrics: Metrics) -> None:
         self.metrics = metrics
@@ -59,7 +59,7 @@ class GroupTelemetry:
         self._preparing_since: float | None = None
 
     def committed(self, records: Sequence[CoordinatorRecord], image: GroupImage) -> None:
-        """The records are committed and applied; `image` is the state they led to."""
+        """Log and count committed records. `image`: the state after them."""
         logger = self.logger.bind(generation=image.generation_id, state=str(image.state))
         of_members = [record for record in records if isinstance(record, _RecordOfAMember)]
         many = len(of_members) > MOST_MEMBERS_NAMED
@@ -74,19 +74,19 @@ class GroupTelemetry:
             else:
                 self._group(logger, record, image)
 
-    def _member(self, say: Say, record: _RecordOfAMember) -> None:
+    def _member(self, log_event: LogEvent, record: _RecordOfAMember) -> None:
         match record:
             case MemberSubscribed(member_id, join):
-                say("member_subscribed", member=member_id, group_instance_id=join.group_instance_id)
+                log_event("member_subscribed", member=member_id, group_instance_id=join.group_instance_id)
             case MemberReplaced(group_instance_id, old_member_id, new_member_id):
-                say(
+                log_event(
                     "member_replaced",
                     member=new_member_id,
                     old_member=old_member_id,
                     group_instance_id=group_instance_id,
                 )
             case MemberRemoved(member_id, reason):
-                say("member_removed", member=member_id, reason=str(reason))
+                log_event("member_removed", member=member_id, reason=str(reason))
 
     def _many_members(self, logger: structlog.stdlib.BoundLogger, records: Sequence[_RecordOfAMember]) -> None:
         for kind, event in ((MemberSubscribed, "members_subscribed"), (MemberReplaced, "members_replaced")):
@@ -108,7 +108,7 @@ class GroupTelemetry:
                 logger.info("drain_started" if draining else "drain_ended")
             case RebalanceStarted(cause):
                 self._preparing_since = time.perf_counter()
-                logger.info("rebalance_preparing", reason=cause.in_words())
+                logger.info("rebalance_preparing", reason=cause.as_text())
             case RebalanceLedElsewhere(led_by, end=end):
                 self.metrics.reported_rebalances.inc()
                 logger.info("rebalance_reported", led_by=led_by, outcome=str(end.outcome), error=end.error)
@@ -142,11 +142,11 @@ class GroupTelemetry:
         )
 
     def rebalancing_ms(self) -> int | None:
-        """Since the present rebalance began; None when this process has not seen that."""
+        """The milliseconds since the present rebalance began; None if this process did not see its start."""
         return None if self._preparing_since is None else round((time.perf_counter() - self._preparing_since) * 1000)
 
     def answered(self, responses: Iterable[Response]) -> None:
-        """Members or operators get these answers to committed events."""
+        """Count the answers to committed events."""
         for response in responses:
             if isinstance(response, JoinAnswered):
                 self.metrics.joins.inc()
@@ -155,26 +155,27 @@ class GroupTelemetry:
 
 
 _WENT_BY_THEMSELVES = (RemovalReason.LEFT, RemovalReason.GRACE_ENDED)
+"""The reasons of removals after a leave. A group that is empty after such a removal was stopped on purpose."""
 _HELD_BACK = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR)
-"""After any other outcome every task has an owner."""
+"""The outcomes after which tasks may have no owner. After any other outcome every task has one."""
 
 
 class OwnerlessTasks:
-    """Which tasks of a group nobody runs, and since when: what "time without owner" counts.
+    """The tasks of a group that no member runs, each with the time since then: the source of "time without owner".
 
-    A task's owner is the member that the last rebalance gave its active copy to, as long as it is in the group and not
-    away. So a task is without one after its owner has been removed or has left to come back, while a follow-up
-    rebalance holds it back until its owner has given it up, and after a rebalance that failed. A member that has died
+    A task's owner is the member that got its active copy in the last rebalance, as long as this member is in the group
+    and not away. So a task has no owner after its owner was removed or left under a rejoin grace, while a follow-up
+    rebalance waits for its former owner to revoke it, and after a rebalance that failed. A member that has crashed
     counts as an owner until it is removed.
 
-    Known limits: a group that is read from the store anew knows only the tasks that its members have been given. Of a
-    group that is led elsewhere nothing is known between two reports, so it counts none.
+    Known limits: for a group that is read from the store again, only tasks that present members were assigned are
+    known. For a group that is led elsewhere nothing is known between two reports, so no task is counted.
 
-    `since_ms`: by task that nobody runs; a change makes another mapping. No two methods may run at once.
+    `since_ms`: by task without an owner; each change makes a new mapping. No two methods may run at once.
     """
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
-        """`image`: the group as it stands."""
+        """`image`: the present state of the group."""
         self.since_ms: Mapping[TaskId, int] = {}
         self._given: dict[str, AssignmentParts] = {}
         self._away: set[str] = set()
@@ -183,7 +184,9 @@ class OwnerlessTasks:
         self.read_again(image, now_ms)
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """The group was read from the store. A task that nobody ran may have an owner since, when it is Stable."""
+        """Start again from `image`, which was read from the store. If the group is Stable, tasks without an owner may
+        have one by now.
+        """
         last = image.last_rebalance
         if image.led_by is not None or (
             image.state is GroupState.STABLE and last is not None and last.end.outcome not in _HELD_BACK
@@ -196,13 +199,13 @@ class OwnerlessTasks:
         self._lose(self._tasks(self._away), now_ms)
 
     def passed_ms(self, now_ms: int) -> int:
-        """The time that has passed since the last call, once for each task that nobody ran in it."""
+        """Returns the time since the last call, multiplied by the number of tasks without an owner."""
         passed = len(self.since_ms) * max(now_ms - self._counted_until_ms, 0)
         self._counted_until_ms = max(now_ms, self._counted_until_ms)
         return passed
 
     def note(self, record: CoordinatorRecord, at_ms: int) -> None:
-        """A record was committed at `at_ms`."""
+        """Note a record that was committed at `at_ms`."""
         match record:
             case MemberRemoved(member_id, reason):
                 self._went_by_itself = reason in _WENT_BY_THEMSELVES
@@ -221,7 +224,8 @@ class OwnerlessTasks:
             case RebalanceCompleted():
                 self._completed(record, at_ms)
             case GroupEmptied() if self._went_by_itself:
-                self.since_ms = {}  # the application was stopped
+                # the application was stopped on purpose, so its tasks do not count as without an owner
+                self.since_ms = {}
             case GroupDeleted():
                 self.since_ms = {}
             case _:
@@ -256,18 +260,20 @@ class OwnerlessTasks:
 
 
 def takes_long(record: CoordinatorRecord) -> bool:
-    """Whether `note` reads the assignments of all members for it."""
+    """Whether `note` has to read the assignments of all members for this record."""
     return isinstance(record, RebalanceCompleted) and record.end.outcome in _HELD_BACK
 
 
 HOUR_MS = 3_600_000
 
 MOST_REBALANCES_KNOWN = 1_000
-"""A group that rebalances more often than this in an hour is shown with so many."""
+"""The most rebalances in an hour that are counted: a group with more is shown with this number."""
 
 
 class GroupStanding:
-    """`passed`: called with the seconds that tasks have been without an owner, those of all tasks together."""
+    """The values of one group for `/metrics`. `passed`: called with the seconds that tasks have been without an owner,
+    summed over all tasks.
+    """
 
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:
         self._passed = passed
@@ -286,13 +292,13 @@ class GroupStanding:
         self._take()
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """The group was read from the store anew: what was followed may not have been written."""
+        """Start again from `image`, which was read from the store: earlier records may not have been committed."""
         self._warm_ups = _warm_ups(image)
         self._to_take.append((image, now_ms))
         self._take()
 
     def measures(self, group_id: str, image: GroupImage, now_ms: int) -> GroupMeasures:
-        """`image`: as committed."""
+        """Returns the values for `/metrics`. `image`: the committed state."""
         if self._thread is None:
             self._count(now_ms)
         since_ms = self._owners.since_ms

@@ -1,13 +1,14 @@
-"""Back up the store of a coordinator while it runs, and restore it into an empty database, of the same kind or another.
+"""Backup of a coordinator's store while it runs, and restore into an empty database of the same kind or another.
 
-A backup is one read transaction, so it has the database as it was at one moment. It takes no lock that a writer waits
-for. A restore is one write transaction, and no coordinator may run: killed at any time, it leaves the database empty.
+A backup is one read transaction, so it has the state of the database at one moment. It takes no lock that blocks
+writers. A restore is one write transaction, and no coordinator may run. A restore that is killed leaves the database
+empty.
 
-Which coordinator owned a group is no part of a backup: a restored group is free.
+A backup does not contain the owners of groups: a restored group is free.
 
-A log that is damaged is backed up and restored as it is, and reported: the coordinator does not lead that group, and
-the other groups are not lost with it. A record that the database cannot read as a text is stored with the part of it
-that can be read, and a checksum that does not fit.
+A damaged log is backed up and restored unchanged, and reported: the coordinator does not lead that group, and the other
+groups are not affected. A record that the database cannot read as text is stored with its readable part, and a checksum
+that does not fit.
 """
 
 from __future__ import annotations
@@ -49,10 +50,10 @@ from operating_system.private_files import create_private_file
 from rebalance_analysis.reading.sources import shown
 
 _TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
-"""In the order of a backup. Other tables have no state of groups or callers."""
+"""The tables of a backup, in its order. Other tables have no state of groups or callers."""
 
 _OF_OWNERS = frozenset({groups.c.owner, groups.c.epoch, groups.c.members})
-"""Columns by which coordinators share groups among themselves."""
+"""The columns for the distribution of groups over coordinators."""
 
 _COLUMNS: Mapping[str, Sequence[Column[Any]]] = {
     name: [column for column in table.c if column not in _OF_OWNERS] for name, table in _TABLES.items()
@@ -62,7 +63,7 @@ _BINARY = {
     for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
-"""Rows in memory at a time; a large document has some megabytes. Of the logs, that of one group is in memory."""
+"""The rows in memory at a time; a large document has some megabytes. The log of one group is in memory as a whole."""
 
 _COUNT_BYTES = text(
     "UPDATE groups SET stored_bytes = "
@@ -74,7 +75,7 @@ RowOfTable = tuple[str, dict[str, Any]]
 
 
 class Done(NamedTuple):
-    """A backup or a restore. `damaged`: group id to what is wrong with its log, which is kept as it is."""
+    """The result of a backup or a restore. `damaged`: by group id, the damage of its log, which is kept unchanged."""
 
     header: Header
     damaged: Mapping[str, str]
@@ -84,10 +85,10 @@ class Done(NamedTuple):
 
 
 async def back_up(settings: Settings, file: Path, *, replace: bool, progress: Progress) -> tuple[Done, str]:
-    """Write the database into `file`, and return the SHA-256 of its lines. `replace`: whether a file of this name may
-    be replaced.
+    """Write the database to `file`, and return the SHA-256 of its lines. `replace`: whether an existing file may be
+    replaced.
 
-    Raises InputError, which says what is wrong with the database or the file.
+    Raises InputError, with the fault of the database or the file.
     """
     _check_place(settings, file, replace)
     called = shown(settings.database_url)
@@ -115,10 +116,10 @@ def _check_place(settings: Settings, file: Path, replace: bool) -> None:
 
 @asynccontextmanager
 async def _one_moment(engine: AsyncEngine, called: str) -> AsyncIterator[AsyncConnection]:
-    """A transaction that reads everything as it is when it reads first. Raises InputError."""
+    """A transaction that reads all data as of its first read. Raises InputError."""
     try:
         connection = await at_one_moment(engine).connect()
-    except Exception as error:  # the driver's own, which nobody wraps while there is no connection
+    except Exception as error:  # SQLAlchemy does not wrap errors of the driver while there is no connection
         raise InputError(f"cannot be opened: {reason(error)}", called) from None
     try:
         yield connection
@@ -133,7 +134,7 @@ def _refuse_unknown(found: str, where: str) -> None:
 
 
 async def _header(connection: AsyncConnection, called: str) -> Header:
-    """Raises InputError for a database of another schema."""
+    """Returns the header of a backup. Raises InputError for a database of another schema."""
     found = await connection.run_sync(schema.version_of)
     if found is None:
         raise InputError("is not a coordinator's database: it has no schema version", called)
@@ -146,14 +147,14 @@ def _count_of(table: Table) -> Select[int]:
     counted = select(func.count()).select_from(table)
     if table is not group_records:
         return counted
-    # records of an earlier log that could not be deleted are no part of the group
+    # records of an earlier log that could not be deleted do not belong to the group any more
     before_present = groups.c.sequence // NUMBERS_OF_A_LOG * NUMBERS_OF_A_LOG
     of_group = (groups.c.group_id == group_records.c.group_id) & (group_records.c.sequence > before_present)
     return counted.join(groups, of_group)
 
 
 async def _write_tables(connection: AsyncConnection, writer: BackupWriter) -> Mapping[str, str]:
-    """Returns the damage of each damaged log, by group."""
+    """Writes all rows. Returns the damage of each damaged log, by group."""
     group_ids = []
     async for row in _rows(connection, groups):
         group_ids.append(row["group_id"])
@@ -176,13 +177,13 @@ def _row_of(group_id: str, record: StoredRecord) -> dict[str, Any]:
     body, fits = record.body, record.checksum
     if body is None:
         body = (record.raw or b"").decode("utf-8", "replace")
-        fits = checksum(group_id, record.sequence, body) ^ 1  # it must not be taken for what was written
+        fits = checksum(group_id, record.sequence, body) ^ 1  # the text is incomplete, so its checksum must not fit
     values = (group_id, record.sequence, body, fits, bool(record.ends_commit))
     return dict(zip(group_records.c.keys(), values, strict=True))
 
 
 async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict[str, Any]]:
-    """In the order of the primary key, a few in memory at a time."""
+    """Yields the rows in the order of the primary key, with few in memory at a time."""
     query = select(*_COLUMNS[table.name]).order_by(*table.primary_key.columns)
     found = await connection.stream(query, execution_options={"yield_per": _PAGE})
     async for row in found.mappings():
@@ -193,10 +194,10 @@ async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict
 
 
 async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> Done:
-    """Read `file` as a whole, and then restore it into the database, which has to be empty.
+    """Read and check `file` completely, and then restore it into the database, which has to be empty.
 
-    `keep_members`: nothing happened after the backup. Otherwise each group begins without members, in a generation
-    above any that it may have had since (`group/snapshot.py`).
+    `keep_members`: True if nothing was written after the backup. If False, each group begins without members, in a
+    generation above any that it may have had since (`group/snapshot.py`).
 
     Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
     """
@@ -221,7 +222,7 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
 
 
 def _verified(file: Path) -> Header:
-    """Raises InputError for a file of which anything cannot be restored."""
+    """Returns the header. Raises InputError for a file with any part that cannot be restored."""
     with BackupReader(file) as reader:
         _refuse_unknown(reader.header.schema, str(file))
         for number, (name, row) in enumerate(reader.rows(_BINARY), start=2):
@@ -235,7 +236,9 @@ def _verified(file: Path) -> Header:
 
 
 async def _refuse_unless_unused(connection: AsyncConnection) -> None:
-    """On PostgreSQL. A coordinator that was killed has left its row, and renews it no more."""
+    """Raises StoreInUse if a coordinator uses a PostgreSQL database. The row of a coordinator that was killed is still
+    there, but is not renewed.
+    """
     found = await renewing(connection, true(), await rows_of(connection, true()))
     if found is not None:
         raise StoreInUse(
@@ -256,7 +259,7 @@ async def _refuse_unless_empty(connection: AsyncConnection, settings: Settings) 
 async def _restore_rows(
     connection: AsyncConnection, rows: Iterable[RowOfTable], keep_members: bool
 ) -> Mapping[str, str]:
-    """In their order. Returns the damage of each damaged log, by group."""
+    """Restores the rows in their order. Returns the damage of each damaged log, by group."""
     sequences: dict[str, int] = {}
     damaged: dict[str, str | None] = {}
     for (name, group_id), found in groupby(rows, _belongs_to):
@@ -276,13 +279,13 @@ async def _restore_rows(
 async def _restore_log(
     connection: AsyncConnection, group_id: str, sequence: int, log: list[dict[str, Any]], keep_members: bool
 ) -> str | None:
-    """Returns the damage of the log, which is restored as it is then."""
+    """Restores a log. Returns its damage; a damaged log is restored unchanged."""
     records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
     problem = damage_of_log(StoredLog(group_id, sequence, records))
     written = log
     if problem is None and not keep_members:
         try:
-            # its numbers go on, as after a compaction
+            # its numbers continue those of the old log, as after a compaction
             written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"
@@ -295,7 +298,7 @@ async def _restore_log(
 
 
 def _belongs_to(row: RowOfTable) -> tuple[str, str]:
-    """The table, and for a record its group: the records of a group stand together."""
+    """The table, and for a record also its group: the records of a group follow each other."""
     name, values = row
     return name, values["group_id"] if name == "group_records" else ""
 

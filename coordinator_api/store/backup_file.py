@@ -1,11 +1,11 @@
 """The file of a backup, assignor-backup/1: gzip of JSON lines. docs/formats.md describes it.
 
-    {"format": "assignor-backup/1", ...}      what it is, and how many rows of each table follow
+    {"format": "assignor-backup/1", ...}      the header: the format, and the number of rows of each table
     {"table": "groups", "group_id": ...}      a line for each row, table by table
     {"end": true, "counts": ..., "sha256": …} the SHA-256 of all lines before
 
-Rules: a file appears under its name when it is whole and on the disk, or not at all. A reader gives rows on as it finds
-them, and raises at the end when the file is not as it was written: a caller that stores rows commits after the end.
+Rules: a file gets its name only once it is complete and synced to the disk. A reader yields rows while it reads, and
+raises at the end if the file is not as it was written. So a caller that stores rows has to commit after the end.
 """
 
 from __future__ import annotations
@@ -31,20 +31,21 @@ from operating_system.whole_files import takes_the_name
 FORMAT = "assignor-backup/1"
 
 _LONGEST_LINE = 1 << 28
-"""Bytes. A definition has at most `request.max.bytes`, and a document some megabytes."""
+"""The longest line in bytes. A definition has at most `request.max.bytes`, and a document some megabytes."""
 
 _QUICK = 6
-"""Compression level of gzip."""
+"""The compression level of gzip."""
 
 Row = Mapping[str, Any]
 
 Progress = Callable[[int, int], None]
-"""Called with the number of rows that are done, and of all rows."""
+"""A callback for progress, called with the number of rows that are done, and of all rows."""
 
 
 class Header(NamedTuple):
-    """`release`: of this project, that wrote it. `schema`: version of the database that was read. `created_ms`: when
-    its read transaction began. `database`: "sqlite" or "postgresql". `counts`: rows, by table.
+    """The first line of a backup. `release`: the release of this project that wrote it. `schema`: the version of the
+    database. `created_ms`: the start of the backup. `database`: "sqlite" or "postgresql". `counts`: the number of rows,
+    by table.
     """
 
     release: str
@@ -55,9 +56,10 @@ class Header(NamedTuple):
 
 
 class BackupWriter:
-    """Writes a backup beside its place, and puts it there by `finish`. Left without, nothing of it stays.
+    """Writes a backup to a temporary file beside `file`; `finish` renames it. Leaving the block without `finish`
+    deletes it.
 
-    Raises InputError for what cannot be written.
+    Raises InputError when it cannot be written.
     """
 
     def __init__(self, file: Path, header: Header, progress: Progress) -> None:
@@ -74,16 +76,16 @@ class BackupWriter:
             self._write({"format": FORMAT, **header._asdict()})
 
     def add(self, table: str, row: Row) -> None:
-        """Bytes among the values are written as base64."""
+        """Write a row. Bytes among its values are written as base64."""
         self._counts[table] += 1
         with _writing(self._file):
             self._write({"table": table, **row})
         self._progress(self._counts.total(), sum(self._header.counts.values()))
 
     def finish(self) -> str:
-        """Make it durable, and give it its name. Returns the SHA-256 of its lines.
+        """Sync the file and rename it to its name. Returns the SHA-256 of its lines.
 
-        Raises InputError when it has not as many rows as its header says, so that nobody could restore it.
+        Raises InputError if the number of rows differs from the header, because such a file could not be restored.
         """
         expected = {name: count for name, count in self._header.counts.items() if count}
         if dict(self._counts) != expected:
@@ -116,7 +118,7 @@ class BackupWriter:
         return self
 
     def __exit__(self, *_: type[BaseException] | BaseException | TracebackType | None) -> None:
-        with suppress(OSError):  # what is buffered cannot be written either when the disk is full
+        with suppress(OSError):  # on a full disk, the buffered rest cannot be written either
             self._raw.close()
         self._part.unlink(missing_ok=True)
 
@@ -130,7 +132,7 @@ def _writing(file: Path) -> Iterator[None]:
 
 
 class BackupReader:
-    """Reads a backup from its beginning. Raises InputError, which says what is wrong with the file.
+    """Reads a backup from its beginning. Raises InputError with the fault of the file.
 
     `header`: its first line.
     """
@@ -167,9 +169,9 @@ class BackupReader:
         return header
 
     def rows(self, binary: Mapping[str, frozenset[str]]) -> Iterator[tuple[str, dict[str, Any]]]:
-        """Each row with its table, and at the end the check of all of them.
+        """Yields each row with its table, and checks the whole file at the end.
 
-        `binary`: for each table that is known, its columns of bytes.
+        `binary`: by table, the columns with bytes; other tables are refused.
         """
         found: Counter[str] = Counter()
         number = 1

@@ -1,15 +1,15 @@
-"""Connections to the database: an SQLite file, or PostgreSQL on one host or several, by the same code.
+"""Connections to the database, by the same code for an SQLite file and for PostgreSQL on one or several hosts.
 
-    postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write      as libpq has it
+    postgresql://user@h1:5432,h2:5433/db?target_session_attrs=read-write      the syntax of libpq
 
 Rules for PostgreSQL:
-- A database that does not answer any more is a broken connection: nobody waits for its answer to a rollback.
+- A connection whose statement gets no answer in time counts as broken: its rollback is not awaited.
 - A connection that the database has closed is not used again, so callers do not notice a restart of the database. The
   driver knows which connections are closed; a query before each use would take longer than a write.
 - The database ends a transaction that its client does not continue, so no lock outlives its coordinator.
-- A host that does not answer takes its share of the time to connect, not all of it. A primary that stands still would
-  otherwise keep everybody from the one that has taken its place.
-- The host that accepted the last connection is asked first. Differs from libpq, which begins with the first host every
+- A host that does not answer takes only its share of the time to connect. Otherwise a primary that hangs would keep
+  clients from the host that has replaced it.
+- The host that accepted the last connection is tried first. Differs from libpq, which begins with the first host each
   time.
 """
 
@@ -35,13 +35,13 @@ from coordinator_api.store.store_errors import DatabaseOutOfReach, StoreError, U
 from rebalance_analysis.reading.sources import shown
 
 POOL_SIZE = 10
-"""How many groups a coordinator writes at one time. PostgreSQL takes 100 connections by default."""
+"""The number of groups that a coordinator writes at one time. PostgreSQL accepts 100 connections by default."""
 
 _DRIVERS = {"sqlite": "sqlite+aiosqlite", "postgresql": "postgresql+asyncpg", "postgres": "postgresql+asyncpg"}
 _DEFAULT_PORT = 5432
 _FIRST_BYTES_OF_SQLITE = b"SQLite format 3\0"
 _URL_OF_SETTINGS = "url_of_settings"
-"""An execution option of each engine: the URL as its user wrote it, for messages."""
+"""The execution option of each engine that has the URL as its user wrote it, for messages."""
 
 # --- URLs
 
@@ -52,7 +52,7 @@ _HOST = re.compile(r"(?:\[(?P<ipv6>[^\[\]]*)\]|(?P<name>[^\[\]:]*))(?::(?P<port>
 
 
 def parse_url(text: str) -> URL:
-    """`sqlite:///file` or `postgresql://...`, of one host or of several, with the asynchronous driver filled in.
+    """Parses `sqlite:///file` or `postgresql://...`, with one or several hosts, and adds the asynchronous driver.
 
     Raises UnusableDatabase.
     """
@@ -66,13 +66,14 @@ def parse_url(text: str) -> URL:
         raise UnusableDatabase(
             f"database.url: {backend} is not supported: expected sqlite:///file or postgresql://host/name"
         )
-    if "sslmode" in url.query:  # as libpq has it; the driver's own name for it is `ssl`
+    if "sslmode" in url.query:  # libpq's name of the parameter; asyncpg calls it `ssl`
         url = url.set(query={"ssl" if name == "sslmode" else name: value for name, value in url.query.items()})
     return url.set(drivername=_DRIVERS[backend])
 
 
 def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
-    """A URL without its list of hosts, and the list as parameters, for SQLAlchemy. A URL of one host is not changed.
+    """Splits a list of hosts from a URL, because SQLAlchemy needs the list as parameters. A URL of one host is not
+    changed.
 
     Raises UnusableDatabase.
     """
@@ -85,7 +86,9 @@ def _hosts_apart(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _host_and_port(number: int, text: str) -> tuple[str, int]:
-    """Errors have the host's number in the list: a text that looks like a host may be half of a password."""
+    """Returns the host and port of one element of the list. Errors have the number of the element, not its text,
+    because the text may be a part of a password.
+    """
     host = _HOST.fullmatch(text)
     name = host and (host["ipv6"] or host["name"])
     if host is None or not name:
@@ -98,20 +101,20 @@ def _host_and_port(number: int, text: str) -> tuple[str, int]:
 
 
 def sqlite_file(url: URL) -> Path | None:
-    """The file behind an SQLite URL; None for one in memory and for other databases."""
+    """The file of an SQLite URL; None for a database in memory and for other databases."""
     if not url.drivername.startswith("sqlite") or url.database in (None, "", ":memory:"):
         return None
     return Path(os.path.realpath(str(url.database)))
 
 
 def out_of_reach(engine: AsyncEngine, error: Exception) -> DatabaseOutOfReach:
-    """What is raised when the database of an engine that was made here cannot be opened, because of `error`."""
+    """Returns the DatabaseOutOfReach to raise when the database of `engine` cannot be opened because of `error`."""
     text = engine.sync_engine.get_execution_options()[_URL_OF_SETTINGS]
     return DatabaseOutOfReach(f"database.url: {shown(text)} cannot be opened: {reason(error)}")
 
 
 def missing(error: ModuleNotFoundError) -> str:
-    """Which extra has the driver of a URL."""
+    """Returns the error text for a missing driver, with the extra to install."""
     return f"needs the package {error.name}: pip install 'assignor[postgres]'"
 
 
@@ -119,8 +122,8 @@ def missing(error: ModuleNotFoundError) -> str:
 
 
 class _Deadlines(NamedTuple):
-    """Seconds. `connect_s`: to connect. `statement_s`: to answer a statement. `idle_s`: how long a transaction may
-    stand still between two statements; None for as long as it likes.
+    """Time limits in seconds. `connect_s`: to connect. `statement_s`: for the answer to a statement. `idle_s`: for the
+    pause between two statements of a transaction; None for no limit.
     """
 
     connect_s: float
@@ -129,16 +132,18 @@ class _Deadlines(NamedTuple):
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
-    """For a command, and for a change of the schema. Connects when it is first used. Raises UnusableDatabase."""
-    # the driver would wait a minute for a server that is no PostgreSQL, and for ever for one that does not answer
+    """Returns the engine for a command or a change of the schema. It connects at its first use. Raises
+    UnusableDatabase.
+    """
+    # the driver's own limits are a minute for a server that is not PostgreSQL, and none for one that does not answer
     return _engine(settings, _Deadlines(10, 30))
 
 
 def create_service_engine(settings: Settings) -> AsyncEngine:
-    """For reads and writes of groups, of many callers that do not wait for long.
+    """Returns the engine for reads and writes of groups, whose many callers do not wait for long.
 
-    A transaction that stands still for as long as its coordinator may answer without a renewal is ended before another
-    coordinator takes its group.
+    The database ends a transaction that is idle for the validity of a lease, so it ends before another coordinator
+    takes the group.
     """
     statement_s = settings.database_statement_timeout_ms / 1000
     deadlines = _Deadlines(statement_s, statement_s, lease_times(settings.lease_timeout_ms).valid_ms / 1000)
@@ -146,11 +151,12 @@ def create_service_engine(settings: Settings) -> AsyncEngine:
 
 
 def create_lease_engine(settings: Settings) -> AsyncEngine:
-    """One connection, over which one statement goes after the other, each a transaction of its own.
+    """Returns the engine for the lease: one connection, on which statements follow each other, each in its own
+    transaction.
 
-    A poll that is not answered and the poll that takes its place both end before the lease expires. With later answers,
-    renewals one after the other would leave gaps in which nothing may be answered. To connect takes several round
-    trips, so it has the time of a statement of the service.
+    A poll without an answer and the poll after it both end before the lease expires. With longer limits, consecutive
+    renewals would leave gaps in which no answer is allowed. To connect takes several round trips, so it has the time
+    limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
@@ -159,7 +165,7 @@ def create_lease_engine(settings: Settings) -> AsyncEngine:
 
 
 def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, object] | None = None) -> AsyncEngine:
-    """`limits`: of the pool, on PostgreSQL."""
+    """`limits`: the pool options on PostgreSQL."""
     url = parse_url(settings.database_url)
     file = sqlite_file(url)
     if file is not None:
@@ -167,14 +173,15 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
     options = {_URL_OF_SETTINGS: settings.database_url}
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error", SAWarning)  # a parameter of the URL that nobody knows
+            # SQLAlchemy only warns of an unknown parameter in the URL: make it an error
+            warnings.simplefilter("error", SAWarning)
             if url.get_backend_name() == "sqlite":
                 engine = create_async_engine(url, execution_options=options)
                 sqlite.set_up(
                     engine,
                     f"busy_timeout={settings.sqlite_busy_timeout_ms}",
                     "journal_mode=WAL",
-                    # FULL unless it is set: SQLite syncs every commit, so what was answered is durable
+                    # FULL by default: SQLite syncs every commit, so answered changes are durable
                     f"synchronous={settings.sqlite_synchronous}",
                     "foreign_keys=ON",
                 )
@@ -191,7 +198,9 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
 
 
 def _check_usable(file: Path) -> None:
-    """Raises UnusableDatabase. SQLite's own message for each of these is "unable to open database file"."""
+    """Raises UnusableDatabase with the cause. SQLite's own message for each of these causes is "unable to open database
+    file".
+    """
     if not file.parent.is_dir():
         problem = f"the directory {file.parent} does not exist: create it, or name another file"
     elif file.is_dir():
@@ -208,14 +217,14 @@ def _check_usable(file: Path) -> None:
 
 
 def _begins_like_a_database(file: Path) -> bool:
-    """An empty file becomes one."""
+    """Whether the file may be a database. An empty file is accepted: SQLite makes a database of it."""
     with file.open("rb") as opened:
         return opened.read(len(_FIRST_BYTES_OF_SQLITE)) in (b"", _FIRST_BYTES_OF_SQLITE)
 
 
 def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
     limits = {"statement_timeout": deadlines.statement_s, "idle_in_transaction_session_timeout": deadlines.idle_s}
-    # by statements: a pooler between here and the database refuses them as parameters of the connection
+    # set by statements, because a pooler before the database refuses these settings as connection parameters
     settings = "; ".join(f"SET {name} = {round(value * 1000)}" for name, value in limits.items() if value is not None)
 
     def limit(connection: Any, _record: object) -> None:
@@ -231,7 +240,9 @@ def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
 
 
 def _give_up_unanswered(context: ExceptionContext) -> None:
-    """Also every other connection that was made before: each of them would be waited for as long."""
+    """Terminate a connection whose statement timed out. SQLAlchemy then drops all older connections too, because each
+    would time out as well.
+    """
     connection = context.connection
     if isinstance(context.original_exception, TimeoutError) and connection is not None and not connection.invalidated:
         driver: Any = connection.connection.driver_connection
@@ -240,7 +251,9 @@ def _give_up_unanswered(context: ExceptionContext) -> None:
 
 
 class HostsInTurn:
-    """Connects to one of several hosts. SQLAlchemy calls it instead of `connect`, the driver's own function."""
+    """Connects to one of several hosts. SQLAlchemy calls an instance instead of `connect`, the driver's own
+    function.
+    """
 
     def __init__(self, connect: Callable[..., Awaitable[Any]], goes_on_after: tuple[type[Exception], ...]) -> None:
         self._connect = connect
@@ -248,14 +261,14 @@ class HostsInTurn:
         self._first = 0
 
     async def __call__(self, **given: Any) -> Any:
-        """Raises ConnectionError, which says what each host did, or what the driver raises for a single one."""
+        """Raises ConnectionError with the failure of each host. For a single host, raises the errors of the driver."""
         hosts, ports = given.get("host"), given.get("port")
         if not isinstance(hosts, list) or not isinstance(ports, list):
             return await self._connect(**given)
         if given.get("timeout") is not None:
             given["timeout"] = given["timeout"] / len(hosts)
         failures: list[str] = []
-        first = self._first  # another connection may find another host meanwhile
+        first = self._first  # a concurrent connect may change `_first`
         for step in range(len(hosts)):
             place = (first + step) % len(hosts)
             try:
@@ -269,12 +282,13 @@ class HostsInTurn:
 
 
 def _asyncpg_in_turn() -> HostsInTurn:
-    """Raises ModuleNotFoundError."""
+    """Returns asyncpg's function to connect, with a failover between hosts. Raises ModuleNotFoundError."""
     import asyncpg  # type: ignore[import-untyped]
 
     goes_on_after = (
         OSError,
-        asyncpg.CannotConnectNowError,  # it starts, it stops, or it is a standby that lets nobody in
+        # the server is starting or stopping, or is a standby that accepts no connections
+        asyncpg.CannotConnectNowError,
         asyncpg.PostgresConnectionError,
         asyncpg.TargetServerAttributeNotMatched,
         asyncpg.TooManyConnectionsError,
@@ -287,7 +301,9 @@ def _asyncpg_in_turn() -> HostsInTurn:
 
 @asynccontextmanager
 async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """Raises DatabaseOutOfReach when PostgreSQL lets nobody in, for which its driver has errors of any kind."""
+    """Opens a connection. Raises DatabaseOutOfReach when PostgreSQL accepts no connections, for which asyncpg raises
+    many kinds of errors.
+    """
     async with AsyncExitStack() as stack:
         try:
             connection = await stack.enter_async_context(engine.connect())
@@ -301,14 +317,16 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Its transactions read everything as it was at their first read. Those of SQLite always do."""
+    """Returns an engine whose transactions read all data as of their first read. SQLite's transactions always do."""
     if engine.dialect.name == "sqlite":
         return engine
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
 
 
 def begin_writing(engine: AsyncEngine) -> sqlite.Begin:
-    """Transactions that wait for SQLite's write lock when they begin, not at their first write."""
+    """Returns a function that begins a write transaction. On SQLite, the transaction waits for the write lock when it
+    begins, not at its first write.
+    """
     if engine.dialect.name == "sqlite":
         return engine.execution_options(**{sqlite.TAKES_WRITE_LOCK: True}).begin
 

@@ -1,4 +1,4 @@
-"""The rows of coordinators and groups as values, and the calls that read and change them. Pure.
+"""The rows of coordinators and groups as values, and the interface of the store that reads and changes them. Pure.
 
 Times are in milliseconds.
 """
@@ -12,8 +12,9 @@ from typing import NamedTuple, Protocol
 
 
 class CoordinatorRow(NamedTuple):
-    """`url`: where others reach the coordinator. `renewals`: how often it has renewed the row. `release`: of this
-    project. `takes`: whether it is to be given groups; not before it serves, and not once it stops.
+    """The row of a coordinator. `url`: its address for others. `renewals`: the number of times that it has renewed the
+    row. `release`: its version of this project. `takes`: whether it may get groups; False before it serves and once it
+    stops.
     """
 
     coordinator_id: str
@@ -24,8 +25,8 @@ class CoordinatorRow(NamedTuple):
 
 
 class GroupOwner(NamedTuple):
-    """`owner`: a coordinator's id, None for nobody. `epoch`: how often the group has had another owner.
-    `members`: how many it has, which is its weight.
+    """The owner of a group. `owner`: a coordinator's id, None without one. `epoch`: the number of changes of owner.
+    `members`: the number of its members, which sets its weight.
     """
 
     group_id: str
@@ -36,19 +37,19 @@ class GroupOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """All rows, as they were at one moment."""
+    """All rows, as of one moment."""
 
     coordinators: Mapping[str, CoordinatorRow]
     groups: Mapping[str, GroupOwner]
 
     def is_free(self, group: GroupOwner) -> bool:
-        """Whether its owner has no row, or it has none."""
+        """Whether the group has no owner, or its owner has no row."""
         return group.owner is None or group.owner not in self.coordinators
 
 
 class LeaseTimes(NamedTuple):
-    """`renewal_ms`: between two renewals. `valid_ms`: how long a coordinator may answer after it sent a renewal that
-    succeeded.
+    """The times of a lease. `renewal_ms`: the interval of renewals. `valid_ms`: the time for which a coordinator may
+    answer after it sent a renewal that succeeded.
     """
 
     renewal_ms: float
@@ -60,38 +61,44 @@ class LeaseTimes(NamedTuple):
 
 
 NEVER_EXPIRES = LeaseTimes(math.inf, math.inf)
-"""Only one coordinator can use the database, so nobody else changes the rows."""
+"""The times of an SQLite file: only one coordinator can use it, so no other changes the rows."""
 
 
 def lease_times(lease_timeout_ms: int) -> LeaseTimes:
-    """`lease_timeout_ms`: within this time after a crash of an owner its groups are served elsewhere."""
+    """Returns the times for a `lease.timeout.ms`: the time within which others serve the groups of a crashed owner."""
+    # others observe a row for 2/3 * MARGIN = 0.7 of the timeout; the rest is for their next poll, take and opening
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 
 class LeaseStore(Protocol):
-    """Each method is one transaction, and raises StoreError when nobody knows whether it was done."""
+    """The rows in the store. Each method is one transaction, and raises StoreError when it failed or when its result is
+    unknown.
+    """
 
     times: LeaseTimes
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Make the row of a coordinator, under an id that is new. It gets no groups before a poll with `takes`."""
+        """Insert the row of a coordinator, under a new id. It gets no groups before a poll with `takes`."""
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
-        """Renew the row, and read all rows. None when the row is gone; then nothing was written.
+        """Renew the row, and read all rows. Returns None if the row is gone; then nothing was written.
 
-        `takes`: whether it is to be given groups from now on. `renews`: False leaves the number of the row as it is.
+        `takes`: whether the coordinator may get groups from now on. `renews`: False leaves the `renewals` of the row
+        unchanged.
         """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
-        """Delete a row whose number is still `renewals`. Whether it was there."""
+        """Delete a row whose `renewals` is still this number. Returns whether there was such a row."""
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
-        """Make `by` the owner in epoch + 1, if owner and epoch are still these, `by` has a row, and the owner has none.
-        Or the owner is `by` itself: then only the epoch rises. Returns the new epoch; None when nothing was changed.
+        """Make `by` the owner in epoch + 1, if owner and epoch are unchanged, `by` has a row, and the owner has none.
+        If the owner is `by` itself, only raise the epoch. Returns the new epoch; None if nothing was changed.
         """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
-        """Make `to` the owner in epoch + 1, if `by` is still the owner in that epoch and `to` has a row."""
+        """Make `to` the owner in epoch + 1, if `by` is still the owner in that epoch and `to` has a row. Returns
+        whether it did.
+        """
 
     async def leave(self, coordinator_id: str) -> None:
-        """Delete the own row. What it still owned is free at once."""
+        """Delete this coordinator's row. The groups that it still owned are free at once."""

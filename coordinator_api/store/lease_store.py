@@ -1,7 +1,7 @@
-"""Leases as rows of PostgreSQL, and the lease of an SQLite file. `LeaseStore` says what each call does.
+"""Leases as rows of PostgreSQL, and the lease of an SQLite file. `LeaseStore` describes each method.
 
-On PostgreSQL each statement is a transaction of its own, over a connection that nothing else uses, so no renewal waits
-for writes of groups. A statement that is not answered in time is an error, and its connection is given up.
+On PostgreSQL each statement is its own transaction, on a connection for leases only, so no renewal waits for writes of
+groups. A statement without an answer in time is an error, and its connection is closed.
 """
 
 from __future__ import annotations
@@ -44,16 +44,16 @@ _POLL = text(
     "SELECT group_id, owner, epoch, NULL, NULL, members, NULL FROM groups "
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
-"""The row of this coordinator, with a digest of all groups; the rows of the others; and all groups, unless their digest
-is `known`: polls come several times a second, and groups change seldom. Only the rows of groups have `members`.
+"""Reads the row of this coordinator, with a digest of all groups; the rows of the others; and all groups, unless their
+digest is `known`: polls come several times a second, and groups change seldom. Only the rows of groups have `members`.
 
-The other parts of a statement do not see what one part changes, so the row of this coordinator comes from that part.
+The parts of one statement do not see each other's changes, so the row of this coordinator comes from `renewed`.
 """
 
 
 class SqlLeaseStore(LeaseStore):
-    """`engine`: of `create_lease_engine`. `lease_ms`: this coordinator's `lease.timeout.ms`. `entered`: called with the
-    id under which this coordinator has entered.
+    """The rows on PostgreSQL. `engine`: an engine of `create_lease_engine`. `lease_ms`: this coordinator's
+    `lease.timeout.ms`. `entered`: called with the id under which this coordinator has entered.
     """
 
     def __init__(self, engine: AsyncEngine, lease_ms: int, entered: Callable[[str], None]) -> None:
@@ -64,8 +64,8 @@ class SqlLeaseStore(LeaseStore):
         self._groups: tuple[str | None, Mapping[str, GroupOwner]] = (None, {})
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Raises UnusableDatabase, too, when another coordinator has another `lease.timeout.ms`: one of the two would
-        take the other for expired while it still answers.
+        """Also raises UnusableDatabase if another coordinator has another `lease.timeout.ms`: one of the two would
+        count the other as expired while it still answers.
         """
         row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
@@ -106,9 +106,9 @@ class SqlLeaseStore(LeaseStore):
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         seen = groups.alias()
         as_seen = (seen.c.group_id == group_id) & (seen.c.epoch == epoch) & seen.c.owner.is_not_distinct_from(owner)
-        # an own group is taken once more: it was handed over to this coordinator, or the answer to a take was lost
+        # a coordinator may take its own group again, after a hand-over to it or a take without an answer
         is_free = (seen.c.owner == by) | ~_has_row(seen.c.owner).correlate(seen)
-        # a group that its former owner is still writing is taken later: no renewal may wait for that
+        # skip a row that its former owner still locks: it is taken later, because no renewal may wait for such a write
         free = select(seen.c.group_id).where(as_seen, is_free, _has_row(by)).with_for_update(skip_locked=True, of=seen)
         taken = update(groups).where(groups.c.group_id.in_(free), groups.c.epoch == epoch)
         return epoch + 1 if await self._changed(taken.values(owner=by, epoch=epoch + 1)) else None
@@ -121,7 +121,7 @@ class SqlLeaseStore(LeaseStore):
         await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
 
     async def _changed(self, statement: UpdateBase) -> bool:
-        """Whether it has changed a row."""
+        """Executes the statement. Returns whether it has changed a row."""
         async with self._connection() as connection:
             return (await connection.execute(statement)).rowcount == 1
 
@@ -135,21 +135,22 @@ class SqlLeaseStore(LeaseStore):
 
 
 Rows = Mapping[str, Row[Any]]
-"""Of `coordinators`, by their ids."""
+"""Rows of `coordinators`, by their ids."""
 
 
 async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Rows:
-    """Raises SQLAlchemyError."""
+    """Reads the rows of coordinators. Raises SQLAlchemyError."""
     table = coordinators.c
     query: Select[Any] = select(table.coordinator_id, table.url, table.renewals, table.lease_ms).where(which)
     return {row.coordinator_id: row for row in await connection.execute(query)}
 
 
 async def renewing(connection: AsyncConnection, which: ColumnElement[bool], before: Rows) -> Row[Any] | None:
-    """The first of these coordinators that enters, or renews its row, while the rows are observed; None without one.
+    """Observes the rows of these coordinators. Returns the first one that enters or renews its row meanwhile, else
+    None.
 
-    They are observed for the longest lease of the rows that were there `before`: without any, not at all. The
-    transaction must be one that sees what others have committed meanwhile. Raises SQLAlchemyError.
+    It observes them for the longest lease of the rows `before`, and not at all if there are none. The transaction must
+    see the later commits of others. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()
     lease_ms = max((row.lease_ms for row in before.values()), default=0)
@@ -172,8 +173,8 @@ def _has_row(coordinator_id: str | ColumnElement[str | None]) -> Exists:
 
 
 class FileLeaseStore(LeaseStore):
-    """Of an SQLite file, which only the holder of its lock uses (`opening.file_lease`): it owns every group, in the
-    epoch 0 in which all groups of a file are stored. `groups`: all groups in the file, by id.
+    """The leases of an SQLite file, which only the holder of its lock uses (`opening.file_lease`): it owns every group,
+    in epoch 0, the epoch of all groups in a file. `groups`: returns all groups in the file, by id.
     """
 
     times = NEVER_EXPIRES

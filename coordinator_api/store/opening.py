@@ -1,12 +1,12 @@
-"""Opens the store: takes the lease of an SQLite file, brings the schema up to date, makes the repository.
+"""Opens the store: takes the lease of an SQLite file, brings the schema up to date, and makes the repository.
 
 `open_store` is for the coordinator, `migrate` for the command `assignor migrate`.
 
-An SQLite file has one process at a time. The lease is a lock on a file beside the database. The operating system drops
-the lock when its process ends, so another process can use the database at once after `kill -9`.
+Only one process at a time uses an SQLite file. Its lease is a lock on a file beside the database. The operating system
+drops the lock when the process ends, so another process can use the database at once after `kill -9`.
 
-SQLite takes an empty file for a new database. So a coordinator also notes in the lock file that the database was set
-up, and a database that had groups in it is never taken for a new one.
+SQLite treats an empty file as a new database. So a coordinator also notes in the lock file that the database was set
+up. This keeps a database that lost its groups from being used as a new one.
 """
 
 from __future__ import annotations
@@ -47,16 +47,16 @@ from operating_system.processes import advice_of
 PATIENCE_S = 60.0
 _POLL_S = 0.05
 _MIGRATION_LOCK = zlib.crc32(b"assignor coordinator migrates")
-"""Key of the advisory lock on PostgreSQL."""
+"""The key of the advisory lock on PostgreSQL."""
 
 _SET_UP = "set up"
 _RESTORE = "Put it back, or restore a backup"
 
 
 class OpenStore(NamedTuple):
-    """`schema_before`: the version of the schema before it was brought up to date; None for a new database.
+    """An open store. `schema_before`: the schema version before it was brought up to date; None for a new database.
 
-    `lease_store`: entering it has to come before the first group is made or written.
+    `lease_store`: call its `enter` before the first group is created or written.
     """
 
     repository: Repository
@@ -67,7 +67,9 @@ class OpenStore(NamedTuple):
 
 @asynccontextmanager
 async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
-    """Raises StoreError. On SQLite it holds the lease until it is left; StoreInUse while another process does."""
+    """Opens the store, and on SQLite holds its lease until the block is left. Raises StoreError; StoreInUse while
+    another process holds the lease.
+    """
     async with exclusive_engine(settings) as engine:
         before, after = await _upgraded(engine)
         if engine.dialect.name == "sqlite":
@@ -87,15 +89,17 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
-    """The schema version before and after. Raises StoreError; StoreInUse while a coordinator uses an SQLite file."""
+    """Brings the schema up to date. Returns its version before and after. Raises StoreError; StoreInUse while a
+    coordinator uses an SQLite file.
+    """
     async with exclusive_engine(settings) as engine:
         return await _upgraded(engine)
 
 
 @asynccontextmanager
 async def exclusive_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
-    """For a change of the schema, or to fill an empty database, in an `exclusive_transaction`. An SQLite file is leased
-    for the whole block. Raises StoreError.
+    """The engine for a change of the schema, or for filling an empty database, in an `exclusive_transaction`. An SQLite
+    file is leased for the whole block. Raises StoreError.
     """
     engine = create_engine(settings)
     file = sqlite_file(engine.url)
@@ -112,7 +116,7 @@ async def exclusive_engine(settings: Settings) -> AsyncIterator[AsyncEngine]:
 
 @asynccontextmanager
 async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
-    """While it is open, no other process changes the schema or fills the database. Raises StoreInUse."""
+    """A write transaction during which no other process changes the schema or fills the database. Raises StoreInUse."""
     async with begin_writing(engine)() as connection:
         if engine.dialect.name != "sqlite":
             await take_to_migrate(connection)
@@ -120,7 +124,7 @@ async def exclusive_transaction(engine: AsyncEngine) -> AsyncIterator[AsyncConne
 
 
 async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
-    """The schema version before and after."""
+    """Brings the schema up to date. Returns its version before and after."""
     file = sqlite_file(engine.url)
     try:
         if file is not None:
@@ -133,7 +137,7 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
         if before is None and file is not None and _was_set_up(file):
             raise _emptied(file, "has no tables")
         if before is not None and is_usable:
-            after = before  # as most starts find it, which on PostgreSQL wait for no other process then
+            after = before  # the usual case: on PostgreSQL, such a start then waits for no other process
         else:
             async with exclusive_transaction(engine) as connection:
                 before, after = await connection.run_sync(schema.upgrade)
@@ -148,9 +152,9 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
 
 
 async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIENCE_S) -> None:
-    """One process at a time changes the schema, or fills an empty database: until its transaction ends.
+    """Take the lock for changing the schema or filling an empty database. The transaction holds it to its end.
 
-    Waits for `patience_s` while another process does; then raises StoreInUse.
+    Waits for `patience_s` while another process holds the lock; then raises StoreInUse.
     """
     loop = asyncio.get_running_loop()
     until_s = loop.time() + patience_s
@@ -168,11 +172,12 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 
 async def _refuse_unusable(settings: Settings, file: Path) -> None:
-    """A file that is not a coordinator's, or is of another schema, stays as it is: without a lock file beside it, and
-    not even in WAL mode. Raises UnusableDatabase.
+    """Raises UnusableDatabase for a file that is not a coordinator's, or has a schema that cannot be upgraded. Such a
+    file is not changed: it gets no lock file, and not even WAL mode.
     """
     found = stat_of(file)
-    if found is None or not found.st_size:  # SQLite would delete the write-ahead log beside an empty file
+    # an empty file is checked later: opening it would make SQLite delete the write-ahead log beside it
+    if found is None or not found.st_size:
         return
     engine = read_only_engine(settings.database_url, settings.sqlite_busy_timeout_ms)
     try:
@@ -217,27 +222,30 @@ def file_lease(database: Path) -> Iterator[None]:
 
 
 def _lock_file_of(file: Path) -> Path:
-    """Its first line is the process id of the lease's holder; another line says that the database was set up."""
+    """Returns the path of the lock file. Its first line is the process id of the lease's holder; another line says that
+    the database was set up.
+    """
     return file.with_name(f"{file.name}.lock")
 
 
 def note_set_up(file: Path) -> None:
-    """Note that a coordinator has its tables in the database. Raises OSError."""
+    """Note in the lock file that a coordinator's tables are in the database. Raises OSError."""
     if not _was_set_up(file):
         with _lock_file_of(file).open("a", encoding="utf-8") as notes:
             notes.write(f"\n{_SET_UP}\n")
 
 
 def _was_set_up(file: Path) -> bool:
-    """Raises OSError."""
+    """Whether a coordinator's tables were in the database. Raises OSError."""
     lock_file = _lock_file_of(file)
     return lock_file.exists() and _SET_UP in lock_file.read_text(encoding="utf-8").splitlines()
 
 
 def _check_leftover_files(file: Path) -> None:
-    """Before SQLite opens the database: it would make a new one, or go back to older data, without a word.
+    """Raises UnusableDatabase if files of the database are missing or damaged. Call it before SQLite opens the
+    database: SQLite would silently make a new database, or go back to older data.
 
-    Raises UnusableDatabase, OSError.
+    Raises OSError.
     """
     found, log = stat_of(file), write_ahead_log_of(file)
     newest = stat_of(log)
@@ -267,7 +275,7 @@ def _check_leftover_files(file: Path) -> None:
 
 
 def _emptied(file: Path, what: str) -> UnusableDatabase:
-    """`what`: the state in which a coordinator's database was found."""
+    """Returns the error for a database that lost its groups. `what`: the state of the file."""
     return UnusableDatabase(
         f"database.url: {file} {what}, but a coordinator has stored groups in it before. {_RESTORE}; to begin with an "
         f"empty database, delete {_lock_file_of(file).name} beside it"

@@ -1,9 +1,10 @@
-"""A recorded rebalance as it is stored: a rebalance/1 document in which what all assignments share stands once.
+"""The stored form of a recorded rebalance: a rebalance/1 document in which the shared part of assignments stands once.
 
     zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
 
-Expanded it is, byte for byte, the JSON that was packed: `before`, each assignment in base64, `after`. That may be a
-hundred times as long, so it comes in chunks. A document that cannot be stored so is stored as gzip of its JSON.
+Expanded, it is byte for byte the JSON that was packed: the text before, each assignment in base64, the text after. The
+JSON may be a hundred times as long, so it comes in chunks. A document that does not fit this form is stored as gzip of
+its JSON.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _GZIP_CHUNK = 65_536
 
 
 def pack_document(document: Mapping[str, object], assignments: SharedAssignments) -> bytes:
-    """What to store. `document`: rebalance/1; `assignments` stand in place of what `output.assignments` has."""
+    """Returns the stored form. `document`: rebalance/1; `assignments` replace its `output.assignments`."""
     before, after = _around_the_assignments(document)
     writer = Writer()
     writer.nullable_byte_array(before, "text before the assignments")
@@ -38,9 +39,10 @@ def pack_document(document: Mapping[str, object], assignments: SharedAssignments
 
 
 def pack_whole_document(document: Mapping[str, object]) -> bytes:
-    """As `pack_document`, for a rebalance/1 from elsewhere, which has its assignments in base64.
+    """Like `pack_document`, for a rebalance/1 from elsewhere, which has its assignments in base64.
 
-    One whose base64 is written in another way than here is kept as it is: what is stored is what was sent.
+    If its base64 is written in another way than here, the document is stored as gzip, so that it can be returned
+    unchanged.
     """
     output = document["output"]
     assert isinstance(output, Mapping), "checked"
@@ -52,7 +54,9 @@ def pack_whole_document(document: Mapping[str, object]) -> bytes:
 
 
 def expanded(stored: bytes) -> Iterator[bytes]:
-    """The rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError, DecodeError."""
+    """Yields the rebalance/1 document as JSON, in chunks that belong to one member each. Raises InputError,
+    DecodeError.
+    """
     if stored.startswith(_GZIP_MAGIC):
         yield from _gunzipped(stored)
         return
@@ -65,16 +69,18 @@ def expanded(stored: bytes) -> Iterator[bytes]:
 
 
 class RecordedDocument(NamedTuple):
-    """`document`: rebalance/1 without the assignments of its output, which are in `assignments`."""
+    """A recorded rebalance in two parts. `document`: rebalance/1 without the assignments of its output, which are in
+    `assignments`.
+    """
 
     document: dict[str, object]
     assignments: Mapping[str, bytes]
 
 
 def read_recorded(stored: bytes) -> RecordedDocument:
-    """What was packed, without making all of its text. Raises InputError, DecodeError."""
+    """Returns the packed document without making its whole text. Raises InputError, DecodeError."""
     if stored.startswith(_GZIP_MAGIC):
-        text = b"".join(_gunzipped(stored))  # outside the block: an InputError is a ValueError
+        text = b"".join(_gunzipped(stored))  # outside of the try block, because an InputError is a ValueError
         try:
             document = json.loads(text)
         except ValueError as error:
@@ -93,7 +99,7 @@ def _unpacked(stored: bytes) -> tuple[bytes, SharedAssignments, bytes]:
 
 
 def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, bytes]:
-    """`{... "output":{... "assignments":{` and `} ...}`."""
+    """Returns the text before and after the assignments: `{... "output":{... "assignments":{` and `} ...}`."""
     output = document["output"]
     assert isinstance(output, Mapping), "every recorded rebalance has an output"
     before, after = _split(document, "output")
@@ -104,7 +110,7 @@ def _around_the_assignments(document: Mapping[str, object]) -> tuple[bytes, byte
 
 
 def _split(fields: Mapping[str, object], at: str) -> tuple[list[bytes], list[bytes]]:
-    """The fields before and after one of them, as JSON."""
+    """Returns the fields before and after the field `at`, as JSON."""
     names = list(fields)
     place = names.index(at)
 

@@ -1,8 +1,8 @@
-"""Reads a coordinator's database beside it, and the recorded rebalances in it for the commands that read recordings.
+"""Reads the recorded rebalances from a coordinator's database while it runs, for the commands that read recordings.
 
-Such a reader writes nothing: no migration, no lock, no new file. Each page of recordings is a short read transaction,
-so memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead log. A rebalance that
-the coordinator drops in the meantime (`rebalances.retained.count`) is left out.
+The reader writes nothing: no migration, no lock, no new file. Each page of recordings is a short read transaction, so
+memory stays bounded, and no long transaction keeps SQLite from checkpointing its write-ahead log. A rebalance that the
+coordinator deletes meanwhile (`rebalances.retained.count`) is left out.
 """
 
 from __future__ import annotations
@@ -31,12 +31,13 @@ from coordinator_api.store.store_errors import StoreError, reason
 from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32
-"""How many stored documents are in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
+"""The number of stored documents in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
 
 
 def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
-    """Its connections cannot write. `name`: the path of an SQLite file, or a URL. `busy_timeout_ms`: how long a read
-    waits for an SQLite file that is locked. Raises InputError when it names no database.
+    """Returns an engine whose connections cannot write. `name`: the path of an SQLite file, or a URL.
+    `busy_timeout_ms`: the longest wait of a read for a locked SQLite file. Raises InputError if `name` names no
+    database.
     """
     try:
         url = parse_url(name) if "://" in name else URL.create("sqlite+aiosqlite", database=name)
@@ -56,11 +57,11 @@ def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
 
 
 def _read_only_url(file: Path, name: str) -> URL:
-    """No file is created, and none is left beside the database.
+    """Returns the URL for reading an SQLite file such that no new file stays beside the database.
 
-    While SQLite reads a database in WAL mode, it keeps two files beside it, `-wal` and `-shm`. When there is a `-wal`
-    already, it belongs to a coordinator that is running or was killed; it stays. When there is none, SQLite would
-    create one, and a connection that is read-only could not remove it afterwards, so this one may write.
+    While SQLite reads a database in WAL mode, it keeps two files beside it, `-wal` and `-shm`. An existing `-wal`
+    belongs to a coordinator that is running or was killed, and stays. Without a `-wal`, SQLite would create one, and a
+    read-only connection could not remove it afterwards, so this connection may write.
     """
     if not file.is_file():
         raise InputError("cannot be opened: No such file", shown(name))
@@ -68,20 +69,21 @@ def _read_only_url(file: Path, name: str) -> URL:
     if not sqlite.write_ahead_log_of(file).exists():
         options["mode"] = "rw"
         if not os.access(file.parent, os.W_OK):
-            # on a read-only disk nobody writes, and SQLite could not create the files
+            # a directory that cannot be written, for example on a read-only disk: SQLite could not create the two files
             options |= {"mode": "ro", "immutable": "1"}
     return URL.create("sqlite+aiosqlite", database=f"file:{quote(str(file))}", query=options)
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Every recorded rebalance as a line of JSON, by group, then by generation, but none that waits for approval.
+    """Yields every recorded rebalance as a line of JSON, ordered by group and generation, except rebalances that wait
+    for approval.
 
     `name`: the path of an SQLite file, or a URL. `where` of a line is name:group:generation. Raises InputError when the
     database cannot be read.
     """
     called = shown(name)
     with ExitStack() as resources:
-        # on a thread of its own: the caller may be inside another event loop, in a notebook for example
+        # in a separate thread: the caller may be inside another event loop, in a notebook for example
         event_loop = resources.enter_context(start_blocking_portal())
         # A program may end while this generator is open. Python then closes the generator after it has stopped the
         # thread, and the call to the thread would never return.
@@ -130,7 +132,9 @@ def _is_held(summary: str) -> bool:
 
 
 def _unpacked(document: bytes) -> bytes:
-    """A damaged document is returned as it is. The caller sets it aside, since it is no line of JSON, and goes on."""
+    """Returns the expanded document. A damaged one is returned unchanged: it is not a line of JSON, so the caller skips
+    and reports it.
+    """
     try:
         return b"".join(expanded(document))
     except AssignorFault:

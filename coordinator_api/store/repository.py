@@ -1,16 +1,16 @@
-"""The repository: appends to the logs of groups, reads them, shortens them, and keeps recorded rebalances.
+"""The repository: appends to the logs of groups, reads and shortens them, and stores recorded rebalances.
 
-A group is what its records replay to, so nothing else about it is stored. Every write names the sequence number that
-the writer expects the group to be at, and the epoch in which its coordinator owns the group: a second writer of the
-same group is refused, and the two never interleave.
+The state of a group is the result of replaying its records, so nothing else about it is stored. Every write names the
+last sequence number that the writer knows, and the epoch in which its coordinator owns the group. So of two writers of
+one group, one is refused, and their writes never interleave.
 
-A write is one transaction. On SQLite one write is made at a time; on PostgreSQL those of different groups run at one
-time, and of two writes of one group the second waits for the group's row. Reads run beside them. `sqlite.OpenFile`
-checks an SQLite file after each transaction, before the caller goes on. Of each log that is loaded the checksums are
-compared (`stored_logs`).
+A write is one transaction. On SQLite, writes run one at a time. On PostgreSQL, writes of different groups run
+concurrently, and of two writes of one group the second waits for the group's row. Reads run concurrently with writes.
+`sqlite.OpenFile` checks an SQLite file after each transaction, before the caller goes on. Loading a log checks its
+checksums (`stored_logs`).
 
-`groups.stored_bytes` changes in the transaction that changes what it counts: the characters of a group's records, which
-are ASCII, and the bytes of its recorded rebalances.
+`groups.stored_bytes` is the sum of the characters of a group's records, which are ASCII, and the bytes of its recorded
+rebalances. Each transaction that changes them updates the sum.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ from coordinator_api.store.token_store import TokenStore
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to keep. `document`: rebalance/1, packed (`recorded_documents`). `summary`: what a list shows of
-    it, as JSON.
+    """One rebalance to record. `document`: rebalance/1, packed (`recorded_documents`). `summary`: its entry in lists of
+    rebalances, as JSON.
     """
 
     generation_id: int
@@ -54,16 +54,16 @@ class Recording:
 
 
 HELD = "held"
-"""The outcome of a recorded rebalance that waits for approval, or whose wait another rebalance has ended. No member
-got its assignment.
+"""The outcome of a recorded rebalance that waits for approval, or whose wait another rebalance has ended. No member got
+its assignments.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingNote:
-    """A later outcome of a rebalance that has been recorded already: it waited for approval.
+    """A later outcome of a recorded rebalance that waited for approval.
 
-    `outcome`: how it ended, None to leave that as it is. `hold`: replaces these keys of the summary's `hold`.
+    `outcome`: the final outcome, None to leave it unchanged. `hold`: replaces these keys of the summary's `hold`.
     """
 
     generation_id: int
@@ -73,8 +73,9 @@ class RecordingNote:
 
 @dataclass(frozen=True, slots=True)
 class GroupLog:
-    """`sequence`: the number of the last record, which the next write has to expect. `records`: oldest first.
-    `stored_bytes`: of these records and of the group's recorded rebalances. `epoch`: which the next write has to name.
+    """The log of a group. `sequence`: the number of the last record, which the next write has to name. `records`:
+    oldest first. `stored_bytes`: the size of these records and of the group's recorded rebalances. `epoch`: the epoch
+    that the next write has to name.
     """
 
     group_id: str
@@ -85,14 +86,14 @@ class GroupLog:
 
 
 class Written(NamedTuple):
-    """The state of a group after a write: the number of its last record, and the bytes of its log and recordings."""
+    """The result of a write: the number of the group's last record, and the bytes of its log and recordings."""
 
     sequence: int
     stored_bytes: int
 
 
 class _ExpectedGroup(NamedTuple):
-    """The state in which a writer expects a group."""
+    """The stored state that a writer expects."""
 
     group_id: str
     sequence: int
@@ -100,7 +101,7 @@ class _ExpectedGroup(NamedTuple):
     owner: str | None
 
     def parameters(self) -> dict[str, object]:
-        """Of a statement about `_EXPECTED_ROW`."""
+        """The parameters of a statement with `_EXPECTED_ROW`."""
         return {f"expected_{name}": value for name, value in self._asdict().items()}
 
 
@@ -110,9 +111,11 @@ _EXPECTED_ROW = (
     & (groups.c.epoch == bindparam("expected_epoch"))
     & groups.c.owner.is_not_distinct_from(bindparam("expected_owner"))
 )
-"""The owner counts as well as the epoch: a group that was deleted and made again is in its first epoch again."""
+"""Selects the group's row if it is as expected. The epoch alone is not enough: a group that was deleted and created
+again is in its first epoch again.
+"""
 
-# every commit executes a change, and to build the statement would take a third of its time
+# built once: every commit executes a change, and building the statement would take a third of its time
 _DELETE = delete(groups).where(_EXPECTED_ROW)
 _CHANGE = (
     update(groups)
@@ -130,12 +133,12 @@ class Repository:
     """The store of one coordinator. Every method raises StoreError when the store cannot be used.
 
     After ConcurrentWriter, NotOwner or StoreBusy nothing was written. After any other StoreError the caller does not
-    know whether a write was made: it reads the group again before it goes on.
+    know whether the write was committed, and has to read the group again.
 
-    `epoch` of a write is fixed when the group is taken or made. It stays the same for as long as the coordinator owns
-    the group. On SQLite one process has all groups, and it is 0.
+    The `epoch` of a write is fixed when the group is taken or created, and stays the same while the coordinator owns
+    the group. On SQLite, where one process has all groups, it is 0.
 
-    `retained_rebalances`: how many recorded rebalances are kept for each group (`rebalances.retained.count`).
+    `retained_rebalances`: the number of recorded rebalances to keep for each group (`rebalances.retained.count`).
     """
 
     def __init__(self, engine: AsyncEngine, retained_rebalances: int) -> None:
@@ -151,28 +154,30 @@ class Repository:
         self._damage = None if file is None else FileDamage(file)
         self._check_file()
         if self._file is not None:
-            # a new connection would make a new database where there is none, and remove the old one's newest writes
+            # a new connection to a missing file would create a new database and delete the old write-ahead log
             event.listen(engine.sync_engine, "do_connect", lambda *_: self._check_file())
         self.tokens = TokenStore(self._reading, self._writing)
 
     def owned_by(self, coordinator_id: str | None) -> None:
-        """From now on this coordinator writes, and owns the groups that it makes. At first, nobody does."""
+        """From now on, write as this coordinator, which owns the groups that it creates. Initially there is no
+        owner.
+        """
         self._coordinator_id = coordinator_id
 
     def watched(self) -> AbstractAsyncContextManager[None]:
-        """Within the block, `check` raises DamagedDatabase for damage to an SQLite file that came since the block was
-        entered.
+        """Within the block, `check` raises DamagedDatabase for damage to an SQLite file that occurred after the block
+        was entered.
         """
         return nullcontext() if self._damage is None else self._damage.watched()
 
     async def check(self) -> None:
-        """Write something and read it again."""
+        """Check the store: write a number and read it again."""
         async with self._writing() as connection:
-            for table in metadata.sorted_tables:  # each has to be there; others find out which rows are damaged
+            for table in metadata.sorted_tables:  # each table has to exist; damaged rows are found elsewhere
                 await connection.execute(select(table).limit(0))
             counted = update(store_checks).values(number=store_checks.c.number + 1).returning(store_checks.c.number)
             written = (await connection.execute(counted)).scalar()
-            if written is None:  # the row is missing in a database of which somebody copied the groups alone
+            if written is None:  # the row is missing if only the tables of groups were copied into the database
                 written = 1
                 await connection.execute(insert(store_checks).values(id=1, number=written))
             found = (await connection.execute(select(store_checks.c.number))).scalar()
@@ -184,13 +189,13 @@ class Repository:
     # --- reads
 
     async def stored_bytes(self) -> Mapping[str, int]:
-        """All groups, by id, also those whose log cannot be read: how much log and recorded rebalances take."""
+        """The size of the log and recorded rebalances of each group, by id, also of groups whose log cannot be read."""
         async with self._reading() as connection:
             query = select(groups.c.group_id, groups.c.stored_bytes).order_by(groups.c.group_id)
             return {row.group_id: row.stored_bytes for row in await connection.execute(query)}
 
     async def load_group(self, group_id: str) -> GroupLog:
-        """One group; sequence 0 and no records when there is none, and the epoch that it gets when it is made.
+        """Reads one group. If it does not exist: sequence 0, no records, and the epoch of a new group.
 
         Raises DamagedLog.
         """
@@ -199,14 +204,14 @@ class Repository:
         return GroupLog(group_id, stored.sequence, checked_log(stored), stored.stored_bytes, stored.epoch)
 
     async def stored_log(self, group_id: str) -> StoredLog:
-        """The log as its rows are, damaged or not; sequence 0 and no records when there is no such group."""
+        """Reads the rows of the log, damaged or not; sequence 0 and no records when there is no such group."""
         async with self._reading() as connection:
             stored = await read_log(connection, group_id, self._first_epoch)
             generation = await highest_recorded_generation(connection, group_id)
         return replace(stored, recorded_generation=generation)
 
     async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
-        """Summaries, newest first, at most `limit`. `before`: only generations below it."""
+        """Returns at most `limit` summaries, newest first. `before`: only generations below it."""
         query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
         if before is not None:
             query = query.where(rebalances.c.generation_id < before)
@@ -216,8 +221,8 @@ class Repository:
             return [json.loads(summary) for summary in rows]
 
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """The recorded rebalance/1 as it is stored (`recorded_documents`); None when it was never recorded, or is no
-        longer kept.
+        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`); None when it was never recorded, or
+        is no longer kept.
         """
         query = select(rebalances.c.document).where(_recorded(group_id, generation_id))
         async with self._reading() as connection:
@@ -239,9 +244,9 @@ class Repository:
     ) -> Written:
         """Write `records` after number `expected`, 0 for a new group, and `recording`, in one transaction.
 
-        A recording takes the place of one of its generation that has waited for approval, and keeps its `hold`.
-        `notes`: of recordings that may not be kept any more. `members`: how many the group has now, None for as many as
-        before. Raises ConcurrentWriter, NotOwner.
+        A recording replaces the recording of its generation that waited for approval, and keeps its `hold`. `notes`:
+        changes of recordings, which may already be deleted. `members`: the present number of members, None if
+        unchanged. Raises ConcurrentWriter, NotOwner.
         """
         group = self._expected(group_id, expected, epoch)
         async with self._writing(group_id) as connection:
@@ -250,7 +255,8 @@ class Repository:
             return await self._write(connection, group, records, recording=recording, members=members)
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
-        """Replace the whole log by `snapshot`, which replays to the same state; where the file is damaged, as `renew`.
+        """Replace the whole log by `snapshot`, which replays to the same state. If the file is damaged there, act like
+        `renew`.
 
         Raises ConcurrentWriter, NotOwner.
         """
@@ -262,16 +268,16 @@ class Repository:
             return await self.renew(group_id, expected, snapshot, epoch=epoch)
 
     async def renew(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
-        """Begin a new log, which is `snapshot`, in place of one that may be damaged, in one transaction.
+        """Begin a new log with `snapshot`, in place of a log that may be damaged, in one transaction.
 
-        Raises ConcurrentWriter, NotOwner. Old records that cannot be deleted because the file is damaged are left, and
+        Raises ConcurrentWriter, NotOwner. Old records that cannot be deleted because the file is damaged stay, and are
         not read any more.
         """
         group = self._expected(group_id, expected, epoch)
         after = before_next_log(group.sequence)
         try:
             return await self._write_in_place_of(group_records.c.sequence <= after, group, snapshot, after)
-        except DamagedDatabase:  # the old records stay, and their bytes count
+        except DamagedDatabase:  # the old records stay, so their bytes still count
             async with self._writing(group_id) as connection:
                 return await self._write(connection, group, snapshot, after=after)
 
@@ -286,9 +292,9 @@ class Repository:
             return written
 
     async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
-        """Remove the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
+        """Delete the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
 
-        Where the file is damaged, a log without records takes the place of what cannot be removed.
+        If the file is damaged there, an empty log replaces the records that cannot be deleted.
         """
         group = self._expected(group_id, expected, epoch)
         try:
@@ -306,7 +312,7 @@ class Repository:
 
     @property
     def _first_epoch(self) -> int:
-        """Of a group that is made now."""
+        """The epoch of a group that is created now."""
         return 0 if self._coordinator_id is None else 1
 
     def _expected(self, group_id: str, sequence: int, epoch: int) -> _ExpectedGroup:
@@ -323,8 +329,8 @@ class Repository:
         recording: Recording | None = None,
         members: int | None = None,
     ) -> Written:
-        """`after`: the number after which the records are written, if it is not the group's. `freed`: the bytes that
-        the same transaction removes elsewhere.
+        """`after`: the number after which the records are written, if it is not `group.sequence`. `freed`: the bytes
+        that the same transaction removes elsewhere.
         """
         group_id = group.group_id
         before = group.sequence if after is None else after
@@ -333,7 +339,8 @@ class Repository:
         dropped = None
         if recording is not None:
             waited = await _summary(connection, group_id, recording.generation_id) or {}
-            held = waited.get("hold")  # of one that waited for approval, and was discarded and computed anew
+            # the earlier recording waited for approval, was discarded, and has been computed again
+            held = waited.get("hold")
             if held is not None:
                 recording = replace(recording, summary=json.dumps({**json.loads(recording.summary), "hold": held}))
             dropped = self._dropped_for(group_id, recording, replaces=held is not None)
@@ -356,10 +363,10 @@ class Repository:
         return Written(last, stored_bytes)
 
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
-        """The recordings of the group that are no longer kept beside this one, which is newer than all of them.
+        """Selects the recordings of the group to delete when this one, the newest, is added.
 
-        They are counted, not computed: a restored group has a gap in its generations. `replaces`: also the recording of
-        the same generation.
+        It counts recordings, because the generations of a restored group have a gap. `replaces`: also select the
+        recording of the same generation.
         """
         of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
         others = select(generation).where(of_group, generation != recording.generation_id)
@@ -375,17 +382,18 @@ class Repository:
             async with connection_of(self._engine_for_reading) as connection:
                 yield connection
         except (SQLAlchemyError, OSError) as error:
-            self._check_file()  # SQLite calls it damage, too, when the file is another one or a shorter one
+            # SQLite also reports damage when the file was replaced or cut short: raise these errors first
+            self._check_file()
             raise unusable("cannot be read", error) from error
         self._check_file()
 
     @asynccontextmanager
     async def _writing(self, group_id: str | None = None) -> AsyncIterator[AsyncConnection]:
-        """One transaction. `group_id`: whose log is written, None for a write that concerns no group."""
+        """One write transaction. `group_id`: the group whose log is written, None for none."""
         try:
             async with self._begin() as connection:
                 yield connection
-                # before the commit: a refused write must not be in the file when the file is put back
+                # before the commit: a refused write must not be in the file if the file is put back
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
@@ -406,7 +414,7 @@ class Repository:
 async def _change(
     connection: AsyncConnection, group: _ExpectedGroup, last: int, added: int, members: int | None
 ) -> int:
-    """Change the group's row. Returns the bytes of the group then. Raises ConcurrentWriter, NotOwner."""
+    """Change the group's row. Returns the new size of the group in bytes. Raises ConcurrentWriter, NotOwner."""
     changes = {"last": last, "added": added, "members_now": members}
     stored_bytes = (await connection.execute(_CHANGE, {**group.parameters(), **changes})).scalar()
     if stored_bytes is None:
@@ -419,7 +427,7 @@ def _recorded(group_id: str, generation_id: int) -> ColumnElement[bool]:
 
 
 async def _summary(connection: AsyncConnection, group_id: str, generation_id: int) -> dict[str, Any] | None:
-    """Of the recorded rebalance; None if there is none."""
+    """The summary of the recorded rebalance; None if there is none."""
     query = select(rebalances.c.summary).where(_recorded(group_id, generation_id))
     stored = (await connection.execute(query)).scalar()
     return None if stored is None else dict(json.loads(stored))
@@ -444,14 +452,14 @@ async def _total_length(
 
 
 async def _owner_of(connection: AsyncConnection, group_id: str) -> tuple[str | None, int] | None:
-    """With the epoch; None when there is no such group."""
+    """The owner and epoch of the group; None when there is no such group."""
     query = select(groups.c.owner, groups.c.epoch).where(groups.c.group_id == group_id)
     found = (await connection.execute(query)).one_or_none()
     return None if found is None else (found.owner, found.epoch)
 
 
 def _refusal(group: _ExpectedGroup, found: tuple[str | None, int] | None) -> StoreError:
-    """Why nothing was written. `found`: who owns the group, and in which epoch."""
+    """Returns the error for a refused write. `found`: the owner and epoch in the store."""
     if found is None or found == (group.owner, group.epoch):
         return ConcurrentWriter(
             f"{_written_elsewhere(group.group_id)}: its log does not end at record {group.sequence}"

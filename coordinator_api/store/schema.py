@@ -1,11 +1,11 @@
-"""The tables of the store, and their version, which Alembic brings up to date from the scripts in `migrations`.
+"""The tables of the store and their version. Alembic brings them up to date with the scripts in `migrations`.
 
-A group is what its records replay to, so nothing else about a group is stored, except which coordinator writes it.
-Kafka keeps the same records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
+The state of a group is the result of replaying its records, so only these and the owner of the group are stored. Kafka
+keeps such records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
 
-The scripts stand beside this package in a checkout, and inside of it once it is installed. A schema names the oldest
-release that may run with it (`schema_support`), so that coordinators of one database can be upgraded one after the
-other.
+The scripts are next to this package in a checkout, and inside it after an installation. A schema has the oldest schema
+version whose release may run with it (`schema_support`), so that coordinators of one database can be upgraded one after
+the other.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ import sqlalchemy as sa
 
 from coordinator_api.store.store_errors import UnusableDatabase
 
-if TYPE_CHECKING:  # most starts find the schema as it should be, and do not wait for Alembic
+if TYPE_CHECKING:  # most starts find the schema up to date, and need not import Alembic
     from alembic.config import Config
 
 VERSION = "0005"
 """The newest file in `migrations/versions`."""
 
 OLDEST = "0005"
-"""The oldest version that can be brought up to date: the names of stored records are fixed from it on."""
+"""The oldest version that can be brought up to date. From this version on, the names of stored records are fixed."""
 
 metadata = sa.MetaData()
 
@@ -32,15 +32,15 @@ groups = sa.Table(
     "groups",
     metadata,
     sa.Column("group_id", sa.String(249), primary_key=True),
-    # the highest sequence number written; a writer that expects another one is refused
+    # the highest sequence number written; a write that expects another number is refused
     sa.Column("sequence", sa.BigInteger, nullable=False),
-    # of its log and its recorded rebalances, as they are stored
+    # the stored size of its log and its recorded rebalances
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
-    # the coordinator that writes it; NULL for nobody, and always on SQLite, which one process has
+    # the coordinator that owns the group; NULL for none, and always on SQLite, which only one process uses
     sa.Column("owner", sa.String(64)),
-    # rises by one with each change of owner; a writer in another epoch is refused
+    # incremented at each change of owner; a write with another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
-    # the number of its members, by which groups are spread over coordinators
+    # the number of its members, from which its weight is computed
     sa.Column("members", sa.Integer, nullable=False, server_default="0"),
 )
 
@@ -48,14 +48,14 @@ coordinators = sa.Table(
     "coordinators",
     metadata,
     sa.Column("coordinator_id", sa.String(64), primary_key=True),
-    # where others reach it
+    # its address for other coordinators
     sa.Column("url", sa.Text, nullable=False),
-    # incremented by each renewal of the lease, by which others see that the coordinator lives
+    # incremented by each renewal of the lease; others take it as the sign that the coordinator runs
     sa.Column("renewals", sa.BigInteger, nullable=False),
-    # its `lease.timeout.ms`
+    # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # whether it is to be given groups: not before it serves, and not once it stops
+    # whether the coordinator may get groups; false before it serves and once it stops
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 
@@ -73,9 +73,9 @@ group_records = sa.Table(
     sa.Column("group_id", sa.ForeignKey("groups.group_id", ondelete="CASCADE"), primary_key=True),
     sa.Column("sequence", sa.BigInteger, primary_key=True, autoincrement=False),
     sa.Column("body", sa.Text, nullable=False),
-    # `stored_logs.checksum`
+    # computed by `stored_logs.checksum`
     sa.Column("checksum", sa.BigInteger, nullable=False),
-    # whether the transaction that wrote it wrote no later one
+    # whether it is the last record of its transaction
     sa.Column("ends_commit", sa.Boolean, nullable=False),
 )
 
@@ -83,7 +83,7 @@ store_checks = sa.Table(
     "store_checks",
     metadata,
     sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
-    # incremented by each check whether the store can be written
+    # incremented by each check that the store can be written
     sa.Column("number", sa.BigInteger, nullable=False),
 )
 
@@ -94,7 +94,7 @@ rebalances = sa.Table(
     sa.Column("generation_id", sa.Integer, primary_key=True, autoincrement=False),
     sa.Column("now_ms", sa.BigInteger, nullable=False),
     sa.Column("summary", sa.Text, nullable=False),
-    # one rebalance/1 document, as `recorded_documents` packs it
+    # one rebalance/1 document, in the format of `recorded_documents`
     sa.Column("document", sa.LargeBinary, nullable=False),
 )
 
@@ -103,9 +103,9 @@ tokens = sa.Table(
     metadata,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("right", sa.String(16), nullable=False),
-    # what the ids of its groups begin with; empty for all groups
+    # the prefix of the ids of its groups; empty for all groups
     sa.Column("group_prefix", sa.String(249), nullable=False),
-    # SHA-256 of the token, in hexadecimal; the token itself is nowhere
+    # SHA-256 of the token, in hexadecimal; the token itself is not stored
     sa.Column("digest", sa.String(64), nullable=False, unique=True),
     sa.Column("created_ms", sa.BigInteger, nullable=False),
     sa.Column("created_by", sa.String(64), nullable=False),
@@ -114,9 +114,10 @@ tokens = sa.Table(
 
 
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
-    """Bring the schema up to this release's version, in the transaction of the connection, which the caller ends.
+    """Bring the schema up to this release's version, in the connection's transaction, which the caller ends.
 
-    Returns the version before and after, which is a newer one where that takes this release. Raises UnusableDatabase.
+    Returns the version before and after. A newer version that supports this release is left as it is. Raises
+    UnusableDatabase.
     """
     before = version_of(connection)
     if before is not None and takes_this_release(connection, before):
@@ -132,15 +133,15 @@ def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
 
 
 def version_of(connection: sa.Connection) -> str | None:
-    """None when the database is empty, or is not a coordinator's."""
+    """The schema version of the database; None when it is empty, or is not a coordinator's database."""
     if not sa.inspect(connection).has_table("alembic_version"):
         return None
     return connection.execute(sa.text("SELECT version_num FROM alembic_version")).scalar()
 
 
 def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
-    """Whether this release runs with the schema of the database: its own version, or a newer one whose
-    `schema_support` names it.
+    """Whether this release runs with the schema of the database: its own version, or a newer one that allows it by its
+    `schema_support`.
     """
     if version is None or version <= VERSION or not sa.inspect(connection).has_table(schema_support.name):
         return version == VERSION
@@ -149,9 +150,9 @@ def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
 
 
 def check_upgradable(connection: sa.Connection, version: str | None) -> None:
-    """For a schema that does not take this release. `version`: None for a database without one.
+    """Raises UnusableDatabase for a database that this release cannot upgrade.
 
-    Raises UnusableDatabase for a database that this release must leave as it is.
+    `version`: its schema version, None for a database without one. Call it if `takes_this_release` is False.
     """
     if version is not None:
         unknown = why_unknown(version)
@@ -167,7 +168,9 @@ def check_upgradable(connection: sa.Connection, version: str | None) -> None:
 
 
 def why_unknown(version: str) -> str | None:
-    """Why this release cannot read a database or a backup of this schema version, and what to do; None if it can."""
+    """The reason why this release cannot read a database or a backup of this schema version, and a remedy; None if it
+    can.
+    """
     if version < OLDEST:
         return (
             f"has schema version {version}, from before the names of stored records were fixed, and cannot be read any "
@@ -183,7 +186,9 @@ def why_unknown(version: str) -> str | None:
 
 
 def alembic_config() -> Config:
-    """For `alembic.command`. Set the attribute `connection`, or `url` as `engine.parse_url` gives it."""
+    """Returns the configuration for `alembic.command`. Set its attribute `connection`, or `url` from
+    `engine.parse_url`.
+    """
     from alembic.config import Config
 
     config = Config()
@@ -194,5 +199,6 @@ def alembic_config() -> Config:
 
 def _migrations() -> Path:
     package = Path(__file__).parents[1]
-    installed = package / "migrations"  # setup.py puts it there, so that nobody else's `migrations` is in its way
+    # setup.py puts the scripts there, so that they do not collide with a top-level `migrations` of another project
+    installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"

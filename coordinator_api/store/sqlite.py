@@ -1,13 +1,12 @@
-"""How a coordinator uses an SQLite file: in WAL mode, one write at a time, and looking after the file by itself.
+"""The coordinator's use of an SQLite file: WAL mode, one write at a time, and its own checks of the file.
 
-SQLite keeps pages in memory and a file that it has opened, so it does not notice what others do to the file:
+SQLite keeps pages in memory and the file open, so it does not notice changes that others make to the file:
 
-- A file that was deleted, replaced or cut short goes on taking writes, which are lost when the process ends. `OpenFile`
-  compares the file with what was opened, before each commit and after each transaction.
-- Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite look through the file by
-  another connection, which has nothing in memory.
-- When SQLite opens a write-ahead log that was damaged, it drops the commits after the damage without a word.
-  `log_damage` finds them.
+- Writes to a file that was deleted, replaced or cut short succeed, and are lost when the process ends. `OpenFile`
+  compares the file with the opened one before each commit and after each transaction.
+- Damaged bytes are not noticed while their pages are in memory. `FileDamage` has SQLite check the file over another
+  connection, which has no pages in memory.
+- When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds this.
 """
 
 from __future__ import annotations
@@ -41,18 +40,19 @@ from coordinator_api.store.store_errors import (
 )
 
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
-"""Begins a transaction, and commits it when it is left without an error."""
+"""A function that begins a transaction. Leaving the block without an error commits it."""
 
 TAKES_WRITE_LOCK = "takes_write_lock"
-"""An execution option: the transaction waits for the write lock when it begins, not at its first write."""
+"""The execution option for a transaction that waits for the write lock at its begin, not at its first write."""
 
 
 def set_up(engine: AsyncEngine, *pragmas: str) -> None:
-    """Each new connection gets these pragmas, and each of its transactions begins by a BEGIN."""
+    """Set these pragmas on each new connection, and begin each of its transactions by a BEGIN."""
 
     def set_pragmas(connection: Any, _record: object) -> None:
-        # the driver begins no transaction before DDL or a SELECT, so a migration that is cut short would leave half of
-        # its tables, and a backup would see later commits; `begin` below does it instead
+        # the driver begins no transaction before DDL or a SELECT. An interrupted migration would leave half of its
+        # tables, and a backup would see later commits. So the driver's own transactions are off, and `begin` below
+        # begins them
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:
@@ -71,11 +71,11 @@ def set_up(engine: AsyncEngine, *pragmas: str) -> None:
 
 
 class WriteTurns:
-    """Begins the writes of this process one at a time, in the order in which they ask. `begin`: begins one.
+    """Begins the writes of this process one at a time, in the order of their calls. `begin`: begins one write.
 
-    Writers that all wait for SQLite's own lock would poll it, and wait longer. Once a write has waited `patience_s`
-    because another program has locked the database, the others are refused with StoreBusy, so that a locked database
-    holds up one call only.
+    If all writers waited for SQLite's own lock, they would poll it, and wait longer. If a write has waited `patience_s`
+    for a lock of another program, the other writes are refused with StoreBusy, so that a locked database blocks one
+    call only.
     """
 
     def __init__(self, begin: Begin, patience_s: float = 0.5) -> None:
@@ -87,7 +87,7 @@ class WriteTurns:
 
     @asynccontextmanager
     async def begin(self) -> AsyncIterator[AsyncConnection]:
-        """Raises StoreBusy while another write waits for the lock of another program for long."""
+        """A write transaction. Raises StoreBusy while another write has waited long for the lock of another program."""
         await self._wait_for_turn()
         try:
             async with AsyncExitStack() as transaction:
@@ -128,11 +128,11 @@ def _busy() -> StoreBusy:
     )
 
 
-# --- whether the file is the one that was opened
+# --- identity and length of the file
 
 
 class OpenFile:
-    """The database's file and its write-ahead log, as they were when they were first checked."""
+    """The database's file and its write-ahead log, as of their first check."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -141,7 +141,7 @@ class OpenFile:
         self._cut_to: int | None = None
 
     def check(self) -> None:
-        """Raises DatabaseReplaced, DatabaseCutShort. A file that was moved away and put back is in order again."""
+        """Raises DatabaseReplaced, DatabaseCutShort. A file that was moved away and put back is accepted again."""
         for path in (self._file, write_ahead_log_of(self._file)):
             found = stat_of(path)
             identity = None if found is None else (found.st_dev, found.st_ino)
@@ -158,9 +158,11 @@ class OpenFile:
                 self._check_length(found.st_size)
 
     def _check_length(self, now: int) -> None:
-        """The file only grows, unless another program vacuums it; then its header has the smaller length."""
+        """Raises DatabaseCutShort if the file has shrunk. It only grows, unless another program vacuums it; then its
+        header has the smaller length.
+        """
         if now < self._bytes and now < bytes_by_header(self._file):
-            self._cut_to = now  # later writes may make the file longer again, but not whole
+            self._cut_to = now  # remembered: later writes may make the file longer again, but the lost pages stay lost
         self._bytes = now
         if self._cut_to is not None:
             raise DatabaseCutShort(
@@ -170,7 +172,7 @@ class OpenFile:
 
 
 def write_ahead_log_of(file: Path) -> Path:
-    """The file beside the database that has its newest writes."""
+    """The write-ahead log beside the database, which has the newest writes."""
     return file.with_name(f"{file.name}-wal")
 
 
@@ -182,7 +184,7 @@ def stat_of(path: Path) -> os.stat_result | None:
 
 
 def bytes_by_header(file: Path) -> int:
-    """The length of the file by its own header. A file that is too short for a header should be a byte longer."""
+    """The length of the file by its header. For a file that is too short for a header, its length plus 1."""
     with file.open("rb") as opened:
         header = opened.read(_HEADER_BYTES)
     if len(header) < _HEADER_BYTES:
@@ -194,24 +196,24 @@ def bytes_by_header(file: Path) -> int:
 _HEADER_BYTES = 100
 _PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
 _LARGEST_PAGE = 65_536
-"""Bytes. This page size does not fit into its field of the header, which has 1 instead."""
+"""The largest page size in bytes. It does not fit into its field of the header, which has 1 instead."""
 
 
-# --- whether the bytes of the file are damaged
+# --- damage to the bytes of the file
 
 _WAIT_S = 0.3
-"""How long a caller waits for a check that is running. The check of a small file takes some milliseconds."""
+"""The longest wait of a caller for a running check. The check of a small file takes some milliseconds."""
 
 _REST = 19
-"""A check that took a second is followed by a pause of as many: it takes at most a twentieth of the time."""
+"""The seconds of pause for each second of a check, so that checks take at most a twentieth of the time."""
 
 
 class FileDamage:
     """Checks the file by `PRAGMA quick_check` within `watched`, whenever the file has changed since the last check.
 
-    A check takes time in proportion to the file, so it runs in the background, and callers get the newest result. A
-    file that was damaged at the first check is no news: the groups that the damage concerns are set aside already, and
-    the others are led. It belongs to one event loop.
+    A check takes time in proportion to the file, so it runs in the background, and callers get the newest result. If
+    the file was damaged at the first check, `check` never raises: the groups with damaged logs are set aside already,
+    and the others are led. Use an instance on one event loop.
 
     Source: https://www.sqlite.org/pragma.html#pragma_quick_check
     """
@@ -227,20 +229,20 @@ class FileDamage:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """The first check begins at once."""
+        """Allows checks within the block. The first one begins at once."""
         self._begin()
         try:
             yield
         finally:
             if self._connection is not None:
-                with suppress(sqlite3.ProgrammingError):  # it was closed meanwhile
+                with suppress(sqlite3.ProgrammingError):  # the connection was closed meanwhile
                     self._connection.interrupt()
             if self._checking is not None:
                 await asyncio.wait((self._checking,))
                 self._checking = None
 
     async def check(self) -> None:
-        """Raises DamagedDatabase when the file was in order at the first check, and is no longer."""
+        """Raises DamagedDatabase if the file was intact at the first check, and is damaged now."""
         if self._checked is not None and self._checking is None and time.monotonic() >= self._due_s:
             self._begin()
         if self._checking is not None:
@@ -254,7 +256,7 @@ class FileDamage:
     def _begin(self) -> None:
         try:
             found = os.stat(self._file)
-        except OSError:  # it is gone or out of reach, which reads and writes report by themselves
+        except OSError:  # the file is gone or out of reach: reads and writes report it themselves
             return
         version = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
         if version != self._checked:
@@ -267,7 +269,7 @@ class FileDamage:
             self._problem = await asyncio.to_thread(self._found)
             if self._was_damaged is None:
                 self._was_damaged = self._problem is not None
-        except sqlite3.DatabaseError:  # the file cannot be opened, which reads and writes report by themselves
+        except sqlite3.DatabaseError:  # the file cannot be opened: reads and writes report it themselves
             self._checked = (0, 0, 0)
         finally:
             self._checking = None
@@ -275,9 +277,9 @@ class FileDamage:
         self._due_s = now_s + _REST * (now_s - began_s)
 
     def _found(self) -> str | None:
-        """The first damage of the file; None if it is in order. Raises sqlite3.DatabaseError."""
+        """The first damage of the file; None if it is intact. Raises sqlite3.DatabaseError."""
         try:
-            # the first page as it is in the file: SQLite reads it from the write-ahead log, if that has it
+            # immutable: reads the first page from the file itself, not from the write-ahead log
             self._ask("PRAGMA schema_version", "immutable=1")
             answer = self._ask("PRAGMA quick_check(1)", "mode=ro")
         except sqlite3.DatabaseError as error:
@@ -287,7 +289,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # by SQLite itself: when a program closes a file that it has opened beside SQLite, SQLite's locks on it are gone
+        # let SQLite open the file: if this process opened and closed it itself, the system would drop SQLite's locks on
+        # it
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection
@@ -297,26 +300,26 @@ class FileDamage:
                 self._connection = None
 
 
-# --- whether the write-ahead log that an earlier process left is whole
+# --- damage to the write-ahead log of an earlier process
 
 _LOG_HEADER = struct.Struct(">8I")
 _FRAME_HEADER = struct.Struct(">6I")
 _BYTE_ORDERS = {0x377F0682: "<", 0x377F0683: ">"}
-"""The order of the bytes in the words over which checksums are made, by the magic number of the log."""
+"""The byte order of the words that checksums cover, by the magic number of the log."""
 
 _WORD = 0xFFFFFFFF
 
 
 def log_damage(log: Path) -> str | None:
-    """The damage of a write-ahead log by which commits are lost; None without any. Raises OSError.
+    """The damage of a write-ahead log that loses commits; None if there is none. Raises OSError.
 
         header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
 
-    When SQLite opens a database, it takes the frames up to the first one whose checksum does not fit, because a write
-    that a power loss has cut short looks like that. Bytes that were changed later look the same. The difference: each
-    frame's checksum continues that of the frame before, and a commit is synced before the next one begins. So when the
-    first frame that does not fit is, or is followed by, a commit that further frames continue, that commit was complete
-    and was answered. Damage within the very last commit cannot be told from a write that was cut short.
+    When SQLite opens a database, it uses the frames up to the first one whose checksum does not fit, because a power
+    loss during a write leaves such a frame. Bytes that were damaged later look the same. The two can be told apart:
+    each frame's checksum continues that of the frame before, and a commit is synced before the next one begins. So if
+    the first unfit frame is, or is followed by, a commit that further frames continue, that commit was complete and
+    answered: the log is damaged. Damage within the very last commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """
@@ -346,8 +349,9 @@ def log_damage(log: Path) -> str | None:
 def _frames(
     opened: BinaryIO, page_size: int, salts: list[int], sums: list[int], order: str
 ) -> Iterator[tuple[bool, bool]]:
-    """Of each complete frame of the file: whether its checksum continues the one that stands in the frame before it,
-    and whether it ends a commit. Frames of an earlier use of the file have other salts, and continue nothing.
+    """Yields two values for each complete frame of the file: whether its checksum continues the checksum in the frame
+    before, and whether the frame ends a commit. Frames of an earlier use of the file have other salts, and continue
+    nothing.
     """
     while len(header := opened.read(_FRAME_HEADER.size)) == _FRAME_HEADER.size:
         page = opened.read(page_size)

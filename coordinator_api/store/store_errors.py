@@ -1,4 +1,4 @@
-"""The errors of the store, and which of them a database's error means. SQLAlchemy's own never leave this package."""
+"""The errors of the store, and the mapping of database errors to them. SQLAlchemy's errors never leave this package."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from assignor.errors import AssignorFault, InputError, Unavailable
 
 
 class StoreError(AssignorFault):
-    """The store cannot be used. The message names the database or the setting, the cause, and what to do.
+    """The store cannot be used. The message has the database or the setting, the cause, and the remedy.
 
-    `public`: the text for callers of the service. The message itself names paths, so only the log has it.
+    `public`: the text for callers of the service. The message contains paths, so only the log has it.
     """
 
     public: ClassVar[str] = "it cannot be read or written"
@@ -27,23 +27,25 @@ class StoreInUse(StoreError, Unavailable):
 
 
 class DatabaseOutOfReach(StoreError, Unavailable):
-    """The database did not let anybody in, or did not answer."""
+    """The database accepted no connection, or did not answer."""
 
     public = "it cannot be reached"
 
 
 class ConcurrentWriter(StoreError):
-    """Somebody else wrote this group. Nothing was written, and the group in memory is out of date."""
+    """Another process wrote this group. Nothing was written, and the group in memory is out of date."""
 
 
 class NotOwner(StoreError):
-    """Another coordinator owns this group now. Nothing was written, and nothing may be answered for the group here."""
+    """Another coordinator owns this group now. Nothing was written, and this coordinator may not answer for the
+    group.
+    """
 
     public = "another coordinator owns the group now"
 
 
 class LeaseEnded(StoreError):
-    """This coordinator could not renew its row for so long that another one may own its groups. Nothing was written."""
+    """This coordinator could not renew its row in time, so another one may own its groups. Nothing was written."""
 
     public = "this coordinator could not renew its lease in time, so another one may lead its groups"
 
@@ -55,41 +57,41 @@ class NameTaken(StoreError):
 
 
 class UnusableDatabase(InputError, StoreError):
-    """What the setting database.url names cannot be a coordinator's database: another one has to be named."""
+    """The database of the setting database.url cannot be a coordinator's database: set another one."""
 
 
 class StoreBusy(StoreError):
-    """Somebody else has locked the database. Nothing was written."""
+    """Another program has locked the database. Nothing was written."""
 
     public = "it is locked by another program"
 
 
 class DiskFull(StoreError):
-    """There is no space left for what was to be written."""
+    """The disk has no space left for the write."""
 
     public = "its disk is full"
 
 
 class ReadOnlyDatabase(StoreError):
-    """The database may be read only."""
+    """The database is read-only."""
 
     public = "it is read-only"
 
 
 class DamagedDatabase(StoreError):
-    """The database itself is damaged, and not only the log of one group."""
+    """The database itself is damaged, not only the log of one group."""
 
     public = "its file is damaged"
 
 
 class DatabaseReplaced(StoreError):
-    """The database's file is not the one that was opened. What was written last may be lost."""
+    """The database's file is not the file that was opened. The last writes may be lost."""
 
     public = "its file was deleted or replaced while the service was using it"
 
 
 class DatabaseCutShort(StoreError):
-    """The database's file is shorter than it was. What was stored may be lost."""
+    """The database's file is shorter than before. Stored data may be lost."""
 
     public = "its file was cut short while the service was using it"
 
@@ -123,9 +125,9 @@ _NOT_TEXT = "Could not decode to UTF-8"
 
 
 def kind_of(error: Exception) -> type[StoreError]:
-    """The class of StoreError that an error of the database, of its driver or of SQLAlchemy means.
+    """Returns the class of StoreError for an error of the database, of its driver or of SQLAlchemy.
 
-    DamagedDatabase: the rows that were asked for cannot be read. Other rows of the database may be readable.
+    DamagedDatabase: the requested rows cannot be read. Other rows of the database may be readable.
     """
     if isinstance(error, ConnectionError | TimeoutError):
         return DatabaseOutOfReach
@@ -142,11 +144,13 @@ def kind_of(error: Exception) -> type[StoreError]:
 
 
 def unusable(problem: str, error: Exception) -> StoreError:
-    """What is raised when the database cannot be used, because of `error`. `problem`: follows the database's name."""
+    """Returns the error to raise when the database cannot be used because of `error`. `problem`: follows the database's
+    name.
+    """
     return kind_of(error)(f"the database (setting database.url) {problem}: {reason(error)}")
 
 
 def reason(error: Exception) -> str:
-    """The database's own message in one line, without SQLAlchemy's text around it."""
+    """Returns the database's own message in one line, without SQLAlchemy's text around it."""
     message = str(getattr(error, "orig", None) or error)
     return " ".join(message.split()) or type(error).__name__

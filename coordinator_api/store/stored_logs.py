@@ -1,15 +1,15 @@
-"""A group's log as its rows are: reads them, also where the file is damaged, and checks whether the log is whole.
+"""The rows of a group's log: reads them, also from a damaged file, and checks whether the log is whole.
 
 Rules: the numbers of a log follow each other without a gap, and the last one is the group's sequence number. The
-checksum of a record covers its group, its number and its body, so that a record that was changed, moved or copied to
-another place is noticed.
+checksum of a record covers its group, its number and its body, so it reveals a record that was changed, moved or
+copied.
 
-A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF_A_LOG`, and only those records of a
-group count that have numbers of its present log. So records of the old log that cannot be deleted, because the file is
-damaged there, are never read again. What it keeps and drops, `group/snapshot` decides.
+A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF_A_LOG`, and only records with numbers
+of the present log count. So records of the old log that cannot be deleted, because the file is damaged there, are never
+read again. `group/snapshot` decides on the kept and dropped records.
 
-The whole log is one query. When the database cannot answer it, each row is read on its own, so that a damaged row does
-not hide the others.
+One query reads the whole log. If the database cannot answer it, each row is read by its own query, so that a damaged
+row does not hide the others.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ NUMBERS_OF_A_LOG = 2**32
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One row. `body` None: it is no text; then `raw` has its bytes.
+    """One row. `body`: None if it is not text; then `raw` has its bytes.
 
-    For a row that the database cannot read, `unreadable` says why, and the other fields are None.
+    If the database cannot read the row, `unreadable` has the reason, and the other fields but `sequence` are None.
     """
 
     sequence: int
@@ -50,10 +50,10 @@ class StoredRecord:
 
 @dataclass(frozen=True, slots=True)
 class StoredLog:
-    """All rows of one group, damaged or not. `sequence`: the number that the last one must have.
+    """All rows of one group's log, damaged or not. `sequence`: the number that the last row must have.
 
-    `recorded_generation`: the highest generation of its recorded rebalances; 0 for none. `stored_bytes`: of these
-    records and the recorded rebalances, as the group's row has it. `epoch`: in which it has to be written.
+    `recorded_generation`: the highest generation of the group's recorded rebalances; 0 for none. `stored_bytes`: the
+    size of the records and recorded rebalances, by the group's row. `epoch`: the epoch that a write has to name.
     """
 
     group_id: str
@@ -65,12 +65,12 @@ class StoredLog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no such group, or a deleted one of which something could not be removed."""
+        """Whether there is no such group, or a deleted group whose rows could not all be removed."""
         return not self.records and self.sequence < first_number(self.sequence)
 
     @property
     def problem(self) -> str | None:
-        """Why it cannot be read as it was written; None when it can."""
+        """The damage of the log; None if it is as it was written."""
         for place, record in enumerate(self.records):
             expected = self.records[0].sequence + place
             if record.sequence != expected:
@@ -83,22 +83,22 @@ class StoredLog:
 
 
 def first_number(sequence: int) -> int:
-    """The lowest number that a record of the log may have whose last number is `sequence`."""
+    """Returns the lowest record number of the log whose last number is `sequence`."""
     return sequence // NUMBERS_OF_A_LOG * NUMBERS_OF_A_LOG + 1
 
 
 def before_next_log(sequence: int) -> int:
-    """After this number, a new log begins in place of the one whose last number is `sequence`."""
+    """Returns the number before the first record of a log that replaces the log whose last number is `sequence`."""
     return (sequence // NUMBERS_OF_A_LOG + 1) * NUMBERS_OF_A_LOG
 
 
 def checksum(group_id: str, sequence: int, body: str) -> int:
-    """CRC-32, as Kafka's record batches have one (CRC-32C there)."""
+    """The CRC-32 of a record. Kafka's record batches have a CRC-32C."""
     return zlib.crc32(f"{group_id}\n{sequence}\n{body}".encode("utf-8", "surrogatepass"))
 
 
 def damage_of(group_id: str, record: StoredRecord) -> str | None:
-    """What is wrong with a record; None when it is as it was written."""
+    """The damage of a record; None when it is as it was written."""
     name = f"record {record.sequence}"
     if record.unreadable is not None:
         return f"{name} cannot be read: {record.unreadable}"
@@ -110,13 +110,13 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
 
 
 def damage_of_log(stored: StoredLog) -> str | None:
-    """What is wrong with the log of which group; None when it is as it was written."""
+    """The damage of the log, with its group; None when it is as it was written."""
     problem = stored.problem
     return None if problem is None else f"the log of group {stored.group_id} is damaged: {problem}"
 
 
 def checked_log(stored: StoredLog) -> tuple[str, ...]:
-    """All bodies, oldest first. Raises DamagedLog."""
+    """Returns all bodies, oldest first. Raises DamagedLog."""
     damage = damage_of_log(stored)
     if damage is not None:
         raise DamagedLog(damage)
@@ -141,7 +141,7 @@ def rows_of_log(group_id: str, after: int, records: Sequence[str]) -> list[dict[
 
 
 async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int = 0) -> StoredLog:
-    """Sequence 0, no records and `first_epoch` when there is no such group."""
+    """Reads the rows of a group's log. Without such a group: sequence 0, no records and `first_epoch`."""
     found = select(groups.c.sequence, groups.c.stored_bytes, groups.c.epoch).where(groups.c.group_id == group_id)
     sequence, stored_bytes, epoch = (await connection.execute(found)).one_or_none() or (0, 0, first_epoch)
     records = tuple(await _records(connection, group_id, sequence))
@@ -149,7 +149,7 @@ async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int 
 
 
 async def highest_recorded_generation(connection: AsyncConnection, group_id: str) -> int:
-    """Of the recorded rebalances of the group; 0 for none, and where the database cannot read them."""
+    """The highest generation of the group's recorded rebalances; 0 for none, and if the database cannot read them."""
     highest = select(func.max(rebalances.c.generation_id)).where(rebalances.c.group_id == group_id)
     try:
         return (await _rows(connection, highest))[0][0] or 0
@@ -164,7 +164,7 @@ async def _records(connection: AsyncConnection, group_id: str, sequence: int) ->
     except DamagedDatabase:
         pass
     numbers = select(group_records.c.sequence).where(present).order_by(group_records.c.sequence)
-    try:  # the index alone answers this
+    try:  # this query reads only the index, which may be intact
         known = [row[0] for row in await _rows(connection, numbers)]
     except DamagedDatabase:
         return await _without_index(connection, group_id, sequence)
@@ -182,7 +182,7 @@ async def _one(connection: AsyncConnection, group_id: str, number: int) -> Store
 
 
 async def _without_index(connection: AsyncConnection, group_id: str, sequence: int) -> list[StoredRecord]:
-    """The index is damaged: read every row of the table. No records when that is not possible either."""
+    """Reads every row of the table, because the index is damaged. Returns no records if that fails as well."""
     try:
         found = await _matching(connection, group_records.c.group_id.concat("") == group_id)
     except DamagedDatabase:
@@ -193,8 +193,8 @@ async def _without_index(connection: AsyncConnection, group_id: str, sequence: i
 async def _matching(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[StoredRecord]:
     body: ColumnElement[Any] = group_records.c.body
     if connection.dialect.name == "sqlite":
-        # as bytes, because the driver raises for a text that is not UTF-8. PostgreSQL has no such texts, and would take
-        # backslashes for escapes here
+        # read as bytes, because the driver raises for text that is not UTF-8. PostgreSQL has no such text, and would
+        # read backslashes as escapes here
         body = cast(body, LargeBinary)
     query = select(group_records.c.sequence, body, group_records.c.checksum, group_records.c.ends_commit)
     rows = await _rows(connection, query.where(condition).order_by(group_records.c.sequence))
@@ -212,9 +212,9 @@ def _record(row: Sequence[Any]) -> StoredRecord:
 
 
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
-    """Raises DamagedDatabase, with the database's own message, when rows cannot be read.
+    """Executes the query. Raises DamagedDatabase, with the database's own message, when rows cannot be read.
 
-    In a savepoint: PostgreSQL answers nothing more in a transaction in which a statement failed.
+    It runs in a savepoint, because PostgreSQL refuses all statements of a transaction after a failed one.
     """
     try:
         async with connection.begin_nested():
@@ -228,7 +228,9 @@ async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row
 
 @dataclass(frozen=True, slots=True)
 class GroupRepair:
-    """`problem`: why the log cannot be read. `executed`: whether the store has the new log, and the group is led."""
+    """A repair. `problem`: the damage of the log. `executed`: whether the new log is stored, and the group is led
+    again.
+    """
 
     group_id: str
     problem: str
@@ -237,7 +239,7 @@ class GroupRepair:
 
 
 def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRepair:
-    """Of a log that cannot be read. Raises LogBeyondRepair."""
+    """Plans the repair of a log that cannot be read. Raises LogBeyondRepair."""
     records = [
         LoggedRecord(
             record.sequence,
@@ -254,7 +256,7 @@ def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRe
 
 
 def nothing_lost(stored: StoredLog, image: GroupImage) -> LogRepair:
-    """The whole state is known, whatever the store has of it."""
+    """The plan for a damaged log whose whole state is known: nothing is dropped."""
     return LogRepair(
         kept_records=len(stored.records),
         last_kept=stored.sequence,

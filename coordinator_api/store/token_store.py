@@ -1,4 +1,4 @@
-"""The tokens that were created over HTTP, in the database: each with its hash, who created it, and when.
+"""The tokens that were created over HTTP, in the database: each with its hash, its creator and its creation time.
 
 Reads and writes use the connections and transactions of `repository`.
 """
@@ -23,7 +23,7 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """`created_by`: the name of the caller that created it."""
+    """A token in the database. `created_by`: the name of the caller that created it."""
 
     entry: TokenEntry
     created_ms: int
@@ -35,9 +35,9 @@ class StoredToken:
 
 
 class TokenStore:
-    """Every method raises StoreError when the store cannot be used.
+    """The stored tokens. Every method raises StoreError when the store cannot be used.
 
-    `reading`, `writing`: a connection for one read, and one transaction, as the repository has them.
+    `reading`, `writing`: the functions of the repository that open a connection for one read, and one transaction.
     """
 
     def __init__(self, reading: Begin, writing: Begin) -> None:
@@ -45,13 +45,15 @@ class TokenStore:
         self._writing = writing
 
     async def tokens(self) -> list[StoredToken]:
-        """All of them, by name."""
+        """All tokens, sorted by name."""
         async with self._reading() as connection:
             rows = (await connection.execute(select(tokens).order_by(tokens.c.name))).mappings()
             return [_stored_token(row) for row in rows]
 
     async def add(self, token: StoredToken) -> None:
-        """Its name and its hash have to be new. Raises NameTaken, too, when another process was faster."""
+        """Store a token with a new name and a new hash. Raises NameTaken, also if another process has just stored the
+        name.
+        """
         principal = token.entry.principal
         values = {
             "name": principal.name,
@@ -71,13 +73,13 @@ class TokenStore:
             raise
 
     async def remove(self, name: str) -> None:
-        """Nothing happens when there is none of this name."""
+        """Delete the token of this name. Does nothing if there is none."""
         async with self._writing() as connection:
             await connection.execute(delete(tokens).where(tokens.c.name == name))
 
 
 def _stored_token(row: Mapping[Any, Any]) -> StoredToken:
-    """Raises StoreError for a right that this release does not know."""
+    """Returns the token of a row. Raises StoreError for a right that this release does not know."""
     if row["right"] not in list(Right):
         raise StoreError(
             f"the token {row['name']} in the database (setting database.url) has the right {row['right']!r}, which "

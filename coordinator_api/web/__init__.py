@@ -1,13 +1,13 @@
 """The web page for operators, served at `/ui` by the coordinator itself.
 
-    request -> a page's file (fetches documents, as `/v1` answers them, and makes values of them) -> templates
+    request -> a page's file (reads the documents that `/v1` answers, and makes values of them) -> templates
 
-Facts that the terminal prints too are worded in `coordinator_api/views.py`.
+`coordinator_api/views.py` has the wording of facts that the terminal prints too.
 
-A page stays up to date: its live part (`NAME_live.html`) is fetched again when the server reports over an event stream
-that its digest is another one now. Nothing is kept in the page. Without JavaScript every page can
-be read, every link followed and every form sent.
+A page stays up to date: when the server reports over an event stream that the digest of the page has changed, the page
+fetches its live part (`NAME_live.html`) again. A page stores no data of groups. Without JavaScript, all pages, links
+and forms work too.
 
-To add a page: an address in `http/call_rights.py`, a file `NAME_page.py` with its route, named in `pages.py`, and two
-templates; styles and scripts are files in `static/`, which has no folders.
+To add a page: add its address to `http/call_rights.py`, a file `NAME_page.py` with its route, the file's name to
+`pages.py`, and two templates. Styles and scripts are files in `static/`, which has no folders.
 """

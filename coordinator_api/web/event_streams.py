@@ -1,11 +1,11 @@
-"""Server-sent events: the service reports that what a page shows has changed, and the page fetches it again.
+"""Server-sent events: the service reports that the content of a page has changed, and the page fetches it again.
 
-    : hello                 at once, and then every 15 s, so that a broken connection is noticed
-    event: changed          with a digest of what there is to see now; a page that shows it already does nothing
+    : hello                 at once; a comment follows after 15 s without events, so that a broken connection is noticed
+    event: changed          with a digest of the present content; a page that shows this content does nothing
     data: 1c0ffee…
 
-A stream begins with the digest, so a page that missed something mends itself. There may be so many streams at one time
-(`page.events.max.count`); each ends when the service stops, or when its caller's token counts no longer.
+A stream begins with the digest, so a page that missed a change is updated. The number of streams is limited
+(`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
 """
 
 from __future__ import annotations
@@ -32,24 +32,24 @@ from coordinator_client.access.credentials import Credentials
 HEARTBEAT_S = 15.0
 RETRY_MS = 2_000
 SHORTEST_PAUSE_S = 0.2
-"""Between two messages of one stream: a page need not be fetched more often."""
+"""The shortest pause between two messages of one stream: a page need not be fetched more often."""
 
 POLL_EVERY_S = 1.0
-"""How often a digest is made again though nothing was committed: lags change without a commit."""
+"""The interval at which a digest is computed again without a commit, because lags change without a commit."""
 
 LONGEST_PAUSE_S = 2.0
 
 Digests = Callable[[], AsyncGenerator[str | None, None]]
-"""Digests of what a page shows: whenever it may be another one, and at least every HEARTBEAT_S. None for nothing new.
-The iteration ends when the service stops.
+"""A function that yields digests of the content of a page: when the content may have changed, and at least every
+HEARTBEAT_S. It yields None if there is no new digest. The iteration ends when the service stops.
 """
 
 
 async def digests_of(
     watched: AbstractContextManager[Watcher], digest: Callable[[], Awaitable[str | None]]
 ) -> AsyncGenerator[str | None, None]:
-    """The digest now, after each commit that `watched` reports, and once a second; with pauses that leave three
-    quarters of the time to others.
+    """Yields the digest at once, after each commit that `watched` reports, and once a second. Pauses, so that computing
+    digests takes at most a quarter of the time.
     """
     loop = asyncio.get_running_loop()
     with watched as watcher:
@@ -60,7 +60,7 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                found = type(error).__name__  # the page is fetched again, and shows what is wrong
+                found = type(error).__name__  # as a digest, so that the page is fetched again and shows the error
             took_s = loop.time() - began_s
             yield found
             await watcher.pause(min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S))
@@ -68,7 +68,9 @@ async def digests_of(
 
 
 async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], bool]) -> AsyncGenerator[str, None]:
-    """`admission`: counts this stream while it is open. `goes_on`: asked before each message."""
+    """Yields the messages of a stream. `admission`: counts this stream while it is open. `goes_on`: called before each
+    message; False ends the stream.
+    """
     with admission.one():
         yield f": hello\nretry: {RETRY_MS}\n\n"
         loop = asyncio.get_running_loop()
@@ -86,14 +88,14 @@ async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], 
 
 
 def event_stream(request: Request, digests: Digests) -> Response:
-    """The stream for this caller. Raises TooManyRequests when there are enough."""
+    """Answers with a stream for this caller. Raises TooManyRequests if too many streams are open."""
     admission: Admission = request.app.state.page_streams
     credentials: Credentials = request.app.state.access.credentials
     path, headers, connection = request.url.path, request.headers, connection_of(request)
     asked = need(request.scope["state"][CALL], path)
 
     def goes_on() -> bool:
-        # uvicorn tells a stream that its connection broke only if no other request came behind it
+        # if another request follows on the connection, uvicorn does not tell the stream that the connection broke
         if connection is not None and connection.gone is not None and connection.gone.is_set():
             return False
         try:
@@ -112,14 +114,16 @@ def event_stream(request: Request, digests: Digests) -> Response:
 def group_stream(
     request: Request, coordinator: Coordinator, group_id: str, digest: Callable[[], Awaitable[str]]
 ) -> Response:
-    """`changed` when the group has another digest. Raises GroupNotFound, TooManyRequests."""
+    """Answers with a stream that sends `changed` when the group's digest changes. Raises GroupNotFound,
+    TooManyRequests.
+    """
     coordinator.group(group_id)
     return event_stream(request, lambda: digests_of(coordinator.watching.watch(group_id), digest))
 
 
 def rebalances_digest(image: GroupImage) -> str:
-    """Of the last rebalance that ended, and of the one that waits for approval. The generation alone would not do: it
-    begins before its rebalance is computed and recorded.
+    """A digest of the last completed rebalance and of the rebalance that waits for approval. The generation is not
+    enough, because a generation begins before its rebalance is computed and recorded.
     """
     last = image.last_rebalance
     ended = "none" if last is None else f"{last.generation_id}-{last.end.outcome}"

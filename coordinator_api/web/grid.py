@@ -1,7 +1,7 @@
-"""A group's grid: a row for each instance, its threads inside, each with the copies that it has.
+"""A group's grid: a row for each instance, with its threads, each with its copies of tasks.
 
-Two forms of one thing: rows for templates while a group is small, and compact JSON for the page's own script, which
-builds only the rows in view.
+The grid has two forms: rows for the template of a small group, and compact JSON for the page's script, which builds
+only the visible rows.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from coordinator_api.web.static_files import PackedFile
 from rebalance_analysis.presentation.quantities import clock_duration, count_text, counted
 
 MOST_PLAIN_COPIES = 400
-"""A group with more copies is shown by its script alone."""
+"""The most copies of a group whose grid the template renders; for more copies, the script builds the grid."""
 
 SHORTEST_SPAN_MS = 900
-"""How fast a copy is restored is not known from lags that were read within less time."""
+"""The shortest time between two readings of lags from which a copy's speed of restoration is computed."""
 
 _LAGS_OLDER_MS = 5_000
 
@@ -37,21 +37,21 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class SeenLags:
-    """Records behind by task and member, of copies that were behind at a moment."""
+    """The lags of copies at one time, by task and member, in records. Has only lags above 0."""
 
     at_ms: int
     lags: Mapping[tuple[str, str], int]
 
     @classmethod
     def of(cls, document: Mapping[str, Any], at_ms: int) -> SeenLags:
-        """`document`: a group as `GET /v1/groups/{group}` answers it."""
+        """Reads the lags of a document. `document`: the answer of `GET /v1/groups/{group}`."""
         behind = {
             (copy["task"], copy["member_id"]): copy["lag"] for copy in document["tasks"] if (copy["lag"] or 0) > 0
         }
         return cls(at_ms, behind)
 
     def left_ms(self, now_ms: int, copy: Mapping[str, Any], acceptable: int) -> int | None:
-        """Until the lag is acceptable; None when that is not known, or comes no nearer. `copy`: as it is now."""
+        """The time until the lag of `copy` is acceptable; None if it is not known, or the lag does not shrink."""
         before, now, span_ms = self.lags.get((copy["task"], copy["member_id"])), copy["lag"], now_ms - self.at_ms
         if before is None or now is None or now <= acceptable or now >= before or span_ms < SHORTEST_SPAN_MS:
             return None
@@ -64,12 +64,14 @@ NOTHING_SEEN = SeenLags(0, {})
 
 @dataclass(slots=True)
 class RecentLags:
-    """Of one or two grids of a group: from them follows how fast copies are restored."""
+    """The lags of the last one or two grids of a group, from which the speed of restoration is computed."""
 
     seen: tuple[SeenLags, ...] = ()
 
     def compared_with(self, now: SeenLags) -> SeenLags:
-        """Those to compare with the lags of another grid, which are kept in place of the oldest when they are due."""
+        """The lags to compare with those of a new grid, `now`. The lags of `now` are stored, and replace the oldest
+        ones, if the last stored ones are old enough.
+        """
         seen = self.seen
         if not seen or now.at_ms - seen[-1].at_ms >= _LAGS_OLDER_MS:
             self.seen = (*seen[-1:], now)
@@ -78,9 +80,9 @@ class RecentLags:
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A copy of a task. `lag`: None for one that runs, that has no state, whose member is away, or of which nothing is
-    known, which `standing` tells apart: `runs`, `stateless`, `away`, `unknown`, `caught up` or `behind`. `whole`: the
-    records of its changelogs. `left_ms`: until it has caught up, None when it is not known.
+    """A copy of a task. `standing`: `runs`, `stateless`, `away` (its member is away), `unknown`, `caught up` or
+    `behind`. `lag`: only set if `caught up` or `behind`. `whole`: the number of records of its changelogs. `left_ms`:
+    the time until it has caught up; None if it is not known.
     """
 
     task: str
@@ -92,14 +94,14 @@ class Chip:
 
     @property
     def done(self) -> int | None:
-        """Of 100, of a copy that is behind; None when that is not known."""
+        """The restored percentage of a copy that is behind; None for other copies, and if it is not known."""
         if self.standing != "behind" or self.lag is None or not self.whole:
             return None
         return max(0, min(99, 100 * (self.whole - self.lag) // self.whole))
 
     @property
     def words(self) -> str:
-        """What hover and focus say, without the task and its role."""
+        """The text for hover and focus, without the task and its role."""
         match self.standing:
             case "runs":
                 return "runs"
@@ -122,8 +124,9 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class GridThread:
-    """One member. `name`: short. `fetched`: whether it has the tasks of this generation, or goes on with what it has
-    while a rebalance waits for approval. `away_until_ms`: until when its tasks wait for it; None while it is there.
+    """One member. `name`: a short name. `fetched`: True if it has fetched the tasks of this generation, or keeps its
+    tasks while a rebalance waits for approval. `away_until_ms`: the time until which its tasks wait for it; None if it
+    is not away.
     """
 
     member_id: str
@@ -134,14 +137,16 @@ class GridThread:
 
     @property
     def is_up_to_date(self) -> bool:
-        """False for a thread that has not fetched its tasks. For one that is away, its instance is marked instead."""
+        """False for a thread that has not fetched its tasks. True for a thread that is away: its instance is marked
+        instead.
+        """
         return self.fetched or self.away_until_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One instance. `name`: what its threads' client ids have in common, else the beginning of its process id.
-    `tags`: client tags, `key=value`.
+    """One instance. `name`: the common part of its threads' client ids, else the beginning of its process id. `tags`:
+    client tags, as `key=value`.
     """
 
     process_id: str
@@ -152,20 +157,20 @@ class GridRow:
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Copies by role, as ROLES has them."""
+        """The numbers of copies by role, in the order of ROLES."""
         found = Counter(chip.role for thread in self.threads for chip in thread.chips)
         return found["active"], found["standby"], found["warm-up"]
 
     @property
     def away_until_ms(self) -> int | None:
-        """When the first of its tasks go to others; None while all its members are there."""
+        """The time at which the first of its tasks move to others; None if none of its members is away."""
         return min((each.away_until_ms for each in self.threads if each.away_until_ms is not None), default=None)
 
 
 @dataclass(frozen=True, slots=True)
 class GroupGrid:
-    """`unplaced`: tasks that no member has as active, among those that somebody has a copy of. `restoring`: all copies
-    that are behind, each with the name of its instance, the furthest first.
+    """The grid of a group. `unplaced`: the tasks of which a member has a copy, but no member has the active one.
+    `restoring`: all copies that are behind, each with the name of its instance, the largest lag first.
     """
 
     rows: tuple[GridRow, ...]
@@ -183,7 +188,7 @@ class GroupGrid:
 
     @property
     def names(self) -> Mapping[str, str]:
-        """Of instances, by process id."""
+        """The names of instances, by process id."""
         return {row.process_id: row.name for row in self.rows}
 
     @property
@@ -192,8 +197,8 @@ class GroupGrid:
 
 
 def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now_ms: int = 0) -> GroupGrid:
-    """`document`: a group as `GET /v1/groups/{group}` answers it. `before`: its lags of earlier, and `now_ms`: when the
-    document was made, by the same clock. Takes time in proportion to its tasks.
+    """Builds the grid of a group. `document`: the answer of `GET /v1/groups/{group}`. `before`: earlier lags of the
+    group. `now_ms`: the time of the document, by the clock of `before`. Takes time in proportion to the tasks.
     """
     acceptable = int(document["configs"]["acceptable.recovery.lag"])
     chips: dict[str, list[Chip]] = {member["member_id"]: [] for member in document["members"]}
@@ -224,8 +229,8 @@ def group_grid(document: Mapping[str, Any], before: SeenLags = NOTHING_SEEN, now
 
 
 def running_tasks(document: Mapping[str, Any]) -> set[str]:
-    """Those whose owner has them and is not restoring. Members go on with what they have while a rebalance waits for
-    approval. `document`: as for `group_grid`.
+    """The tasks whose owner has fetched them and is not restoring. While a rebalance waits for approval, members keep
+    their tasks. `document`: as for `group_grid`.
     """
     goes_on = document.get("held_rebalance") is not None
     fetched = {member["member_id"] for member in document["members"] if member["fetched"] or goes_on}
@@ -237,8 +242,9 @@ def running_tasks(document: Mapping[str, Any]) -> set[str]:
 
 
 def grid_document(grid: GroupGrid) -> dict[str, object]:
-    """For the page's script: an object for each instance, an array for each thread, and of each copy as little as says
-    it: `A0_3` runs or has no state, else `[role and task, standing, lag, whole, left in ms]`.
+    """The grid for the page's script: an object for each instance, an array for each thread, and for each copy a
+    compact form: `A0_3` for a copy that runs, else `[role and task, standing, lag, whole, left in ms]` without trailing
+    nulls.
     """
     return {
         "rows": [
@@ -260,7 +266,7 @@ def grid_document(grid: GroupGrid) -> dict[str, object]:
 
 
 def pack_grid(grid: GroupGrid) -> PackedFile:
-    """Takes time in proportion to its copies."""
+    """Encodes the grid as compressed JSON. Takes time in proportion to its copies."""
     content = json.dumps(grid_document(grid), separators=(",", ":")).encode("ascii")
     return PackedFile.of(content, "application/json", level=1)
 
@@ -349,6 +355,6 @@ def _by_number(task: str) -> tuple[int, int, str]:
 
 
 def _natural(name: str) -> tuple[tuple[int, int, str], ...]:
-    """`web-2` before `web-10`."""
+    """A sort key that orders `web-2` before `web-10`."""
     parts = re.split(r"([0-9]+)", name)
     return tuple((1, int(part), "") if part.isdecimal() and part.isascii() else (0, 0, part) for part in parts)

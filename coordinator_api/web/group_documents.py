@@ -1,9 +1,9 @@
-"""Groups as `GET /v1/groups/{group}` describes them, shared by all open pages: made once, kept for a second.
+"""Cache of the descriptions of groups, as in `GET /v1/groups/{group}`. All open pages share one for about a second.
 
-A description of a large group takes a part of a second, and each open page asks for it. A request that comes while one
-is made gets the same one. A commit makes a new one due at once; lags change without a commit, so a description is kept
-for a limited time. One that took long is kept longer, so that pages cost a quarter of the time at most. Its grid is
-made when a page first asks for it.
+The description of a large group takes a part of a second, and each open page requests it. Requests that arrive while a
+description is made share the result. A commit makes the cached description invalid at once; lags change without a
+commit, so it also expires. A description that took long is kept longer, so that pages use at most a quarter of the
+time. Its grid is made when a page first requests it.
 """
 
 from __future__ import annotations
@@ -37,9 +37,10 @@ _DROPPED_AFTER_S = 5.0
 
 @dataclass
 class GroupDocument:
-    """`values`: the document; nobody changes it. `digest`: of all that pages show of it. `took_s`: how long it took.
-    `tasks`: how many the group has, whether or not anybody runs them; None when that is not known. `lags`: of
-    earlier grids of the group. `making`: held while the grid is made or packed: callers that wait hold no thread.
+    """A group's description with its grid. `values`: the document, which must not be changed. `digest`: the digest of
+    all values that pages show. `took_s`: the time that the description took. `tasks`: the number of the group's tasks,
+    running or not; None if it is not known. `lags`: the lags of earlier grids of the group. `making`: a lock for making
+    or packing the grid; callers that wait for it occupy no thread.
     """
 
     values: Mapping[str, Any]
@@ -54,7 +55,7 @@ class GroupDocument:
     _packed: PackedFile | None = field(default=None, init=False)
 
     async def grid(self) -> GroupGrid:
-        """Takes time in proportion to its copies, once for all pages."""
+        """The group's grid. Takes time in proportion to the copies of tasks, but only once for all pages."""
         async with self.making:
             if self._grid is None:
                 self._grid = await asyncio.to_thread(self._make_grid)
@@ -78,7 +79,7 @@ class GroupDocument:
 
 
 class GroupDocuments:
-    """Of one service, on its event loop."""
+    """The cached descriptions of one service's groups. Use it on the service's event loop."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -86,7 +87,7 @@ class GroupDocuments:
         self._under_way: dict[str, asyncio.Task[GroupDocument]] = {}
 
     async def now(self, group_id: str) -> GroupDocument:
-        """As the group is committed now, with lags of the last second.
+        """Describes the committed state of the group, with lags of the last second.
 
         Raises GroupNotFound, UnreadableGroup, TooManyRequests while the service is overloaded, StoreError.
         """
@@ -102,7 +103,8 @@ class GroupDocuments:
                 self._under_way[group_id] = making
                 making.add_done_callback(lambda done: self._made(group_id, done))
             made = await asyncio.shield(making)
-            # one that is newer than the question will do: a group that changes all the time is answered, too
+            # a description that is newer than the request is accepted, so that a group that keeps changing is answered
+            # too
             if made.image is self._coordinator.group(group_id).image or made.image is not image:
                 return made
 
@@ -126,7 +128,7 @@ class GroupDocuments:
             return
         made = done.result()
         self._kept[group_id] = made
-        # with the time for the document: the timer would keep one in memory that has been replaced
+        # the timer gets the time, not the document, because it would keep a replaced document in memory
         asyncio.get_running_loop().call_later(
             _DROPPED_AFTER_S + made.took_s * SHARE_OF_TIME, self._drop, group_id, made.made_s
         )
@@ -138,7 +140,9 @@ class GroupDocuments:
 
 
 async def document_of(request: Request, group_id: GroupId) -> GroupDocument:
-    """As `GroupDocuments.now`, of the service that is called. Raises CallerGone, too."""
+    """FastAPI dependency: the description of the group of the address. Raises the errors of `GroupDocuments.now`, and
+    CallerGone.
+    """
     documents: GroupDocuments = request.app.state.group_documents
     return await unless_hung_up(request, documents.now(group_id))
 
@@ -147,7 +151,7 @@ TheDocument = Annotated[GroupDocument, Depends(document_of)]
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """Without what changes all the time and is shown nowhere."""
+    """The digest of a description. It leaves out values that change all the time and are not shown."""
     shown = dict(document)
     shown["members"] = [{**each, "last_heard_ms": None} for each in document["members"]]
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}
@@ -156,10 +160,10 @@ def digest_of(document: Mapping[str, Any]) -> str:
 
 
 def task_total(definition: Definition, image: GroupImage) -> int | None:
-    """How many tasks the group has, whether or not anybody runs them. Takes time in proportion to them.
+    """The number of the group's tasks, running or not. Takes time in proportion to this number.
 
-    None when that is not known, such as while topics are missing. The topics of a cluster that the definition only
-    names are those of the last rebalance.
+    None if the number is not known, such as while topics are missing. If the definition only names a cluster, the
+    topics are those of the last rebalance.
     """
     snapshot = definition.snapshot
     if definition.provider is not None:

@@ -1,4 +1,4 @@
-"""`/ui/groups/{group}`: one group, its grid or the part of it that is asked for, and its event stream."""
+"""`/ui/groups/{group}`: one group, its grid with the filter of the address, and its event stream."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ router = named_router(include_in_schema=False)
 
 @router.get("/ui/groups/{group}")
 async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator, seen: TheDocument) -> Response:
-    """One group as it is now."""
+    """The page of one group in its present state."""
     newest = next(iter(await coordinator.repository.list_rebalances(group_id, None, 1)), None)
     document, asked = seen.values, GridFilter.of(request.query_params)
     last = document["last_rebalance"]
@@ -50,7 +50,7 @@ async def group(request: Request, group_id: GroupId, coordinator: TheCoordinator
 
 @router.get("/ui/groups/{group}/grid.json")
 async def grid(request: Request, seen: TheDocument) -> Response:
-    """The group's grid for the page's script: 304 while it is what the caller has."""
+    """The group's grid for the page's script; 304 if the caller has this grid already."""
     asked = GridFilter.of(request.query_params)
     if asked == GridFilter():
         packed = await seen.packed()
@@ -62,7 +62,7 @@ async def grid(request: Request, seen: TheDocument) -> Response:
 
 @router.get("/ui/groups/{group}/events")
 async def group_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when the group has changed, or its lags."""
+    """An event stream: `changed` when the group or its lags have changed."""
     documents: GroupDocuments = request.app.state.group_documents
 
     async def digest() -> str:
@@ -72,13 +72,13 @@ async def group_events(request: Request, group_id: GroupId, coordinator: TheCoor
 
 
 _LONGEST = 249
-"""Characters of one part of the question."""
+"""The most characters of one field of the filter."""
 
 
 @dataclass(frozen=True, slots=True)
 class GridFilter:
-    """Each is empty where it is not asked for. `q`: words that an instance, a thread or a task has. `show`: a role, or
-    `behind`. `by`: `rack`, or `tag:KEY`, to put rows of the same one together.
+    """The filter of a grid. An empty field does not filter. `q`: words that an instance, a thread or a task must
+    contain. `show`: a role, or `behind`. `by`: `rack` or `tag:KEY`, to group rows by it.
     """
 
     subtopology: str = ""
@@ -90,17 +90,19 @@ class GridFilter:
 
     @classmethod
     def of(cls, asked: Mapping[str, str]) -> GridFilter:
-        """Of an address. What it does not know counts as not asked."""
+        """Reads the filter from the parameters of an address. Unknown parameters are ignored."""
         return cls(**{each.name: asked.get(each.name, "").strip()[:_LONGEST] for each in fields(cls)})
 
     @property
     def query(self) -> str:
-        """For an address, without its `?`; empty for everything."""
+        """The filter as the query of an address, without `?`; empty if nothing is filtered."""
         return urlencode({each.name: value for each in fields(self) if (value := getattr(self, each.name))})
 
 
 def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
-    """The instances and copies that were asked for. An instance stays while it has one of them, or is found itself."""
+    """The grid with only the instances and copies that match. An instance stays if it matches itself or has a matching
+    copy.
+    """
     if asked == GridFilter():
         return grid
     rows = [
@@ -111,12 +113,12 @@ def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
     if asked.subtopology or asked.show or asked.q:
         rows = [found for row in rows if (found := _within(row, asked)) is not None]
     if asked.by:
-        rows.sort(key=lambda row: grouping(row, asked.by))  # stable: by name inside
+        rows.sort(key=lambda row: grouping(row, asked.by))  # a stable sort: within a group, rows stay ordered by name
     return replace(grid, rows=tuple(rows), copies=sum(len(thread.chips) for row in rows for thread in row.threads))
 
 
 def grouping(row: GridRow, by: str) -> str:
-    """What rows are put together by; empty for none."""
+    """The heading under which a row is grouped; empty if rows are not grouped."""
     if by == "rack":
         return row.rack or "no rack"
     if by.startswith("tag:"):
@@ -126,7 +128,7 @@ def grouping(row: GridRow, by: str) -> str:
 
 
 def sections(grid: GroupGrid, asked: GridFilter) -> tuple[tuple[str, tuple[GridRow, ...]], ...]:
-    """The rows of a filtered grid with the heading of each; one without heading where nothing is put together."""
+    """The rows of a filtered grid by heading; a single section without heading if rows are not grouped."""
     found: dict[str, list[GridRow]] = {}
     for row in grid.rows:
         found.setdefault(grouping(row, asked.by), []).append(row)
@@ -146,7 +148,7 @@ def _within(row: GridRow, asked: GridFilter) -> GridRow | None:
         chips = tuple(
             chip for chip in thread.chips if _is_shown(chip, asked) and (thread_has or has_words(asked.q, chip.task))
         )
-        # a thread that was searched for by its own name, or its instance's, stays without copies
+        # a thread that matches by its name or its instance's name stays, even without copies
         if chips or (searches_alone and thread_has):
             threads.append(replace(thread, chips=chips))
     return replace(row, threads=tuple(threads)) if threads else None

@@ -1,11 +1,13 @@
-"""What the list of groups shows beside their state: tasks that run, lag, what to do. Made while such a page is open.
+"""The columns of the group list besides the state: running tasks, lag and advice. They are updated while a list is
+open.
 
-A description of each group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
-open pages goes through the groups: first those that changed, then those that were described longest ago, each at most
-once a second. It takes its turns like all other descriptions, leaves three quarters of the time to others, and waits
-while the service is behind. Pages show what is known so far, which is why a list never waits for long.
+A description of a group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
+open pages describes the groups in turn: first groups that have changed, then the one with the oldest description, each
+at most once a second. The loop queues like other descriptions, uses at most a quarter of the time, and pauses while the
+service is overloaded. Pages show the present results, so a list never waits for long.
 
-Each coordinator does this for the groups that it owns. A page shows those of the others as their coordinators say.
+Each coordinator summarizes the groups that it owns. A page shows the other groups with the summaries of their
+coordinators.
 """
 
 from __future__ import annotations
@@ -29,28 +31,31 @@ from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import GroupDocuments
 
 DESCRIBE_EVERY_S = 1.0
-"""How often a group is described, unless that takes more than a fortieth of this time."""
+"""The interval at which a group is described. It is longer if descriptions of the group would take more than a fortieth
+of the time.
+"""
 
 SHARE_OF_TIME = 4
-"""A group whose description took a second is followed by a pause of three."""
+"""After a description that took a second, the loop pauses for SHARE_OF_TIME - 1 seconds."""
 
 FIRST_PAUSE = 0.5
-"""The same for a group of which nothing is known yet: half a second."""
+"""After a group is described for the first time, the pause is only this share of the time that it took."""
 
 LONGEST_FIRST_WAIT_S = 0.4
-"""How long a page waits for groups of which nothing is known yet."""
+"""The longest wait of a page for groups that have not been described yet."""
 
 _REST_S = 40
 _TOGETHER_S = 0.05
-"""Commits that follow each other closely are handled together."""
+"""The time for which commits are collected, so that commits in close succession are handled together."""
 
 _GOES_ON_S = 10.0
-"""A page that is open asks again after a few seconds at most. The loop goes on for so long after the last time."""
+"""The loop stops when no page has asked for this many seconds. (An open page asks again after a few seconds.)"""
 
 
 class GroupSummary(BaseModel):
-    """`tasks_running` of `tasks`: those whose owner has them and is not restoring; None while nothing is known. `lag`:
-    records that all copies together are behind, as far as it is known. `advice`: what to do.
+    """The summary of a group. `tasks_running`: the number of tasks, out of `tasks`, whose owner runs them and is not
+    restoring; None while nothing is known. `lag`: the sum of the known lags of all copies, in records. `advice`: advice
+    for the operator.
     """
 
     tasks_running: int | None = None
@@ -60,8 +65,9 @@ class GroupSummary(BaseModel):
 
     @classmethod
     def of(cls, document: Mapping[str, Any], total: int | None = None) -> GroupSummary:
-        """`document`: a group as `GET /v1/groups/{group}` answers it. `total`: how many tasks the group has, None for
-        those that somebody has. Takes time in proportion to its tasks.
+        """Summarizes a group. `document`: the group's document, as answered by `GET /v1/groups/{group}`. `total`: the
+        number of the group's tasks; None to count only the tasks that a member has. Takes time in proportion to the
+        tasks.
         """
         owned = {copy["task"] for copy in document["tasks"]}
         lags = [max(copy["lag"], 0) for copy in document["tasks"] if copy["lag"] is not None]
@@ -74,11 +80,11 @@ class GroupSummary(BaseModel):
 
 
 class SummarizedLine(GroupLine, GroupSummary):
-    """One group, as the page shows it."""
+    """One line of the group list, with the group's summary."""
 
     @property
     def notes(self) -> list[str]:
-        """Sentences: what to do first."""
+        """Sentences about the group, the most important first."""
         notes = []
         if self.led_by is not None:
             notes.append(f"Led by {self.led_by}. This coordinator shows what that leader reported.")
@@ -93,13 +99,13 @@ class SummarizedLine(GroupLine, GroupSummary):
 
 
 class SummarizedList(GroupList):
-    """What coordinators tell each other for their pages."""
+    """The list of groups that coordinators send to each other for their pages."""
 
     groups: Sequence[SummarizedLine]
 
 
 class GroupSummaries:
-    """Of one service, on its event loop."""
+    """The summaries of one service's groups. Use it on the service's event loop."""
 
     def __init__(self, coordinator: Coordinator, documents: GroupDocuments) -> None:
         self._coordinator = coordinator
@@ -111,7 +117,7 @@ class GroupSummaries:
         self._news = asyncio.Condition()
 
     def listed(self, sees: Callable[[str], bool], elsewhere: Iterable[GroupList] = ()) -> SummarizedList:
-        """The groups that `sees` says yes to, as they are known now, and those that other coordinators have listed.
+        """The present lines of the groups for which `sees` is true, those of `elsewhere` included.
 
         Raises LeaseEnded.
         """
@@ -119,12 +125,12 @@ class GroupSummaries:
         return SummarizedList(groups=[self._summarized(line) for line in lines], unreadable=unreadable)
 
     def _summarized(self, line: GroupLine) -> SummarizedLine:
-        """Another coordinator has summarized its own groups."""
+        """Adds the summary to a line, unless another coordinator owns the group and has summarized it."""
         summary = self._summaries.get(line.group_id) if line.group_id in self._coordinator.groups else None
         return SummarizedLine(**{**vars(summary or GroupSummary()), **vars(line)})
 
     async def known(self) -> None:
-        """Returns when something is known of every group, or after a moment."""
+        """Waits until each group has been described, at most LONGEST_FIRST_WAIT_S."""
         self._start()
         with suppress(TimeoutError):
             async with asyncio.timeout(LONGEST_FIRST_WAIT_S), self._news:
@@ -133,7 +139,9 @@ class GroupSummaries:
     def digests(
         self, sees: Callable[[str], bool], elsewhere: Callable[[], Awaitable[Iterable[GroupList]]]
     ) -> AsyncGenerator[str | None, None]:
-        """For an event stream: of the list as the caller sees it. `elsewhere`: asks other coordinators for theirs."""
+        """Yields digests of the list that the caller sees, for an event stream. `elsewhere`: gets the lists of other
+        coordinators.
+        """
 
         async def digest() -> str:
             self._start()
@@ -164,12 +172,12 @@ class GroupSummaries:
                         self._due_s.pop(group_id, None)
         finally:
             self._loop = None
-            # they would be out of date when the next page is opened
+            # the summaries would be out of date when the next page is opened
             self._summaries.clear()
             self._due_s.clear()
 
     async def _describe_due_groups(self) -> float:
-        """Returns when the next group is due."""
+        """Describes the groups that are due. Returns the time at which the next group is due."""
         loop = asyncio.get_running_loop()
         runtimes = {each.group_id: each for each in self._coordinator.declared()}
         for gone in self._summaries.keys() - runtimes.keys():
@@ -177,7 +185,7 @@ class GroupSummaries:
             self._due_s.pop(gone, None)
         now_s = loop.time()
         due = [group_id for group_id in runtimes if self._due_s.get(group_id, 0.0) <= now_s]
-        # of those of which nothing is known the small ones first
+        # of the groups that have not been described yet, the small ones first
         due.sort(key=lambda group_id: (self._due_s.get(group_id, 0.0), runtimes[group_id].stored_bytes))
         for group_id in due:
             if self._coordinator.stopping:
@@ -193,7 +201,7 @@ class GroupSummaries:
             self._due_s[group_id] = began_s + max(DESCRIBE_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            # a page that is opened waits for groups of which nothing is known yet
+            # shorter for a first description, because a newly opened page waits for it
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 
@@ -207,7 +215,9 @@ class GroupSummaries:
 
 
 def digest_of(listed: SummarizedList) -> str:
-    """Takes time in proportion to the groups, and in a thread frees the interpreter lock behind each."""
+    """The digest of a list. Takes time in proportion to the groups; run in a thread, it lets other threads run after
+    each group.
+    """
     shown = hashlib.sha256()
     for line in (*listed.groups, *listed.unreadable):
         shown.update(line.model_dump_json().encode())

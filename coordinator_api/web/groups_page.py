@@ -1,4 +1,4 @@
-"""`/ui/groups`: the list of groups, and `/ui/events`, which says when it has changed."""
+"""`/ui/groups`: the list of groups. `/ui/events`: an event stream of changes of the list."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ _COLUMNS: Mapping[str, Callable[[SummarizedLine], str | int | None]] = {
     "probing": lambda line: line.probing_rebalance_at_ms,
     "note": lambda line: next(iter(line.notes), None),
 }
-"""What each column is sorted by; None stands last in either order."""
+"""The sort key of each column. None stands last in both orders."""
 
 
 @router.get("/ui")
 async def home(request: Request) -> Response:
-    """To the list of groups."""
+    """Redirects to the list of groups."""
     return see_other(request, HOME)
 
 
@@ -47,7 +47,9 @@ async def home(request: Request) -> Response:
 async def groups(
     request: Request, coordinator: TheCoordinator, q: str = "", sort: str = "", order: str = ""
 ) -> Response:
-    """Every group that the caller may see. `q`: words to search for. `sort`: a column. `order`: `desc` or none."""
+    """The list of all groups that the caller may see. `q`: words to search for. `sort`: a column. `order`: `desc` or
+    empty.
+    """
     summaries: GroupSummaries = request.app.state.group_summaries
     elsewhere = asyncio.ensure_future(_elsewhere(request))
     if not wants_live_part(request):
@@ -59,7 +61,7 @@ async def groups(
 
 @router.get("/ui/groups.json")
 async def groups_for_others(request: Request, coordinator: TheCoordinator) -> Response:
-    """For the pages of other coordinators: the groups that this one owns, as far as the caller may see them."""
+    """The groups that this coordinator owns and the caller may see, for the pages of other coordinators."""
     summaries: GroupSummaries = request.app.state.group_summaries
     await summaries.known()
     listed = answer(summaries.listed(principal_of(request).sees))
@@ -80,7 +82,9 @@ async def _elsewhere(request: Request) -> list[GroupList]:
 
 
 class GroupsShown(NamedTuple):
-    """`total`: groups that the caller may see, whether or not they were searched for. `sort`: a key of the columns."""
+    """The groups to show. `total`: the number of groups that the caller may see, found or not. `sort`: the key of a
+    column.
+    """
 
     rows: list[SummarizedLine]
     unreadable: list[UnreadableGroupLine]
@@ -90,15 +94,15 @@ class GroupsShown(NamedTuple):
     descending: bool
 
     def address(self, column: str) -> str:
-        """Sorts by the column, or turns the order."""
+        """The address that sorts by the column, or reverses the order if the list is sorted by the column already."""
         turned = column == self.sort and not self.descending
         asked = {"q": self.query, "sort": column, "order": "desc" if turned else ""}
         return "?" + urlencode({name: value for name, value in asked.items() if value})
 
 
 def chosen(listed: SummarizedList, query: str = "", sort: str = "", order: str = "") -> GroupsShown:
-    """`query`: words that the name, the state or the notes of a group have, all of them. `sort`: a column's key. What
-    is no such value counts as not given.
+    """Selects and sorts the groups to show. `query`: words that must all occur in the name, the state or the notes of a
+    group. `sort`: the key of a column. Invalid values are ignored.
     """
     query = query[:MOST_OF_A_QUERY].strip()
     sort = sort if sort in _COLUMNS else "group"
@@ -107,7 +111,7 @@ def chosen(listed: SummarizedList, query: str = "", sort: str = "", order: str =
     unknown: list[SummarizedLine] = []
     for line in sorted(listed.groups, key=lambda each: each.group_id):
         badge = state_badge(line.state, line.condition, line.draining)
-        if has_words(query, line.group_id, badge.word, badge.more, *line.notes):
+        if has_words(query, line.group_id, badge.label, badge.more, *line.notes):
             value = _COLUMNS[sort](line)
             if value is None:
                 unknown.append(line)

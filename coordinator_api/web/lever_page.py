@@ -1,8 +1,8 @@
-"""`/ui/groups/{group}/levers`: what an operator may set or start, as forms. A POST does what the call below /v1 does.
+"""`/ui/groups/{group}/levers`: forms for the operator commands. A POST has the effect of the command's call below /v1.
 
-A form that is refused comes back with what is wrong and with what was typed. One that was accepted leads to the page
-again, so that a reload sends nothing twice. A form that cannot be read raises InputError, whose `where` is the id of
-the field that is wrong.
+A refused form is shown again with the error and the typed values. An accepted form redirects to the page, so that a
+reload does not send it twice. A form that cannot be parsed raises InputError, whose `where` is the id of the wrong
+field.
 """
 
 from __future__ import annotations
@@ -38,18 +38,18 @@ Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16
 
 INSTANCE, MEMBER = "instance", "member"
-"""What a form names before the id of who is drained, with a colon between."""
+"""The first part of a form's `target`. A colon and the id to drain follow."""
 
 
 @router.get("/ui/groups/{group}/levers")
 async def levers(request: Request, group_id: GroupId) -> Response:
-    """The levers as they are, and forms for those who may set them."""
+    """The page with the state of the levers, and with forms if the caller may set them."""
     return await _shown(request, group_id, done=DONE.get(request.query_params.get("done", "")))
 
 
 @router.post("/ui/groups/{group}/levers")
 async def apply(request: Request, group_id: GroupId, coordinator: TheCoordinator, form: Form) -> Response:
-    """Do what the form asks for."""
+    """Carry out the command of the form."""
     name = form.get("lever", "")
     event_of = EVENTS.get(name)
     if event_of is None:
@@ -96,7 +96,7 @@ async def _shown(
         status=status,
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
-        levers=(),  # they have cards of their own
+        levers=(),  # not in the header, because the page has a card for each lever
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},
@@ -112,7 +112,7 @@ async def _shown(
 
 
 class HeldChanges:
-    """What rebalances that wait for approval would change, computed once for each. On the event loop of one service."""
+    """The effects of rebalances that wait for approval, computed once for each. Use it on the service's event loop."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -121,7 +121,9 @@ class HeldChanges:
     async def of(
         self, request: Request, group_id: str, held: Mapping[str, Any] | None, names: Mapping[str, str]
     ) -> Mapping[str, Any] | None:
-        """`held`: of the group's document. None when nothing waits, and when it cannot be computed now."""
+        """The effects of the rebalance that waits. `held`: from the group's document. Returns None if no rebalance
+        waits, or the effects cannot be computed now.
+        """
         if held is None:
             return None
         key = group_id, held["generation_id"], held["since_ms"]
@@ -144,7 +146,7 @@ class HeldChanges:
 
 
 class DrainChoice(NamedTuple):
-    """`target`: as a form names it."""
+    """An instance or a member that can be drained. `target`: the value of the form's field."""
 
     target: str
     text: str
@@ -153,7 +155,9 @@ class DrainChoice(NamedTuple):
 def drainable(
     document: Mapping[str, Any], names: Mapping[str, str]
 ) -> Sequence[tuple[DrainChoice, Sequence[DrainChoice]]]:
-    """Instances, each with its members, without those that are drained already."""
+    """The instances that can be drained, each with its members. Leaves out instances and members that are drained
+    already.
+    """
     taken = {each["member_id"] or each["process_id"] for each in document["levers"]["drained"]}
     instances: dict[str, list[Mapping[str, Any]]] = {}
     for each in document["members"]:
@@ -176,7 +180,7 @@ def drainable(
 
 
 class LeverForm(NamedTuple):
-    """One form as it was sent. `by`: who sent it. `reason`: None for none."""
+    """One form as it was sent. `by`: the caller that sent it. `reason`: None if it has no reason."""
 
     fields: Mapping[str, str]
     by: str
@@ -191,7 +195,7 @@ def _generation(form: LeverForm) -> int:
 
 
 def _target(form: LeverForm) -> tuple[str | None, str | None]:
-    """The process id, or the member id."""
+    """The process id and the member id to drain; one of them is None. Raises InputError."""
     kind, _, one = form.fields.get("target", "").partition(":")
     if not one or kind not in (INSTANCE, MEMBER):
         raise InputError("choose the instance or the member that is to be drained", "target")
@@ -205,7 +209,7 @@ def _set_lever(name: LeverName, is_on: bool) -> Callable[[LeverForm], events.Eve
 def _set_time(
     name: LeverName, field: str, unit_ms: int, longest_ms: int, what: str
 ) -> Callable[[LeverForm], events.Event]:
-    """`what`: the units, in words."""
+    """Returns a function that reads a time from a form and sets the lever to it. `what`: the unit, in words."""
 
     def event_of(form: LeverForm) -> events.Event:
         text, most = form.fields.get(field, "").strip(), longest_ms // unit_ms
@@ -245,7 +249,7 @@ EVENTS: Mapping[str, Callable[[LeverForm], events.Event]] = {
     "rebalance": lambda form: events.RequestRebalance(form.reason),
     "stop-all": _stop_all,
 }
-"""By the name that a form sends as `lever`."""
+"""The function that makes the event of a form, by the name that the form sends as `lever`."""
 
 LABELS: Mapping[str, str] = {
     "hold-minutes": "Minutes to wait at most",
@@ -255,4 +259,4 @@ LABELS: Mapping[str, str] = {
     "generation": "The rebalance that waits",
     **{f"{lever}-reason": "Reason" for lever in EVENTS},
 }
-"""What the page calls a field, by its id."""
+"""The label of each field, by the field's id."""

@@ -1,7 +1,7 @@
-"""`/ui/login`, `/ui/logout`: a form takes a token, and a cookie keeps it.
+"""`/ui/login`, `/ui/logout`: a form sends a token, and a cookie keeps it.
 
-Each try takes the same time, whether the token is right or how nearly, and only so many are under way at one time. The
-audit log has a line for each, and neither log has the token.
+Each login takes the same time, so that the time does not reveal how much of a token is right. Few logins run at the
+same time. The audit log has a line for each login; no log has the token.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from coordinator_client.access.principals import Principal
 router = named_router(include_in_schema=False)
 
 TRY_S = 0.3
-"""How long each try takes at least."""
+"""The shortest time of a login."""
 
 TRIES_AT_ONE_TIME = 32
 LONGEST_COOKIE = 3_800
-"""Browsers keep no longer ones."""
+"""The longest cookie value that browsers store."""
 
 Form = Annotated[Mapping[str, str], Depends(checked_form)]
 
@@ -39,7 +39,7 @@ _tries = Admission(TRIES_AT_ONE_TIME, "logins at one time")
 
 @router.get("/ui/login")
 async def show_login(request: Request, next: str | None = None) -> Response:
-    """The form. Who is known already, or need not be, goes on."""
+    """The login form. Redirects a caller with a valid session, and every caller of a service without tokens."""
     access: Access = request.app.state.access
     has_session = token_of_cookie(request.headers) is not None
     is_known = has_session and _caller(access, request, {"cookie": request.headers["cookie"]}) is not None
@@ -53,7 +53,7 @@ async def show_login(request: Request, next: str | None = None) -> Response:
 
 @router.post("/ui/login")
 async def log_in(request: Request, form: Form) -> Response:
-    """Keep the token, and go on; the form again with 401 for one that is none of this service's."""
+    """Store the token in a cookie and redirect; for an invalid token, show the form again with 401."""
     access: Access = request.app.state.access
     going_on = safe_next(form.get("next"))
     if access.credentials.is_empty:
@@ -78,14 +78,14 @@ async def log_in(request: Request, form: Form) -> Response:
 
 @router.post("/ui/logout")
 async def log_out(request: Request, form: Form) -> Response:
-    """Forget the token."""
+    """Delete the cookie with the token."""
     response = see_other(request, HOME)
     end_session(request, response)
     return response
 
 
 def _caller(access: Access, request: Request, shown: Mapping[str, str]) -> Principal | None:
-    """Who shows these headers; None for nobody who is known."""
+    """The caller that these headers identify; None if the caller is unknown."""
     try:
         return caller_of(HOME, {"host": request.headers.get("host", ""), **shown}, access.credentials)
     except Problem:

@@ -1,4 +1,4 @@
-"""The page as one piece, which the application takes in: its routes, and its way to show a problem."""
+"""All web pages together, for the application: the routes, the page for problems, and the setup of shared objects."""
 
 from __future__ import annotations
 
@@ -39,14 +39,14 @@ PAGES = (
     login_page,
     static_files,
 )
-"""A new page adds its file here."""
+"""The files of the pages. Add the file of a new page here."""
 
 router = named_router(include_in_schema=False)
 
 
 @router.get("/docs")
 async def docs(request: Request) -> Response:
-    """Every call of the OpenAPI document, shown by the Swagger UI of `vendor/`. It loads nothing from elsewhere."""
+    """Shows the calls of the OpenAPI document in the Swagger UI of `vendor/`, which loads nothing from other sites."""
     return page(request, "reference")
 
 
@@ -56,8 +56,8 @@ async def redoc(request: Request) -> Response:
 
 
 def install(app: FastAPI, coordinator: Coordinator) -> None:
-    """What the routes find in the application's state."""
-    static_files.static_files()  # packing them takes too long for a request
+    """Put the objects that the routes share into the application's state."""
+    static_files.static_files()  # compressing the files takes too long for a request
     app.state.page_streams = Admission(coordinator.settings.page_events_max_count, "page.events.max.count")
     app.state.group_documents = documents = GroupDocuments(coordinator)
     app.state.held_changes = lever_page.HeldChanges(coordinator)

@@ -1,4 +1,4 @@
-"""Problems as pages: what happened, and what to do. Programs get the problem document, as everywhere."""
+"""Problems as pages, with the error and advice. Programs get the problem document, as for all other addresses."""
 
 from __future__ import annotations
 
@@ -37,7 +37,9 @@ _BOUNCE = (
 
 
 def problem_page(scope: Scope, problem: Problem) -> Response | None:
-    """None for a caller who is no browser, or for whom a document is as good."""
+    """Renders a problem as a page, or redirects to the login. Returns None if the caller is no browser, or needs no
+    page.
+    """
     path, request = scope["path"], Request(scope)
     is_browser = "text/html" in request.headers.get("accept", "") or "hx-request" in request.headers
     if not is_browser:
@@ -49,7 +51,8 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
     if "Location" in problem.headers:
         if "hx-request" not in request.headers:
             return None
-        # another coordinator shows this group. A script may not follow there, so the whole page goes
+        # another coordinator owns this group; scripts may not fetch from its origin, so the browser loads the whole
+        # page there
         return Response(status_code=204, headers={**PAGE_HEADERS, "HX-Redirect": problem.headers["Location"]})
     if problem.status == 401 and path != LOGIN:
         response = _login(request)
@@ -64,7 +67,7 @@ def problem_page(scope: Scope, problem: Problem) -> Response | None:
 
 
 def _login(request: Request) -> Response:
-    """Whoever is not known is asked for a token, and comes back to what it wanted to see."""
+    """Sends an unknown caller to the login, which leads back to the requested page."""
     has_session = token_of_cookie(request.headers) is not None
     site = request.headers.get("sec-fetch-site", "none")
     if "hx-request" in request.headers:
@@ -72,7 +75,7 @@ def _login(request: Request) -> Response:
         login = _login_for(request, _page_path(request, shown.path), shown.query)
         response = Response(status_code=401, headers={**PAGE_HEADERS, "HX-Redirect": login})
     elif request.method == "GET" and site in ("cross-site", "same-site") and not has_session:
-        # a link on another site: the browser keeps the cookie back once, and sends it when this page asks again
+        # a link on another site: the browser does not send the cookie now, but sends it when this page reloads
         here = escape(_here(request), quote=True)
         response = Response(_BOUNCE.format(here), 401, headers=PAGE_HEADERS, media_type="text/html")
     else:

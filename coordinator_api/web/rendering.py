@@ -1,4 +1,4 @@
-"""Templates to responses, with the headers that every page has. A name that a template does not get is an error."""
+"""Renders templates as responses with the headers of all pages. An undefined name in a template is an error."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from coordinator_api.http.proxies import reference, way_to_root
 from coordinator_api.web.sessions import form_token, may_steer
 from coordinator_api.web.static_files import SECURITY_HEADERS, address_of
 from coordinator_client.access.principals import ANYBODY
-from coordinator_client.calls import state_in_words
+from coordinator_client.calls import state_text
 from rebalance_analysis.presentation.quantities import clock_duration, counted, lag_text, utc, utc_iso
 
 PAGE_HEADERS: Mapping[str, str] = {**SECURITY_HEADERS, "Cache-Control": "no-store"}
-"""Of pages with data: neither a browser nor a proxy keeps them."""
+"""The headers of pages with data. Neither a browser nor a proxy may cache these pages."""
 
 Tone = Literal["good", "busy", "idle", "warn", "bad"]
-"""Each has its own shape: disc, half disc, ring, triangle, square."""
+"""The tone of a badge. Each tone has a shape: disc, half disc, ring, triangle, square."""
 
 _TONES: Mapping[str, Tone] = {
     "Stable": "good",
@@ -36,19 +36,19 @@ _TONES: Mapping[str, Tone] = {
 
 
 class Badge(NamedTuple):
-    """The state of a group as a word and a shape, so that it can be told apart without colour. `more`: a few words that
-    explain it, may be empty.
+    """The state of a group as a word and a shape, which can be distinguished without colours. `more`: a short
+    explanation, which may be empty.
     """
 
-    word: str
+    label: str
     tone: Tone
     more: str = ""
 
 
 def state_badge(state: str, condition: str | None = None, draining: bool = False) -> Badge:
-    """`condition`: why a Stable group does no work."""
+    """The badge of a group's state. `condition`: the reason why a Stable group does no work."""
     if condition is not None:
-        return Badge(state, "warn", state_in_words(state, condition))
+        return Badge(state, "warn", state_text(state, condition))
     if state == "Unknown":
         return Badge(state, "warn", "its coordinator does not answer")
     if draining:
@@ -73,16 +73,16 @@ def _environment() -> Environment:
 
 
 def wants_live_part(request: Request) -> bool:
-    """Whether a page that is shown asks for its live part alone."""
+    """Returns whether the request is of an open page that needs only its live part."""
     return "hx-request" in request.headers and "hx-history-restore-request" not in request.headers
 
 
 def page(request: Request, name: str, /, *, status: int = 200, **values: object) -> Response:
-    """The page `name`, or only `NAME_live.html` of it where that is asked for.
+    """Renders the page `name`, or only its live part `NAME_live.html` if the request asks for that.
 
-    Templates get, besides `values`: `caller` (its name, None when the service asks nobody), `may_steer`, `form_token`,
-    `now_ms`, `address` (path and query), `root` (what links begin with: the way to where the service begins), and
-    `static(NAME)`, the address of a file.
+    Templates get, besides `values`: `caller` (the caller's name, None if the service has no tokens), `may_steer`,
+    `form_token`, `now_ms`, `address` (path and query), `root` (the beginning of links: the relative reference to the
+    root of the service), and `static(NAME)`, the address of a static file.
     """
     template = _environment().get_template(f"{name}_live.html" if wants_live_part(request) else f"{name}.html")
     principal, query = principal_of(request), request.url.query
@@ -100,5 +100,5 @@ def page(request: Request, name: str, /, *, status: int = 200, **values: object)
 
 
 def see_other(request: Request, address: str) -> Response:
-    """After a form: the browser goes on to this address, of this service."""
+    """The answer to a form: redirects the browser to this address of the service."""
     return RedirectResponse(reference(request.scope, address), 303, headers=PAGE_HEADERS)

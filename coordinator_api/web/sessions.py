@@ -1,8 +1,9 @@
-"""Sessions of browsers, and forms that no other web page can send.
+"""Sessions of browsers, and forms that pages of other sites cannot send.
 
-The cookie holds the token itself: scripts cannot read it, a browser sends it below /ui alone and only for pages of this
-service, and it ends with the browser. A form counts when the browser says that it comes from a page of this service,
-and when it carries the token that only such a page has: an HMAC of the caller's own token with a key of this process.
+The cookie contains the token itself. Scripts cannot read the cookie, a browser sends it below /ui only and only for
+requests from pages of this service, and it ends when the browser is closed. A form is accepted if the browser's headers
+say that it comes from a page of this service, and if it has the form token that only such a page has: an HMAC of the
+caller's token with a key of this process.
 """
 
 from __future__ import annotations
@@ -35,19 +36,20 @@ _LONGEST_HOST = 300
 
 
 def form_token(request: Request) -> str:
-    """What a form of this caller carries."""
+    """The anti-CSRF token of this caller's forms."""
     credential = with_session(request.headers).get("authorization", "")
     return hmac.new(_KEY, credential.encode("latin-1"), hashlib.sha256).hexdigest()
 
 
 def may_steer(request: Request) -> bool:
-    """Whether the caller may pull levers."""
+    """Returns whether the caller may send operator commands."""
     return principal_of(request).may(Right.OPERATOR)
 
 
 async def checked_form(request: Request) -> Mapping[str, str]:
-    """A dependency: the fields of a form that a page of this service sent, without its token; of several of one name,
-    the last. Raises Problem 403 for any other sender, 415 for another kind of body.
+    """FastAPI dependency. Checks that the form comes from a page of this service, and returns its fields without the
+    form token. If a field occurs several times, the last value counts. Raises Problem 403 for other senders, 415 for
+    other kinds of bodies.
     """
     refusal = _origin_refusal(request)
     if refusal is not None:
@@ -70,8 +72,8 @@ async def checked_form(request: Request) -> Mapping[str, str]:
 
 
 def _origin_refusal(request: Request) -> str | None:
-    """Why the form counts as sent by another site; None for a page of this service. The headers are those that browsers
-    set and pages cannot change; every present browser sends one of them.
+    """The reason why the form is refused as cross-site; None if a page of this service sent it. Browsers set these
+    headers and pages cannot change them; every current browser sends one of the headers.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -80,13 +82,13 @@ def _origin_refusal(request: Request) -> str | None:
         page_host = "" if origin is None else urlsplit(origin).netloc
     except ValueError:
         page_host = ""
-    # a page of another site cannot choose its Origin; to send X-Forwarded-Host it would need a CORS preflight
+    # a page of another site cannot set its Origin, and cannot send X-Forwarded-Host without a CORS preflight
     hosts = [each for each in (request.headers.get("host"), public_address(request.scope).host) if each is not None]
     if site is not None or not page_host:
         return "this form was not sent by a page of this service"
     if page_host in hosts:
         return None
-    # over http browsers send no Sec-Fetch-Site, and a proxy may replace their Host
+    # over http, browsers send no Sec-Fetch-Site, and a proxy may replace the Host header
     return (
         f"this form is of a page of {_shown(page_host)}, and the call names the Host {_shown(' and '.join(hosts))}. "
         "If a proxy stands between the browser and this service, have it pass on the browser's Host "
@@ -100,14 +102,14 @@ def _shown(host: str) -> str:
 
 
 def safe_next(address: str | None) -> str:
-    """Where a login leads to: an address of a page below /ui, else the list of groups."""
+    """The address to open after a login: `address` if it is a page below /ui, otherwise the list of groups."""
     if address is None or len(address) > _LONGEST_ADDRESS or not _BELOW_PAGE.fullmatch(address):
         return HOME
     return HOME if _NOT_NEXT.search(address) else address
 
 
 def begin_session(request: Request, response: Response, token: bytes) -> None:
-    # behind a proxy that speaks TLS for this service, the browser's own address tells
+    # behind a proxy that terminates TLS, only the Origin header shows that the browser uses https
     is_secure = request.url.scheme == "https" or request.headers.get("origin", "").startswith("https://")
     path = _cookie_path(request)
     value = cookie_value(token)
@@ -115,12 +117,16 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
 
 
 def end_session(request: Request, response: Response) -> None:
-    """In the answer of an address right below /ui, as it was begun."""
+    """Delete the session's cookie. Call it from a page directly below /ui, so that the cookie's path is the same as at
+    the login.
+    """
     path = _cookie_path(request)
     response.set_cookie(SESSION_COOKIE, max_age=0, expires=0, path=path, httponly=True, samesite="strict")
 
 
 def _cookie_path(request: Request) -> str | None:
-    """None for the directory of the requested address: /ui, below whatever prefix the browser sees."""
+    """The path of the session's cookie. None makes the browser use the directory of the requested address, which is /ui
+    below the proxy's prefix.
+    """
     prefix = public_address(request.scope).prefix
     return f"{prefix}{PAGE}" if prefix else None

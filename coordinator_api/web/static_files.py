@@ -1,7 +1,7 @@
-"""The files that pages are made of: styles, scripts, and libraries of others from `vendor/`.
+"""The static files of pages: styles, scripts, and third-party libraries from `vendor/`.
 
-They are read once. The address of each has a digest of all of them, so that a browser keeps them for ever and a new
-release brings new addresses; modules import each other by their names alone.
+The files are read once. The address of each file has a digest of all files, so that a browser may cache it for ever,
+and a new release has new addresses. Modules import each other by file name.
 """
 
 from __future__ import annotations
@@ -32,19 +32,19 @@ SECURITY_HEADERS: Mapping[str, str] = {
     "Content-Security-Policy": "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
     "connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'",
     "X-Content-Type-Options": "nosniff",
-    # a form's Origin would be `null` without any
+    # with no-referrer, the Origin of a form would be `null`
     "Referrer-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=(), payment=(), usb=()",
 }
-"""Of everything below /ui."""
+"""The headers of all answers below /ui."""
 
 router = named_router(include_in_schema=False)
 
 
 class PackedFile(NamedTuple):
-    """`packed`: by gzip. `etag`: with its quotes."""
+    """A file to send. `packed`: the content, compressed by gzip. `etag`: the ETag, with its quotes."""
 
     content: bytes
     packed: bytes
@@ -53,13 +53,13 @@ class PackedFile(NamedTuple):
 
     @classmethod
     def of(cls, content: bytes, media_type: str, level: int = 9) -> PackedFile:
-        """`level`: of gzip."""
+        """Compresses `content`. `level`: the level of gzip."""
         etag = f'"{hashlib.sha256(content).hexdigest()[:32]}"'
         return cls(content, gzip.compress(content, level, mtime=0), media_type, etag)
 
 
 def file_response(request: Request, file: PackedFile, headers: Mapping[str, str]) -> Response:
-    """304 while the file is what the caller has."""
+    """Answers with the file, or with 304 if the caller has it already."""
     headers = {**headers, "ETag": file.etag, "Vary": "Accept-Encoding"}
     if file.etag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
@@ -70,7 +70,7 @@ def file_response(request: Request, file: PackedFile, headers: Mapping[str, str]
 
 @cache
 def static_files() -> Mapping[str, PackedFile]:
-    """By name."""
+    """All static files, by name."""
     found: dict[str, PackedFile] = {}
     for folder in _FOLDERS:
         for each in sorted(files("coordinator_api.web").joinpath(folder).iterdir(), key=lambda each: each.name):
@@ -84,7 +84,7 @@ def static_files() -> Mapping[str, PackedFile]:
 
 @cache
 def digest() -> str:
-    """Of all files together."""
+    """The digest of all static files together."""
     together = hashlib.sha256()
     for name, file in sorted(static_files().items()):
         together.update(f"{name} {file.etag}\n".encode())
@@ -92,14 +92,16 @@ def digest() -> str:
 
 
 def address_of(name: str) -> str:
-    """Where a browser fetches the file."""
+    """The address from which a browser fetches the file."""
     assert name in static_files(), f"there is no file {name} in static/ or vendor/"
     return f"/ui/static/{digest()}/{name}"
 
 
 @router.get("/ui/static/{digest}/{file}")
 async def static_file(request: Request) -> Response:
-    """One file. A page of an earlier release asks under another digest: it gets what there is, and does not keep it."""
+    """Sends one file. A page of an earlier release requests another digest; it gets the present file, but may not cache
+    it.
+    """
     found = static_files().get(request.path_params["file"])
     if found is None:
         raise HTTPException(404)

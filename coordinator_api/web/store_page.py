@@ -1,9 +1,9 @@
-"""`/ui/groups/{group}/stores`: one key of a store, as the instance that has it answers, where that is switched on.
+"""`/ui/groups/{group}/stores`: the value of one key of a store, from the instance that has it (page.store.queries=on).
 
-The service asks on behalf of a browser, which itself calls no instance. Members report the addresses of instances, so a
-call goes only to an address that a member of this group reports as its own. A call is one GET of a fixed path, follows
-no redirect, and is bounded in time, tries and bytes. It goes to the address that was checked, never to the machine's
-own network services (link-local, multicast). It carries the service's token for instances, never that of the visitor.
+The service, not the browser, calls the instances. Members report the addresses of instances, so a call goes only to an
+address that a member of this group reports as its own. A call is one GET of a fixed path, follows no redirect, and is
+limited in time, tries and bytes. It goes to the resolved address that was checked, and never to link-local or multicast
+addresses. It has the service's token for instances, never the visitor's token.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _ASK_ANOTHER = ("INVALID_STATE_STORE_PARTITION", "STORE_NOT_READY", "STALE_STORE
 
 @router.get("/ui/groups/{group}/stores")
 async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
-    """The form, and the answer when a key is asked for."""
+    """The page with the form, and with the answer if the address has a key."""
     topology = (await coordinator.group(group_id).definition(document.image)).snapshot.topology
     names = sorted({store.name for each in topology.subtopologies for store in each.stores})
     settings, query = coordinator.settings, request.query_params
@@ -84,7 +84,7 @@ async def stores(request: Request, group_id: GroupId, coordinator: TheCoordinato
 
 
 def _query_error(store: str, key: str, lag: str, names: list[str]) -> str | None:
-    """In a sentence; None when it can be asked."""
+    """The mistake in a query, as a sentence; None if the query is valid."""
     if store not in names:
         return "Choose one of the stores of this group."
     if not key or len(key) > LONGEST_KEY:
@@ -95,7 +95,7 @@ def _query_error(store: str, key: str, lag: str, names: list[str]) -> str | None
 
 
 class StoreUnanswered(AssignorFault):
-    """No instance gave an answer. The message says why; `tried`: the answer of each instance."""
+    """No instance answered the query. The message has the reason. `tried`: the error of each instance."""
 
     def __init__(self, message: str, tried: Mapping[str, str]) -> None:
         super().__init__(message)
@@ -104,8 +104,8 @@ class StoreUnanswered(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class StoreAnswer:
-    """`value`: as JSON text, or base64 where JSON cannot have it; None when the store has no such key. `lag`: records
-    that the copy was behind.
+    """The answer of an instance. `value`: JSON text, or base64 if JSON cannot represent the value; None if the store
+    has no such key. `lag`: the lag of the copy, in records.
     """
 
     value: str | None
@@ -118,7 +118,9 @@ class StoreAnswer:
 
 
 def endpoints_of(document: Mapping[str, Any]) -> list[str]:
-    """The addresses of a group's instances, which its members report. `document`: of `GET /v1/groups/{group}`."""
+    """The addresses of a group's instances, as its members report them. `document`: the answer of `GET
+    /v1/groups/{group}`.
+    """
     known = dict.fromkeys(member["user_endpoint"] for member in document["members"] if member["away_until_ms"] is None)
     return [each for each in known if each is not None and _ENDPOINT.fullmatch(each)]
 
@@ -131,14 +133,14 @@ async def ask_by_key(
     max_lag: int | None,
     token_file: Path | None,
 ) -> StoreAnswer:
-    """`application_id`: of the instances whose answers count. `max_lag`: None asks the active copy alone. Raises
-    StoreUnanswered.
+    """Queries a store by key. `application_id`: only instances of this application count. `max_lag`: the largest lag of
+    a copy that may answer; None for the active copy only. Raises StoreUnanswered.
     """
     known = list(endpoints)
     if not known:
         raise StoreUnanswered("no instance of this group reports an address: set application.server", {})
     parameters = {"key": key} if max_lag is None else {"key": key, "max_lag": str(max_lag)}
-    headers = {"Accept-Encoding": "identity"}  # a packed answer could be longer than its bytes
+    headers = {"Accept-Encoding": "identity"}  # MOST_BYTES would not bound the size of a compressed answer
     if token_file is not None:
         headers["Authorization"] = f"Bearer {await asyncio.to_thread(_token, token_file)}"
     tried: dict[str, str] = {}
@@ -170,7 +172,9 @@ async def ask_by_key(
 async def _call(
     client: httpx.AsyncClient, host: str, store: str, parameters: Mapping[str, str]
 ) -> tuple[int, Mapping[str, Any]]:
-    """Status 0 for an instance that cannot be reached."""
+    """Calls one instance. Returns status and answer; status 0 if the instance cannot be reached or its answer is no
+    JSON.
+    """
     try:
         url = f"http://{await _dialed(host)}/v1/stores/{quote(store, safe='')}/key"
         async with client.stream("GET", url, params=parameters, headers={"Host": host}) as response:
@@ -188,7 +192,9 @@ async def _call(
 
 
 async def _dialed(endpoint: str) -> str:
-    """The address and port, resolved once, so that the address that is checked is the one called. Raises OSError."""
+    """The address and port to call. The name is resolved once, so that the checked address is also called. Raises
+    OSError.
+    """
     host, _, port = endpoint.rpartition(":")
     if not 0 < int(port) < 65_536:
         raise OSError(f"{port} is no port")

@@ -1,4 +1,4 @@
-"""`/ui/groups/{group}/tasks/{task}`: one task over the recorded rebalances."""
+"""`/ui/groups/{group}/tasks/{task}`: the history of one task in the recorded rebalances."""
 
 from __future__ import annotations
 
@@ -21,7 +21,9 @@ router = named_router(include_in_schema=False)
 
 MOST_REBALANCES = 20
 MOST_STORED_BYTES = 262_144
-"""Of all recordings of a page: of a large group it shows one rebalance at a time, because each is run again."""
+"""The largest size of all recordings of a page. Each recording is run again, so the page of a large group shows one
+rebalance at a time.
+"""
 
 
 @router.get("/ui/groups/{group}/tasks/{task}")
@@ -32,10 +34,11 @@ async def task(
     coordinator: TheCoordinator,
     before: Annotated[int | None, Query(ge=0, le=JAVA_INT_MAX), DIGITS] = None,
 ) -> Response:
-    """Its last recorded rebalances. `before`: those below this generation."""
+    """The page of a task with its last recorded rebalances. `before`: only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    with refusing_input(), computing(request, coordinator):  # around the reading, too: a busy service reads nothing
+    # `computing` is also around the reads: an overloaded service refuses before it reads
+    with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)
         if not stored:
             return page(request, "task", group_id=group_id, task=str(chosen), history=None, older=None, digest=digest)
@@ -48,7 +51,9 @@ async def task(
 
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:
-    """Generation and recording, oldest first, and whether there are more; at least one when there is any."""
+    """The last recordings with their generations, oldest first, and whether there are older ones. Returns at least one
+    if any is recorded.
+    """
     listed = await coordinator.repository.list_rebalances(group_id, before, MOST_REBALANCES + 1)
     found: list[tuple[int, bytes]] = []
     size = 0

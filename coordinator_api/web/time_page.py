@@ -1,4 +1,4 @@
-"""`/ui/groups/{group}/time`: the recorded rebalances on a line, and two of them beside each other.
+"""`/ui/groups/{group}/time`: the recorded rebalances on a time line, and a comparison of two rebalances.
 
 A table with the same values stands below each picture.
 """
@@ -35,7 +35,7 @@ LIMIT, LEAST, MOST = 20, 5, 80
 WIDTH = 900
 _LEFT, _RIGHT = 30, WIDTH - 30
 _SHAPES = {"stable": "stable", "settled": "stable", "probing": "probing", "error": "failed", "held": "held"}
-"""Outcome to the shape of its mark."""
+"""The shape of the mark of each outcome."""
 
 ARROWS_SHOWN = 60
 _TOP, _STEP = 30, 20
@@ -54,7 +54,7 @@ def _number(sent: str) -> int | None:
 
 
 Number = Annotated[int | None, BeforeValidator(_number)]
-"""A parameter of the address; an empty one counts as absent, as a form sends it."""
+"""A number in the address. An empty value counts as absent, because forms send empty fields."""
 
 
 @router.get("/ui/groups/{group}/time")
@@ -67,13 +67,15 @@ async def time(
     before: Number = None,
     after: Number = None,
 ) -> Response:
-    """`before_generation`, `limit`: which rebalances. `before`, `after`: the two that are compared."""
+    """The page of the time line. `before_generation`, `limit`: select the rebalances. `before`, `after`: the
+    generations of the two rebalances to compare.
+    """
     limit, pair = max(LEAST, min(limit or LIMIT, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # one more: what the oldest one that is shown is compared with
+    # one more than shown: the oldest shown rebalance is compared with it
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
-    # members never got a rebalance that was held and not carried out, so it is no step between the others
+    # leave out held rebalances that were not carried out: members never got their assignments
     carried_out = [each["generation_id"] for each in listed if each["outcome"] != HELD]
     history, no_history = await _made(
         _history(request, coordinator, group_id, carried_out, limit), "see what moved", "What moved is not known: "
@@ -99,7 +101,7 @@ async def time(
 
 @router.get("/ui/groups/{group}/time/events")
 async def time_events(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """An event stream: `changed` when another rebalance has ended, or waits for approval."""
+    """An event stream: `changed` when another rebalance has ended or waits for approval."""
 
     async def digest() -> str:
         return rebalances_digest(coordinator.group(group_id).image)
@@ -108,7 +110,9 @@ async def time_events(request: Request, group_id: GroupId, coordinator: TheCoord
 
 
 async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | None) -> int | None:
-    """When the rebalance began that stands above this page; None on the first page, and when it is not recorded."""
+    """The start time of the rebalance just before this page's first row (the next newer one); None on the first page,
+    and if that rebalance is not recorded.
+    """
     if page_before is None or page_before >= JAVA_INT_MAX:
         return None
     newer: list[Any] = list(await coordinator.repository.list_rebalances(group_id, page_before + 1, 1))
@@ -118,12 +122,12 @@ async def _newer_ms(coordinator: Coordinator, group_id: str, page_before: int | 
 async def _history(
     request: Request, coordinator: Coordinator, group_id: str, generations: list[int], limit: int
 ) -> dict[str, Any] | None:
-    """What happened in the rebalances of the page; None without any. Raises StoreError, and what `computing` and
-    `run_in_worker` raise.
+    """The history of the page's rebalances; None if there are none. Raises StoreError, and the errors of `computing`
+    and `run_in_worker`.
     """
     if not generations:
         return None
-    with computing(request, coordinator):  # around the reading, too: a busy service reads nothing
+    with computing(request, coordinator):  # also around the reads: an overloaded service refuses first
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
         before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None
@@ -132,11 +136,13 @@ async def _history(
 
 
 class CannotCompare(AssignorFault):
-    """The two rebalances are none that can be compared. The message is a sentence."""
+    """The two rebalances cannot be compared. The message is a sentence."""
 
 
 async def _compared(request: Request, coordinator: Coordinator, group_id: str, pair: Pair) -> dict[str, Any] | None:
-    """The two that are asked for; None when none are. Raises CannotCompare, and what `_history` raises."""
+    """The comparison of the two chosen rebalances; None if none are chosen. Raises CannotCompare, and the errors of
+    `_history`.
+    """
     before, after = pair
     if before is None and after is None:
         return None
@@ -154,7 +160,7 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """What is computed, or in a sentence why not. `not_made`: begins the sentence."""
+    """The result and None, or None and a sentence with the reason. `not_made`: the beginning of the sentence."""
     try:
         return await computation, None
     except TooManyRequests:
@@ -168,7 +174,7 @@ async def _made(
 def _addresses(
     shown: Sequence[Mapping[str, Any]], has_more: bool, page_before: int | None, limit: int, pair: Pair
 ) -> list[tuple[str, str]]:
-    """Where other parts of the line are, each with a name."""
+    """Links to other parts of the time line, each with its label."""
     chosen = {name: each for name, each in zip(("before", "after"), pair, strict=True) if each is not None}
     here = {} if page_before is None else {"before_generation": page_before}
     found: list[tuple[str, Mapping[str, int]]] = []
@@ -184,7 +190,7 @@ def _addresses(
 
 
 class OwnerlessTime(NamedTuple):
-    """Time in which tasks had no owner, as far as recordings tell. `text`: which ones, and for how long."""
+    """A period in which tasks had no owner, according to the recordings. `text`: the tasks, and the duration."""
 
     x: float
     width: float
@@ -192,9 +198,10 @@ class OwnerlessTime(NamedTuple):
 
 
 class TimeLine(NamedTuple):
-    """`rows`: newest first, each a listed rebalance with: `follows`, what followed; `shape`, of its mark; `x`;
-    `until_next_ms`, None for the last one; `triggers`, `moved` and `held_back` (tasks that nobody ran until the next
-    one), empty or None when that is not known.
+    """The time line of a group. `rows`: newest first; each is a listed rebalance with further fields. `follows`: the
+    consequence in words. `shape`: the shape of its mark. `x`: the position. `until_next_ms`: the time until the next
+    rebalance; None for the newest one. `triggers`, `moved`, `held_back` (the number of tasks that no member ran until
+    the next rebalance): empty or None if not known.
     """
 
     rows: list[Mapping[str, Any]]
@@ -207,8 +214,9 @@ class TimeLine(NamedTuple):
 def time_line(
     summaries: Sequence[Mapping[str, Any]], history: Mapping[str, Any] | None, newer_ms: int | None = None
 ) -> TimeLine:
-    """`summaries`: as `GET .../rebalances` lists them. `history`: of `page_computations.history_of_group`; None when
-    it is not known. `newer_ms`: when the rebalance after these began; None when there is none.
+    """Lays out the time line. `summaries`: the rebalances as `GET .../rebalances` lists them. `history`: the result of
+    `page_computations.history_of_group`; None if it is not known. `newer_ms`: the start time of the rebalance after
+    these; None if there is none.
     """
     rounds = {each["generation_id"]: each for each in (history or {"rounds": []})["rounds"]}
     times = [each["now_ms"] for each in summaries]
@@ -259,20 +267,20 @@ def _without_owner(tasks: int, ms: int) -> str:
 
 
 def _left_behind(round_: Mapping[str, Any]) -> int:
-    """Tasks of instances that are gone: from the beginning of the rebalance until it was computed nobody ran them."""
+    """The number of tasks of instances that are gone. No member ran these tasks until the rebalance was computed."""
     gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
     return sum(1 for move in round_["moves"] if move["from"] in gone)
 
 
 def _follows(summary: Mapping[str, Any]) -> str:
-    """A summary says `held` for good when another rebalance replaced it."""
+    """The consequence of a rebalance in words. A summary keeps the outcome `held` if another rebalance replaced it."""
     if summary["outcome"] == HELD and (summary.get("hold") or {}).get("ended"):
         return "it was never carried out"
     return outcome_of(str(summary["outcome"]))
 
 
 class MemberLine(NamedTuple):
-    """A member on one side of the picture. `tasks`: how many active ones it has there. `still`: none of them moved."""
+    """A member on one side of the picture. `tasks`: its number of active tasks. `still`: True if none of them moved."""
 
     name: str
     tasks: int
@@ -281,7 +289,7 @@ class MemberLine(NamedTuple):
 
 
 class Arrow(NamedTuple):
-    """From a member on the left to one on the right."""
+    """An arrow of the picture, from a member on the left to a member on the right."""
 
     text: str
     from_y: float
@@ -289,8 +297,9 @@ class Arrow(NamedTuple):
 
 
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """`answer`, of `page_computations.compare_two`, with the `left` and `right` side of its picture, the `arrows`
-    between them, how many arrows are left out (`arrows_more`), a `summary`, and the picture's `height`.
+    """Lays out the picture of a comparison. `answer`: the result of `page_computations.compare_two`. Returns it with
+    the `left` and `right` side of the picture, the `arrows` between them, the number of arrows that are left out
+    (`arrows_more`), a `summary`, and the picture's `height`.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]

@@ -1,6 +1,6 @@
 """`/ui/groups/{group}/topology`: a group's subtopologies, topics and stores, as a picture and as tables.
 
-The coordinator knows no processors: a subtopology is one box with its stores.
+A group's definition has no processors, so each subtopology is one box with its stores.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SWEEPS = 8
 
 @router.get("/ui/groups/{group}/topology")
 async def topology(request: Request, group_id: GroupId, coordinator: TheCoordinator, document: TheDocument) -> Response:
-    """As the group's definition has it, with the work of now."""
+    """The page of the topology in the group's definition, with the members' present tasks and lags."""
     snapshot = (await coordinator.group(group_id).definition(document.image)).snapshot
     partitions = _partitions(snapshot, document.image)
     view = await asyncio.to_thread(topology_view, snapshot.topology, partitions, document.values)
@@ -42,7 +42,7 @@ async def topology(request: Request, group_id: GroupId, coordinator: TheCoordina
 
 
 def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
-    """As the definition says; else, of a cluster that it only names, as the last rebalance found them."""
+    """Partition counts by topic: from the definition, or, if it only names a cluster, from the last rebalance."""
     last = image.last_rebalance
     found = {} if last is None else {name: number for name, number in last.basis.topics.items() if number}
     internal = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
@@ -50,7 +50,7 @@ def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, 
 
 
 class TopicRow(NamedTuple):
-    """`kind`: input, repartition or output. `partitions`: None when they are not known."""
+    """A topic of the topology. `kind`: input, repartition or output. `partitions`: None if the number is not known."""
 
     name: str
     kind: str
@@ -60,8 +60,9 @@ class TopicRow(NamedTuple):
 
 
 class SubtopologyRow(NamedTuple):
-    """`stores`: each with its changelog, None for one that is not logged. `work`: in words. `lag`: records that its
-    copies are behind, None when nothing is known.
+    """A subtopology. `stores`: its stores, each with its changelog; None for a store without changelog. `work`: its
+    running tasks, standbys and warm-ups in words. `lag`: the sum of the known lags of its copies; None if no lag is
+    known.
     """
 
     number: int
@@ -73,7 +74,9 @@ class SubtopologyRow(NamedTuple):
 
 
 class NodeBox(NamedTuple):
-    """A shape of the picture, its corner in pixels. `lines`: shortened; `title`: everything."""
+    """A box of the picture. `x`, `y`: its corner, in pixels. `lines`: its text, with shortened names. `title`: the
+    whole text.
+    """
 
     kind: str
     x: float
@@ -85,14 +88,14 @@ class NodeBox(NamedTuple):
 
 
 class Edge(NamedTuple):
-    """`path`: of an SVG."""
+    """An edge of the picture. `path`: the `d` attribute of an SVG path."""
 
     path: str
     title: str
 
 
 class TopologyView(NamedTuple):
-    """`boxes`, `edges`: the picture, `width` times `height`; the rows say the same in words."""
+    """The topology as a picture and as tables. `boxes`, `edges`: the picture, of size `width` times `height`."""
 
     topics: Sequence[TopicRow]
     subtopologies: Sequence[SubtopologyRow]
@@ -103,7 +106,9 @@ class TopologyView(NamedTuple):
 
 
 def topology_view(topology: GroupTopology, partitions: Mapping[str, int], document: Mapping[str, Any]) -> TopologyView:
-    """`partitions`: of the topics that are known. `document`: the group, as `GET /v1/groups/{group}` answers it."""
+    """Builds the view. `partitions`: the known partition counts of topics. `document`: the answer of `GET
+    /v1/groups/{group}`.
+    """
     running = running_tasks(document)
     copies: dict[int, list[Mapping[str, Any]]] = {each.id: [] for each in topology.subtopologies}
     for copy in document["tasks"]:
@@ -163,7 +168,8 @@ _Node = tuple[str, str]
 
 
 def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> TopologyView:
-    import networkx as nx  # takes a part of a second, which the service need not wait for
+    # imported here: the import takes a part of a second, which would delay the start of the service
+    import networkx as nx
 
     graph: nx.DiGraph[_Node] = nx.DiGraph()
     for row in rows:
@@ -184,8 +190,8 @@ def _picture(topics: Sequence[TopicRow], rows: Sequence[SubtopologyRow]) -> Topo
 
 
 def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
-    """From left to right by the longest path. What is in a circle shares a column: an application may read what it
-    writes.
+    """The columns of the picture from left to right, by the longest path. Subtopologies in a cycle share a column: an
+    application may read a topic that it writes.
     """
     import networkx as nx
 
@@ -195,7 +201,8 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
         members = [node for part in generation for node in whole.nodes[part]["members"]]
         columns.append(sorted(members, key=_order))
     _bring_near(columns, graph)
-    for sweep in range(_SWEEPS):  # by the mean place of the neighbours, there and back: fewer edges cross
+    # order each column by the mean position of its neighbours, forwards and backwards in turn: fewer edges cross
+    for sweep in range(_SWEEPS):
         place = {node: at - len(column) / 2 for column in columns for at, node in enumerate(column)}
         for column in columns[:: 1 if sweep % 2 == 0 else -1]:
             around = graph.pred if sweep % 2 == 0 else graph.succ
@@ -208,7 +215,7 @@ def _columns(graph: nx.DiGraph[_Node]) -> list[list[_Node]]:
 
 
 def _bring_near(columns: list[list[_Node]], graph: nx.DiGraph[_Node]) -> None:
-    """What nobody here writes stands right before the first that reads it, so that its edge crosses no box."""
+    """Moves a topic that no subtopology writes to the column before its first reader: its edge then crosses no box."""
     at = {node: number for number, column in enumerate(columns) for node in column}
     for node in columns[0][:]:
         nearest = min((at[each] for each in graph.succ[node]), default=0) - 1
@@ -269,5 +276,5 @@ def _path(start: NodeBox, end: NodeBox) -> str:
         x1, x2 = start.x + start.width, end.x
         bend = (x2 - x1) / 2
         return f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2 - 7:.0f} {y2:.0f}"
-    x = start.x + start.width  # in a circle: out and in again on the right
+    x = start.x + start.width  # in a cycle: leave on the right side, and enter on the right side
     return f"M{x:.0f} {y1 - 6:.0f}C{x + 45:.0f} {y1:.0f} {x + 45:.0f} {y2:.0f} {x + 7:.0f} {y2 + 6:.0f}"

@@ -1,4 +1,4 @@
-"""`/ui/groups/{group}/what-if`: a form over the group as it is now or was, and what would be different."""
+"""`/ui/groups/{group}/what-if`: a form for changes to the group's present or recorded state, and their effects."""
 
 from __future__ import annotations
 
@@ -35,15 +35,15 @@ MODEL = ForecastModel()
 WIDTH, HEIGHT = 640, 180
 
 LONGEST = 2_000
-"""Characters of one field."""
+"""The most characters of one field."""
 
 ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
-"""Those that every service has."""
+"""The assignors that every service has."""
 
 
 class Field(NamedTuple):
-    """`kind`: text; number, which sets the config that `hint` names; or assignor, which has a list. `change`: of
-    `Changes`, which errors name.
+    """A field of the form. `kind`: `text`; `number`, which sets the config that `hint` names; or `assignor`, which has
+    a list. `change`: the field of `Changes` that it sets; errors name this field.
     """
 
     name: str
@@ -90,7 +90,7 @@ _CONFIGS = {field.name: field.hint for field in FIELDS if field.kind == "number"
 
 @router.get("/ui/groups/{group}/what-if")
 async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """The form, and below it the answer when something is to be different."""
+    """The page with the form, and with the answer if the form has changes."""
     coordinator.group(group_id)
     form = what_if_form(dict(request.query_params))
     answer: Mapping[str, Any] | None = None
@@ -117,9 +117,9 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 
 
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
-    """Raises InputError, DecodeError, TooManyRequests as `POST /v1/simulate` does."""
+    """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests, as `POST /v1/simulate`."""
     assert form.changes is not None, "it is asked"
-    with computing(request, coordinator):  # around the reading, too: a busy service neither reads nor asks the cluster
+    with computing(request, coordinator):  # also around the reads: an overloaded service refuses first
         source: bytes | RecordedRebalance | None
         if form.generation is None:
             source = await _now(coordinator, group_id)
@@ -133,7 +133,9 @@ async def _answer(request: Request, coordinator: Coordinator, group_id: str, for
 
 
 def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """`rounds` of the forecast as bars over real time, each as high as its share of the highest, which is `most`."""
+    """The `rounds` of the forecast as bars over time. The heights are relative to the highest bar, whose value is
+    `most`.
+    """
     last_ms = max((each["at_ms"] for each in rounds), default=0) or 1
     most = max((len(each[kind]) for each in rounds for kind in ("moved", "warming_up")), default=0)
     scale = (HEIGHT - 50) / max(most, 1)
@@ -152,7 +154,7 @@ def _plot(rounds: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
-    """What a rebalance at this moment would begin with: the definition, its cluster as it is now, and each member as if
+    """The input of a rebalance at this moment: the definition, the present state of its cluster, and each member as if
     it rejoined.
     """
     runtime = coordinator.group(group_id)
@@ -183,8 +185,8 @@ async def _now(coordinator: Coordinator, group_id: str) -> RecordedRebalance:
 
 
 class WhatIfForm(NamedTuple):
-    """`generation`: None for the group as it is now. `typed`: as it was sent. `errors`: what is wrong, by field; empty
-    names what belongs to none. `changes`: None while something is wrong.
+    """The form as it was sent. `generation`: None for the present state of the group. `typed`: the texts of the fields.
+    `errors`: the error of each field; the key "" is for errors of no field. `changes`: None if there are errors.
     """
 
     generation: int | None
@@ -194,17 +196,17 @@ class WhatIfForm(NamedTuple):
 
     @property
     def asked(self) -> bool:
-        """Whether anything is to be different."""
+        """True if the form has changes."""
         return self.changes is not None and self.changes != Changes()
 
     def refused(self, where: str | None, why: str) -> WhatIfForm:
-        """The same, with what the computation could not use beside its field."""
+        """The form with an error of the computation, next to its field."""
         error = sentence(why.removeprefix(f"{where}: "))
         return self._replace(errors={**self.errors, _field_at(where or ""): error}, changes=None)
 
 
 def what_if_form(parameters: Mapping[str, str]) -> WhatIfForm:
-    """`parameters`: of the address. A field that is empty changes nothing."""
+    """Reads the form from the parameters of the address. An empty field changes nothing."""
     typed = {name: parameters.get(name, "").strip() for name in ("generation", *(each.name for each in FIELDS))}
     errors: dict[str, str] = {}
     found: dict[str, object] = {}
@@ -257,7 +259,7 @@ def _changes(found: Mapping[str, object]) -> Changes:
 
 
 def _field_at(where: str) -> str:
-    """The field that an error of the computation is about; empty for none."""
+    """The field that an error of the computation concerns; empty if it concerns none."""
     parts = where.replace("[", ".").split(".")
     return next(
         (

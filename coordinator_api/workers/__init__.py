@@ -1,5 +1,5 @@
-"""Processes beside the serving one, for work that would hold its interpreter lock: one thread cannot wait for another.
+"""Worker processes, for work that would hold the interpreter lock of the serving process and block its event loop.
 
-worker_pool      jobs in, results out, on the event loop; the workers of one service
-worker_process   the process that workers are forked from, and the body of a worker
+worker_pool      runs jobs for the event loop; the workers of one service
+worker_process   the fork server that workers are forked from, and the main function of a worker
 """

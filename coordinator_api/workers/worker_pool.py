@@ -1,17 +1,17 @@
-"""Jobs for worker processes, one at a time each: `await pool.run(function, *arguments)`.
+"""Runs jobs in worker processes, one job at a time in each: `await pool.run(function, *arguments)`.
 
-Rules: jobs begin in the order in which they came. Cancelling the task that waits for a job kills its process at once,
-and a job that is not begun is just taken back. There are never more workers than the pool has places, however jobs
-end. A worker is replaced when it died, when it was killed, and when it has grown large: then its memory comes back.
-Errors of this project come back as themselves, with their fields.
+Rules: jobs begin in the order of the calls. Cancelling the task that waits for a job kills the worker process at once;
+a job that has not begun is just removed. There are never more workers than the size of the pool, however jobs end. A
+worker is replaced when it died or was killed, and when it has grown large, which returns its memory. Errors of this
+project are raised unchanged in the caller, with their fields.
 
-Workers start and end through the one fork server that all pools of this process share (`ForkedWorkers`). It starts
-with the first worker, and anew if it was killed. The two processes share nothing but sockets: a signal at the terminal
-reaches neither of them, and the end of this process ends them, however it came.
+All pools of this process start and end their workers by one fork server (`ForkedWorkers`). The fork server starts with
+the first worker, and again if it was killed. It shares only sockets with this process. Signals from the terminal reach
+neither the fork server nor the workers, and they end when this process ends for any reason.
 
-A service has workers for rebalances, and others for what callers ask to be computed or read (`ServiceWorkers`), so
-that a caller's forecast never keeps a group waiting. All stand back for the serving process, and computations for
-rebalances.
+A service has separate workers for rebalances and for the computations and documents of callers (`ServiceWorkers`), so
+that a caller's forecast never delays a group. Workers have a higher niceness than the serving process, and those for
+computations a higher one than those for rebalances.
 """
 
 from __future__ import annotations
@@ -38,17 +38,20 @@ from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, L
 Result = TypeVar("Result")
 
 _ATTEMPTS = 3
+"""The attempts to start a job, because an idle worker may have died since its last job."""
 
 LARGE_BYTES = 256 * 1024 * 1024
 """A worker that has more memory than this after a job is replaced."""
 
 
 class WorkerDied(AssignorFault):
-    """The worker ended in the middle of a job: out of memory, or somebody killed it. The job may be run again."""
+    """The worker ended in the middle of a job: it ran out of memory, or was killed from outside. The job may be run
+    again.
+    """
 
 
 class JobTookTooLong(AssignorFault):
-    """The worker was ended because its job took longer than it may."""
+    """The worker was ended because its job exceeded its time limit."""
 
 
 class PoolClosed(AssignorFault):
@@ -56,10 +59,10 @@ class PoolClosed(AssignorFault):
 
 
 class WorkerPool:
-    """Belongs to one event loop."""
+    """A pool of workers. Use it on one event loop."""
 
     def __init__(self, size: int, workers: ForkedWorkers, *, nice: int = 0, large_bytes: int = LARGE_BYTES) -> None:
-        """`size`: how many jobs run at one time. `nice`: how far the workers stand back for the serving process."""
+        """`size`: the number of jobs that run at one time. `nice`: the niceness of the workers."""
         self._workers = workers
         self._nice = nice
         self._large_bytes = large_bytes
@@ -74,15 +77,15 @@ class WorkerPool:
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workers")
 
     async def warm_up(self) -> None:
-        """Have one worker ready, so that the first job need not wait. Raises WorkersUnavailable."""
+        """Start one worker, so that the first job need not wait. Raises WorkersUnavailable."""
         async with self._slots:
             self._give_back(await self._take())
 
     async def run(self, function: Callable[..., Result], *arguments: object, limit_ms: int | None = None) -> Result:
-        """What `function(*arguments)` returns or raises in a worker process.
+        """Runs `function(*arguments)` in a worker process, and returns or raises its result.
 
-        `function`: of a module, not made inside another one. Arguments and results are pickled: keep them small.
-        `limit_ms`: how long the job may run once it has begun. Raises JobTookTooLong, WorkerDied, WorkersUnavailable,
+        `function`: a function of a module, not a local one. Arguments and results are pickled: keep them small.
+        `limit_ms`: time limit of the job from its start. Raises JobTookTooLong, WorkerDied, WorkersUnavailable,
         PoolClosed; JobFailed in place of an error that cannot be pickled.
         """
         job = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
@@ -94,7 +97,7 @@ class WorkerPool:
         return result
 
     async def _answer(self, job: bytes, limit_ms: int | None) -> tuple[bool, Any]:
-        """Whether it is a value, and the value or the error."""
+        """Runs a job. Returns (True, value) or (False, error)."""
         worker = await self._begin(job)
         try:
             async with asyncio.timeout(None if limit_ms is None else limit_ms / 1000):
@@ -114,7 +117,9 @@ class WorkerPool:
         return succeeded, value
 
     async def _begin(self, job: bytes) -> Worker:
-        """The worker that has begun with the job. One that has died since its last job has not: another one gets it."""
+        """Returns the worker that has started the job. If a worker died since its last job, another worker gets the
+        job.
+        """
         loop = asyncio.get_running_loop()
         for _ in range(_ATTEMPTS):
             worker = await self._take()
@@ -131,18 +136,20 @@ class WorkerPool:
         raise died
 
     def begin_close(self) -> None:
-        """Kill all workers, those in the middle of a job too. Jobs that run or wait raise PoolClosed. `close` later."""
+        """Kill all workers, including those that run a job. Jobs that run or wait raise PoolClosed. Call `close`
+        later.
+        """
         self._closed = True
         for worker in [*self._idle]:
             self._kill(worker)
         for worker in self._busy:
-            self._workers.kill(worker)  # its job notices, and does the rest
+            self._workers.kill(worker)  # the task that waits for its job then does the rest
 
     async def close(self) -> None:
-        """As `begin_close`; returns when all jobs and workers have ended."""
+        """Like `begin_close`; returns when all jobs and workers have ended."""
         self.begin_close()
         for _ in range(self._size):
-            await self._slots.acquire()  # when all are ours, every job has ended
+            await self._slots.acquire()  # when this task has all slots, every job has ended
         for _ in range(self._size):
             self._slots.release()
         if self._left_starting:
@@ -151,8 +158,8 @@ class WorkerPool:
         self._thread.shutdown(wait=False)
 
     async def _take(self) -> Worker:
-        """An idle worker, else one that another job left while it started, else a new one: when a new one starts, every
-        other worker has a job, so the places bound the workers.
+        """Returns an idle worker, else one that a cancelled job left while it started, else a new one. A new one starts
+        only when every other worker has a job, so the slots limit the number of workers.
         """
         self._refuse_if_closed()
         if self._idle:
@@ -175,7 +182,7 @@ class WorkerPool:
         return asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
 
     def _keep_started(self, starting: asyncio.Future[Worker]) -> None:
-        """A worker whose job was cancelled while it started is idle, unless another job waits for it already."""
+        """Keep a worker whose job was cancelled while it started as idle, unless another job waits for it already."""
         if starting not in self._left_starting:
             return
         self._left_starting.remove(starting)
@@ -195,7 +202,7 @@ class WorkerPool:
             self._kill(worker)
 
     def _kill(self, worker: Worker) -> asyncio.Task[int | None]:
-        """At once. The task knows the exit code."""
+        """Kill the worker at once. Returns the task that reaps it and gives its exit code."""
         self._workers.kill(worker)
         self._busy.discard(worker)
         if worker in self._idle:
@@ -206,7 +213,7 @@ class WorkerPool:
         return ending
 
     async def _end(self, worker: Worker) -> int | None:
-        await asyncio.sleep(0)  # a read that was cancelled lets go of the descriptor before another socket can get it
+        await asyncio.sleep(0)  # lets a cancelled read release the descriptor before another socket can get its number
         worker.connection.close()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
 
@@ -248,12 +255,12 @@ _START = (
 
 
 class WorkersUnavailable(AssignorFault):
-    """No worker process can be started. The message says why."""
+    """No worker process can be started. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
-    """`connection`: this process's end, which does not block. `server`: the fork server that it comes from."""
+    """A worker process. `connection`: this process's end of its socket, non-blocking. `server`: its fork server."""
 
     process: int
     connection: socket.socket
@@ -261,16 +268,18 @@ class Worker:
 
 
 class ForkedWorkers:
-    """Safe to use from several threads."""
+    """The fork server, and the workers that come from it. Thread-safe."""
 
     def __init__(self, preload: Iterable[str] = ()) -> None:
-        """`preload`: modules that jobs will need; importing them once costs each worker nothing."""
+        """`preload`: the modules that jobs need. The fork server imports them once, so importing them costs no time in
+        a worker.
+        """
         self._preload = tuple(preload)
         self._turn = threading.Lock()
         self._server: tuple[subprocess.Popen[bytes], socket.socket] | None = None
 
     def start(self, nice: int) -> Worker:
-        """A new worker. Raises WorkersUnavailable."""
+        """Start a worker. Raises WorkersUnavailable."""
         ours, theirs = socket.socketpair()
         try:
             with theirs, self._turn:
@@ -286,17 +295,17 @@ class ForkedWorkers:
 
     @staticmethod
     def kill(worker: Worker) -> None:
-        """At once; never waits. Whoever talks to the worker finds its connection ended. `end` has to follow."""
+        """Kill the worker without waiting. The connection to the worker ends. Call `end` afterwards."""
         if worker.server.poll() is None:
-            # nobody has waited for it yet, so that the number is still its own
+            # the worker is not reaped yet, so its process id cannot belong to another process
             with suppress(ProcessLookupError):
                 os.kill(worker.process, signal.SIGKILL)
         with suppress(OSError):
-            worker.connection.shutdown(socket.SHUT_RDWR)  # ends it, too, should the fork server be gone
+            worker.connection.shutdown(socket.SHUT_RDWR)  # also ends the worker if the fork server is gone
 
     def end(self, worker: Worker) -> int | None:
-        """Wait for the end of a worker that was killed or died: its exit code, negative for a signal; None when nobody
-        knows.
+        """Wait for the end of a worker that was killed or died. Returns its exit code, negative for a signal; None if
+        the code is unknown.
         """
         with self._turn:
             if self._server is None or worker.server is not self._server[0]:
@@ -307,7 +316,7 @@ class ForkedWorkers:
                 return None
 
     def close(self) -> None:
-        """End the fork server; its workers have to be ended before."""
+        """End the fork server. All its workers must have ended."""
         with self._turn:
             self._stop()
 
@@ -324,7 +333,7 @@ class ForkedWorkers:
         return code
 
     def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """The fork server, and the socket for commands."""
+        """Returns the fork server, and the socket for commands."""
         if self._server is not None and self._server[0].poll() is not None:
             self._stop()
         if self._server is None:
@@ -339,7 +348,7 @@ class ForkedWorkers:
                 [sys.executable, "-c", start],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C at the terminal is not for workers
+                start_new_session=True,  # Ctrl-C at the terminal must not reach workers
             )
         return server, ours
 
@@ -355,14 +364,14 @@ class ForkedWorkers:
 MODULES = (
     "coordinator_api.runtime.rebalance_work",
     "coordinator_api.runtime.reported_rebalances",
-    "coordinator_api.http.computations",  # a name only: nothing here calls it
+    "coordinator_api.http.computations",  # preloaded by name; this package does not import it
     "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",
 )
-"""What workers need, imported before they are forked."""
+"""The modules that workers need. The fork server imports them before it forks."""
 
 _forked = ForkedWorkers(MODULES)
-"""One for all services of this process; it starts with the first worker, and ends with the process."""
+"""The fork server of all services of this process. It starts with the first worker, and ends with the process."""
 
 _MOST_REBALANCES = 4
 _MORE_READERS = 2
@@ -370,20 +379,22 @@ _NICE_REBALANCES, _NICE_COMPUTATIONS = 3, 10
 
 
 class ServiceWorkers:
-    """`rebalances` and `computations`. Belongs to one event loop."""
+    """The pools of a service: `rebalances` and `computations`. Use them on one event loop."""
 
     def __init__(self, max_computations: int) -> None:
-        """`max_computations`: how many are admitted at one time; large documents can be read beside them."""
+        """`max_computations`: the number of computations that are admitted at one time; a few more workers read large
+        documents.
+        """
         self.rebalances = WorkerPool(min(_MOST_REBALANCES, os.cpu_count() or 1), _forked, nice=_NICE_REBALANCES)
         self.computations = WorkerPool(max_computations + _MORE_READERS, _forked, nice=_NICE_COMPUTATIONS)
         self._warming_up: asyncio.Task[None] | None = None
 
     def warm_up(self) -> None:
-        """Have processes ready soon, so that the first rebalance need not wait for them."""
+        """Start processes in the background, so that the first rebalance need not wait for them."""
         self._warming_up = asyncio.get_running_loop().create_task(self._warm_up())
 
     async def close(self) -> None:
-        """Kill all, whatever they do."""
+        """Kill all workers, including those that run a job."""
         await self.rebalances.close()
         await self.computations.close()
 
@@ -393,5 +404,5 @@ class ServiceWorkers:
             await self.computations.warm_up()
         except PoolClosed:
             return
-        except AssignorFault as fault:  # the next job will say so to its caller
+        except AssignorFault as fault:  # the caller of the next job gets this error
             structlog.get_logger("coordinator_api").error("workers_unavailable", error=str(fault))

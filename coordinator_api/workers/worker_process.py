@@ -1,13 +1,13 @@
-"""A worker: jobs arrive on a socket, one at a time, and each is answered with a value or an error.
+"""The main function of a worker, which answers each job on its socket with a value or an error; and the fork server.
 
-A worker is a copy of the fork server, ready within milliseconds. The fork server has imported what workers need, has
-one thread, and only forks: the serving process cannot be forked itself, because it has threads and an event loop. It
-takes commands on a socket, one at a time (see `COMMAND`), and ends when the socket is closed.
+A worker is a fork of the fork server, ready within milliseconds. The fork server has imported the modules that workers
+need, has one thread, and only forks: the serving process cannot be forked itself, because it has threads and an event
+loop. The fork server reads commands from a socket, one at a time (see `COMMAND`), and ends when the socket is closed.
 
-Rules: a worker lives as long as the other end of its socket is open, even in the middle of a job; so it ends when the
-serving process does, however that ended. It ignores SIGINT and SIGTERM, which a terminal or a service manager sends to
-every process of the service: the serving process says when a worker ends. When memory is short, the kernel takes a
-worker before the serving process.
+Rules: a worker ends when the other end of its socket closes, even in the middle of a job; so it ends whenever the
+serving process ends, for any reason. It ignores SIGINT and SIGTERM, which a terminal or a service manager sends to
+every process of the service: only the serving process ends workers. When memory is short, the kernel kills a worker
+before the serving process.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from assignor.errors import AssignorFault, OwnAssignorFailed
 from operating_system.processes import return_freed_memory
 
 LENGTH = struct.Struct(">Q")
-"""Before each message. A worker says first, with an empty one, that it has a whole job."""
+"""The length prefix of each message. A worker first sends an empty message when it has received a whole job."""
 
 _ASK_KERNEL_FIRST = "500"
+"""The `oom_score_adj` of workers: when memory is short, the kernel kills a worker before the serving process."""
 _COLLECTED_AFTER = 1_000_000
-"""Objects. A job makes millions that live as long as it does: looking through them for cycles every 700 doubled its
-time."""
+"""The number of new objects after which the garbage collector runs. A job makes millions of objects that live to its
+end: the default of 700 doubled the time of jobs.
+"""
 
 
 class JobFailed(AssignorFault):
@@ -45,7 +47,7 @@ class JobFailed(AssignorFault):
 
 
 def work(connection: socket.socket, nice: int) -> None:
-    """Serve until the connection ends."""
+    """Run jobs until the connection ends."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -62,20 +64,20 @@ def work(connection: socket.socket, nice: int) -> None:
             connection.sendall(LENGTH.pack(len(answer)))
             connection.sendall(answer)
             del job, answer
-            gc.collect()  # while nobody waits
+            gc.collect()  # collect now, because no caller waits
             return_freed_memory()
 
 
 def _end_with_the_connection(descriptor: int) -> None:
-    """Whatever the job is doing."""
+    """End this process when the connection closes, even while a job runs."""
     poll = select.poll()
-    poll.register(descriptor, 0)  # only that the other end has closed
+    poll.register(descriptor, 0)  # event mask 0: poll() then reports only that the other end has closed (POLLHUP)
     poll.poll()
     os._exit(0)
 
 
 def _receive(jobs: BinaryIO) -> bytes | None:
-    """None when the connection ends before a whole job has come."""
+    """Receives one job; None if the connection ends before the job is complete."""
     head = jobs.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -85,7 +87,9 @@ def _receive(jobs: BinaryIO) -> bytes | None:
 
 
 def _answer(job: bytes) -> bytes:
-    """Pickled: whether it is a value, the value or error, and the memory of this process in bytes."""
+    """Runs a job. Returns the pickled answer: whether it is a value, the value or error, and this process's memory in
+    bytes.
+    """
     try:
         function, arguments = _unpickled(job)
         value = function(*arguments)
@@ -113,7 +117,7 @@ def _refusal(fault: BaseException) -> bytes:
 
 
 def _resident_bytes() -> int:
-    """Now, where the system says so; elsewhere the most that it ever was."""
+    """The memory of this process in bytes: the present size if the system reports it, otherwise the peak."""
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
@@ -123,22 +127,23 @@ def _resident_bytes() -> int:
 
 
 COMMAND = struct.Struct(">ci")
-"""A letter and a number. FORK: with the niceness, and the worker's end of its socket beside it; answered with the
-process id, or the negative `errno`. END: with a process id, which is killed; answered with its exit code."""
+"""A command: a letter and a number. FORK has the niceness, and passes the worker's end of its socket; the answer is the
+process id, or the negative `errno`. END has the id of a process to kill; the answer is its exit code."""
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"
 
 
 def main(descriptor: int, preload: Iterable[str]) -> None:
-    """Serve commands. `preload`: modules that workers will need."""
+    """The main function of the fork server. `preload`: modules that workers will need."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # results go to stdout, and whatever a job prints is none
+    # stdout of the service carries results only, so output of jobs goes to stderr
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for name in preload:
         importlib.import_module(name)
     gc.collect()
-    gc.freeze()  # what is here stays as it is, so the copies can share its memory
-    # a service that is killed in the middle of a command reads no answer: that is an end like any other
+    gc.freeze()  # the imported objects stay unchanged, so the workers can share their memory
+    # a service that is killed during a command reads no answer: end as usual
     with socket.socket(fileno=descriptor) as control, suppress(ConnectionError):
         while True:
             command, descriptors, *_ = socket.recv_fds(control, COMMAND.size, 1)
@@ -166,7 +171,9 @@ def _fork(control: socket.socket, descriptor: int, nice: int) -> int:
 
 
 def _end(process: int) -> int:
-    """Workers that ended by themselves are waited for here, too: until then nobody else can get their number."""
+    """Kill a worker and reap it, also one that ended by itself: until it is reaped, its process id cannot be reused.
+    Returns its exit code.
+    """
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
     try:

@@ -1,4 +1,4 @@
-"""Who may call our two HTTP services, the coordinator and the endpoint of an instance, and what each caller may do.
+"""Authentication and authorization for our two HTTP services, the coordinator and the endpoint of an instance.
 
-`principals.py` has callers and the rule that every call passes, `tokens.py` the tokens and their hashes.
+`principals.py` has the callers, their rights, and the check of every call; `tokens.py` has the tokens and their hashes.
 """

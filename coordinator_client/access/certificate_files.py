@@ -1,6 +1,6 @@
-"""The files of TLS: a certificate and its private key, authorities, and whether one of them has changed.
+"""Reads the files of TLS: a certificate, its private key, and certificate authorities.
 
-Every fault names the file, the setting that named it, and what to do.
+Every error names the setting of the file; most also name the file and the remedy.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 
 from assignor.errors import InputError
 
-_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME: the times are compared here, where an error can give them
+_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME: this file compares the times, so that its errors can show them
 _MOST_STEPS = 6
 
 _logger = logging.getLogger(__name__)
@@ -24,9 +24,9 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A certificate with its chain, and its private key, as PEM files. `keyfile`: None when the key is in `certfile`.
+    """A certificate with its chain, and its private key, as PEM files. `keyfile`: None if the key is in `certfile`.
 
-    `names`: how the settings of the three are called where they are set, for errors.
+    `names`: the names of the settings for `certfile`, `keyfile` and `password`, for errors.
     """
 
     certfile: Path
@@ -36,7 +36,9 @@ class KeyPair:
 
 
 def show_certificate(context: ssl.SSLContext, pair: KeyPair, *, as_server: bool) -> tuple[float, float]:
-    """Have the context show this certificate. Gives its validity in seconds since 1970. Raises InputError."""
+    """Load this certificate into the context, which presents it in handshakes. Returns the begin and the end of its
+    validity in seconds since 1970. Raises InputError.
+    """
     _load_pair(context, pair)
     certificate = _as_the_other_side_sees_it(pair, as_server=as_server)
     begins_s, ends_s = (ssl.cert_time_to_seconds(str(certificate[each])) for each in ("notBefore", "notAfter"))
@@ -61,7 +63,7 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
     asked: list[bool] = []
 
     def password() -> str:
-        asked.append(True)  # without a function OpenSSL would ask on the terminal
+        asked.append(True)  # without this function OpenSSL would prompt on the terminal
         return pair.password or ""
 
     try:
@@ -77,8 +79,9 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str, object]:
-    """The fields of the own certificate, by a handshake in memory: the library offers no other way to read them, and
-    this one also finds that a certificate is not made for its side. Raises InputError.
+    """Returns the fields of the certificate of `pair`. It reads them from a handshake in memory, because `ssl` has no
+    public function that reads them. The handshake also detects a certificate that is not made for a server, or for a
+    client. Raises InputError.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -101,21 +104,23 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
                     continue
         seen = (at_client if as_server else at_server).getpeercert()
     except (ssl.SSLError, ValueError) as error:
-        who = "service" if as_server else "client"
-        raise InputError(f"{pair.certfile} cannot be the certificate of a {who} ({error})", pair.names[0]) from None
+        role = "service" if as_server else "client"
+        raise InputError(f"{pair.certfile} cannot be the certificate of a {role} ({error})", pair.names[0]) from None
     assert seen, "a handshake in memory is done after so many steps"
     return seen
 
 
 def _first_certificate(certfile: Path) -> str:
-    """The first of the file is the own one; its chain follows."""
+    """The first certificate of the file. It is the owner's certificate; its chain follows."""
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = certfile.read_text(encoding="ascii", errors="replace")
     return begin + text.partition(begin)[2].partition(end)[0] + end
 
 
 def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) -> None:
-    """`where`: the setting that names the file, for errors. Raises InputError."""
+    """Have the context trust the authorities in this file. `where`: the setting that names the file, for errors. Raises
+    InputError.
+    """
     text_of(authorities, where)
     try:
         context.load_verify_locations(authorities)
@@ -124,7 +129,7 @@ def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) ->
 
 
 def text_of(path: Path, where: str) -> str:
-    """`where`: the setting that names the file, for errors. Raises InputError."""
+    """The text of a PEM file. `where`: the setting that names the file, for errors. Raises InputError."""
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError as error:

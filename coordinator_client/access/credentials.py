@@ -1,7 +1,7 @@
-"""All tokens that a service knows, from whichever sources, and whose a given one is.
+"""All tokens that a service knows, from all their sources, and the search for the principal of a given token.
 
-Each source has its own set, which is replaced as a whole when the source has changed: so tokens are rotated without a
-restart. A token is found by its hash. The comparison therefore tells nothing about the token, however long it takes.
+Each source has its own set of tokens, which is replaced as a whole when the source has changed. So tokens are rotated
+without a restart. A token is found by its hash. Therefore the time of the search reveals nothing about the token.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from coordinator_client.access.tokens import TokenEntry, digest_of
 
 
 def wall_clock_ms() -> int:
-    """The machine's time, by which tokens expire."""
+    """The machine's time in milliseconds, by which tokens expire."""
     return time.time_ns() // 1_000_000
 
 
 class Credentials:
-    """Belongs to one service. `replace` may be called from several threads, and from others than `find`.
+    """The tokens of one service. `replace` may be called from several threads, and from other threads than `find`.
 
-    `group_prefixes`: those of all tokens; the empty one is that of a token that sees all groups. `is_empty`: whether no
-    source has a token; then calls carry none.
+    `group_prefixes`: the prefixes of all tokens; a token that sees all groups has the empty prefix. `is_empty`: True if
+    no source has a token; calls then need no token.
     """
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
@@ -36,7 +36,7 @@ class Credentials:
         self._find_signed: FindPrincipal | None = None
 
     def replace(self, source: str, entries: Iterable[TokenEntry]) -> None:
-        """Take these tokens of `source` in the place of those that it had."""
+        """Replace all tokens of `source` by these."""
         with self._replacing:
             self._of_source = {**self._of_source, source: tuple(entries)}
             self._by_digest = {entry.digest: entry for each in self._of_source.values() for entry in each}
@@ -44,7 +44,9 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """Ask `find_signed` for tokens of somebody else, which are known by their signature and not by their hash."""
+        """Call `find_signed` for tokens that no source has. These are tokens of an issuer, which are checked by their
+        signature.
+        """
         self._find_signed = find_signed
         self.is_empty = False
 
@@ -52,20 +54,22 @@ class Credentials:
         return self._of_source.get(source, ())
 
     def all_entries(self) -> Iterator[tuple[str, TokenEntry]]:
-        """Every token with its source, those that have expired too."""
+        """Every token with its source, including expired tokens."""
         for source, entries in self._of_source.items():
             for entry in entries:
                 yield source, entry
 
     @property
     def have_expired(self) -> bool:
-        """Whether there are tokens, and nobody can call with any of them."""
+        """True if there are tokens and all of them have expired, so that no call is accepted."""
         now_ms = self._now_ms()
         valid = any(entry.is_valid_at(now_ms) for _, entry in self.all_entries())
         return not self.is_empty and self._find_signed is None and not valid
 
     def has_admin(self, but: TokenEntry | None = None) -> bool:
-        """Whether somebody is left who may create a token for any group. `but`: as if this one was revoked."""
+        """True if a valid token can create tokens for any group. `but`: a token that is treated as revoked. Signed
+        tokens count as such a token.
+        """
         now_ms = self._now_ms()
         return self._find_signed is not None or any(
             entry.principal.right is Right.ADMIN and entry.principal.sees_all and entry.is_valid_at(now_ms)
@@ -74,7 +78,7 @@ class Credentials:
         )
 
     def find(self, token: bytes) -> Principal | None:
-        """Whose token it is; None when it is nobody's, or has expired. `token`: as it was sent."""
+        """The principal of a token; None for an unknown or expired token. `token`: the bytes that were sent."""
         entry = self._by_digest.get(digest_of(token))
         if entry is not None:
             return entry.principal if entry.is_valid_at(self._now_ms()) else None

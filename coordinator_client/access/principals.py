@@ -1,12 +1,13 @@
-"""A caller of one of our HTTP services: its name, its right, the groups that it may see, and how a service knows it.
+"""A caller of one of our HTTP services: its name, its right, the groups that it may see, and how a service
+authenticates it.
 
-Four rights, each of which includes the one before it. A prefix bounds them to groups whose ids begin with it, as
-Kafka's ACLs do with the pattern type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; its operations are
-gathered into four here, because a group has few calls.
+There are four rights, each of which includes the one before it. A prefix limits a right to groups whose ids begin with
+the prefix, as Kafka's ACLs do with the pattern type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; its
+operations are combined into four rights here, because a group has few calls.
 
-A service without tokens listens on loopback only. It then answers only calls that name a loopback host and come from
-no foreign web page, so that a browser on the same machine is no way in. With tokens every call has to carry one. Kafka
-has SASL for this; a bearer token is what a fleet of Spark executors can carry.
+A service without tokens listens on loopback only. It then answers only calls that name a loopback host and come from no
+foreign web page, so that a web page in a browser on the same machine cannot call it. With tokens, every call has to
+carry a token. Kafka has SASL for this; here it is a bearer token, because all Spark executors can send one.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from urllib.parse import urlsplit
 
 
 class Right(StrEnum):
-    """What a caller may do.
+    """The rights of callers.
 
     reader: read. member: declare a group, join and leave it, report a rebalance. operator: drain, delete and repair
     groups, and replace a running topology. admin: create and revoke tokens.
@@ -32,7 +33,7 @@ class Right(StrEnum):
     ADMIN = "admin"
 
     def includes(self, other: Right) -> bool:
-        """Whether who has this right may do what `other` allows."""
+        """True if this right includes `other`."""
         return _ORDER[self] >= _ORDER[other]
 
 
@@ -40,8 +41,8 @@ _ORDER = {right: place for place, right in enumerate(Right)}
 
 
 class Need(NamedTuple):
-    """What a call needs. `group_id`: whom it is about; None for the service. `all_groups`: it shows those of every
-    tenant.
+    """The permission that a call needs. `group_id`: the group that the call concerns; None for a call about the
+    service. `all_groups`: True if the call shows the groups of every tenant.
     """
 
     right: Right
@@ -51,8 +52,8 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """`group_prefix`: what the ids of its groups begin with; empty for every group. It is also the tenant whose quotas
-    count.
+    """A caller. `group_prefix`: the prefix of the ids of its groups; empty for all groups. The prefix also names the
+    tenant for quotas.
     """
 
     name: str
@@ -61,18 +62,18 @@ class Principal:
 
     @property
     def sees_all(self) -> bool:
-        """Whether it sees the groups of every tenant."""
+        """True if this principal sees the groups of every tenant."""
         return not self.group_prefix
 
     def sees(self, group_id: str) -> bool:
-        """Whether the group is one of its own."""
+        """True if this principal sees the group."""
         return group_id.startswith(self.group_prefix)
 
     def may(self, right: Right) -> bool:
         return self.right.includes(right)
 
     def refusal(self, need: Need) -> str | None:
-        """Why it may not make a call that needs this; None if it may."""
+        """The reason why this principal may not make a call that needs `need`; None if it may."""
         if need.group_id is not None and not self.sees(need.group_id):
             return f"the token of {self.name} is for groups whose ids begin with {self.group_prefix}"
         if need.all_groups and not self.sees_all:
@@ -83,27 +84,31 @@ class Principal:
 
 
 ANYBODY = Principal("anybody on this machine", Right.ADMIN)
-"""Who calls a service that has no tokens, and listens on loopback only."""
+"""The caller of a service without tokens, which listens on loopback only."""
 
 FindPrincipal = Callable[[bytes], Principal | None]
-"""Whose token it is; None when it is nobody's, or has expired."""
+"""Finds the principal of a token; returns None for an unknown or expired token."""
 
 
 @dataclass(frozen=True, slots=True)
 class AccessRefusal:
-    """Why a call may not pass. `challenge`: what WWW-Authenticate says with status 401; None: the status is 403."""
+    """The reason why a call is refused. `challenge`: the header WWW-Authenticate of an answer with status 401; None if
+    the status is 403.
+    """
 
     detail: str
     challenge: str | None = None
 
 
 def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal | AccessRefusal:
-    """Who calls. `find`: None for a service without tokens, on loopback. `headers` have lower-case names."""
+    """Finds the caller of a request. `find`: None for a service without tokens, on loopback. `headers`: have lower-case
+    names.
+    """
     if find is None:
         return _foreign_page(headers) or ANYBODY
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        # latin-1 is how headers were decoded: it gives back the bytes that were sent
+        # the headers were decoded as latin-1: encoding gives back the bytes that were sent
         principal = find(given.strip().encode("latin-1"))
         if principal is not None:
             return principal
@@ -113,7 +118,7 @@ def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal 
 
 
 def is_loopback(host: str) -> bool:
-    """Whether `host` can only be reached from this machine."""
+    """True if `host` can be reached only from this machine."""
     if host.lower() == "localhost":
         return True
     try:

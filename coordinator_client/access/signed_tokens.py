@@ -1,14 +1,18 @@
-"""Tokens that somebody else signs: JSON Web Tokens of an OIDC issuer, checked with the keys that it publishes.
+"""Tokens that an OIDC issuer signs: JSON Web Tokens, checked with the keys that the issuer publishes.
 
-Rules: PyJWT checks the signature and the claims; this file says which are needed, and where keys come from. Only
-signatures of a key pair count, with the algorithm that belongs to the key's kind, so that nobody signs with a public
-key as a password. Keys are fetched beside the calls, never within one: at first before the service listens, then again
-and again, and soon when a token names a key that is not there. An issuer that is down leaves its former keys in force.
-What is found out about a token holds until it expires. Without the address of its keys there are no signed tokens, and
-with it the issuer and the audience have to be named. Source of the settings' names and defaults: KIP-768.
+Rules:
 
-One scope of a token names its right and its groups: `assignor:member:payments-*`. It is the only place that knows
-PyJWT (extra `oidc`), which is loaded for services that ask for it.
+- PyJWT checks the signature and the claims; this file names the claims that are needed and fetches the keys.
+- Only signatures of a key pair are accepted, with an algorithm that belongs to the key's type, so that a published key
+  cannot be used as an HMAC secret.
+- Keys are fetched in the background, never within a call: first before the service listens, then periodically, and soon
+  after a token names an unknown key. While an issuer is down, its former keys stay in force.
+- A verified token is cached until it expires or the issuer's keys change.
+- Signed tokens are accepted only if the address of the issuer's keys is set. The issuer and the audience then have to
+  be set too. Source of the settings' names and defaults: KIP-768.
+
+One scope of a token names its right and its groups: `assignor:member:payments-*`. Only this file imports PyJWT (extra
+`oidc`), and only for services that have these settings.
 """
 
 from __future__ import annotations
@@ -36,10 +40,10 @@ if TYPE_CHECKING:
     import jwt
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("ES256",), "OKP": ("EdDSA",)}
-"""By the kind of the key (`kty`)."""
+"""The accepted algorithms by the type of the key (`kty`)."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""How often, at most, an unknown key has the keys fetched again: anybody may send such a token."""
+"""Shortest time between two fetches that an unknown key causes: anybody may send a token with an unknown key."""
 
 FETCH_TIMEOUT_S = 5.0
 MOST_KEY_BYTES = 1_048_576
@@ -57,8 +61,8 @@ _SETTING = re.compile(r"sasl\.oauthbearer(?:\.[a-z]+)+")
 
 @dataclass(frozen=True, slots=True)
 class IssuerSettings:
-    """Each field is a setting after `sasl.oauthbearer.`, with `_` for dots. `jwks_endpoint_url`: http, https or
-    file.
+    """The settings of one issuer. Each field is a setting after `sasl.oauthbearer.`, with `_` for dots.
+    `jwks_endpoint_url`: a URL with the scheme http, https or file.
     """
 
     jwks_endpoint_url: str | None = None
@@ -70,9 +74,10 @@ class IssuerSettings:
     jwks_endpoint_refresh_ms: int = 3_600_000
 
     def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
-        """None when no issuer is asked for; nothing is fetched yet. `report`: as for SignedTokens.
+        """Makes the SignedTokens of these settings, or None if they name no issuer. Fetches no keys yet. `report`: see
+        SignedTokens.
 
-        Raises InputError for settings that do not go together, and without the library.
+        Raises InputError for settings that do not go together, and if PyJWT is not installed.
         """
         if self.jwks_endpoint_url is None:
             if self.expected_issuer is not None or self.expected_audience:
@@ -98,9 +103,10 @@ class IssuerSettings:
 
 
 def signed_tokens_in(environment: Mapping[str, str], report: Callable[[str], None]) -> SignedTokens | None:
-    """As the variables say that the coordinator reads, such as ASSIGNOR_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.
+    """Makes the SignedTokens from the environment variables that the coordinator also reads, such as
+    ASSIGNOR_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.
 
-    An empty one counts as none. Raises InputError, which names the variables.
+    An empty variable counts as not set. Raises InputError, which names the variables.
     """
     try:
         return _settings_in(environment).signed_tokens(report)
@@ -136,9 +142,9 @@ class _Key(NamedTuple):
 
 
 class SignedTokens:
-    """Of one issuer. `find` may be called by another thread than `refresh_if_due`.
+    """Checks the tokens of one issuer. `find` may be called by another thread than `refresh_if_due`.
 
-    `report`: gets a sentence about keys that could not be fetched.
+    `report`: called with a sentence when keys could not be fetched.
     """
 
     def __init__(
@@ -158,7 +164,7 @@ class SignedTokens:
         self._lock = threading.Lock()
 
     def refresh_if_due(self) -> None:
-        """Fetch the keys if it is time. Reports an issuer that is down, and tries again later; never raises."""
+        """Fetch the keys if a fetch is due. Reports an issuer that is down, and tries again later; never raises."""
         now_s = self._monotonic_s()
         if now_s < self._due_s:
             return
@@ -177,7 +183,7 @@ class SignedTokens:
             self._keys, self._document = keys, document
 
     def find(self, token: bytes) -> Principal | None:
-        """Whose token it is; None for any that may not be taken, whatever the reason."""
+        """The caller that the token names; None if the token is refused for any reason."""
         if len(token) > MOST_TOKEN_BYTES or token.count(b".") != 2:
             return None
         digest = digest_of(token)
@@ -224,7 +230,7 @@ class SignedTokens:
             raise InputError("no name", self._issuer.sub_claim_name)
         granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
-        (scope,) = [match for match in map(_SCOPE.match, scopes) if match]  # two would not say which one counts
+        (scope,) = [match for match in map(_SCOPE.match, scopes) if match]  # two scopes would be ambiguous
         return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 
     def _ask_for_unknown(self) -> None:
@@ -235,12 +241,12 @@ class SignedTokens:
 
 
 def _fetch(url: str) -> bytes:
-    """Raises OSError, ValueError."""
+    """Fetches the issuer's key document. Raises OSError, HTTPException, ValueError."""
     parts = urlsplit(url)
     if parts.scheme == "file":
         content = Path(url2pathname(parts.path)).read_bytes()
     else:
-        # the environment's proxies are for the world outside; its SSL_CERT_FILE is for the issuer, too
+        # Proxies of the environment are for external hosts, so they are not used. SSL_CERT_FILE applies here too.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
         with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:  # http or https: IssuerSettings has checked it
             content = answer.read(MOST_KEY_BYTES + 1)
@@ -250,7 +256,7 @@ def _fetch(url: str) -> bytes:
 
 
 def _keys_in(document: bytes) -> dict[str, _Key]:
-    """By their ids. Raises ValueError when there is none that can be used."""
+    """The usable keys of the document, by their ids. Raises ValueError if there are none."""
     import jwt
 
     read = json.loads(document)
@@ -260,7 +266,7 @@ def _keys_in(document: bytes) -> dict[str, _Key]:
         kind = str(each.get("kty")) if isinstance(each, dict) else ""
         if kind in ALGORITHMS and each.get("kid") and each.get("use", "sig") == "sig":
             algorithms = tuple(name for name in ALGORITHMS[kind] if each.get("alg", name) == name)
-            with contextlib.suppress(jwt.PyJWTError, TypeError):  # of a curve or a form that is not known here
+            with contextlib.suppress(jwt.PyJWTError, TypeError):  # a key with an unknown curve or form is skipped
                 jwk = jwt.PyJWK.from_dict(each)
                 if jwk.algorithm_name in algorithms:
                     found[str(each["kid"])] = _Key(jwk, algorithms)
@@ -271,7 +277,7 @@ def _keys_in(document: bytes) -> dict[str, _Key]:
 
 def _reason(error: Exception) -> str:
     if isinstance(error, InvalidURL):
-        return "its URL cannot be used"  # the error has a part of the URL, in which a password may be
+        return "its URL cannot be used"  # the error's text has a part of the URL, which may contain a password
     if isinstance(error, HTTPException):
         return "its answer is no HTTP"
     if isinstance(error, RecursionError):

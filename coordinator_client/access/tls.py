@@ -1,12 +1,12 @@
 """TLS of our services and of their callers: certificates from files, which are read again when they change.
 
-A `ReloadedContext` stands for the newest `ssl.SSLContext` that could be made of its files. Every handshake begins with
-the newest context; open connections go on as they are. Files that cannot be used leave the former context in force, and
-are logged once. Each change makes a new context, because an authority can be added to a context but never removed. The
-names of the settings are uvicorn's.
+A `ReloadedContext` delegates to the newest `ssl.SSLContext` that could be made of its files. Every handshake uses the
+newest context; open connections are not affected by a change. If changed files cannot be used, the former context
+stays in force, and the error is logged once. Each change makes a new context, because an authority can be added to a
+context but never removed. The names of the settings are uvicorn's.
 
-A service sends no session tickets: with a ticket, a caller whose authority was removed could come back without showing
-its certificate.
+A service sends no session tickets: with a ticket, a caller whose authority was removed could resume its session without
+presenting its certificate.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ CLIENT_VARIABLES = (CLIENT_CERTFILE, CLIENT_KEYFILE, CLIENT_PASSWORD)
 TRUST_VARIABLE = "SSL_CERT_FILE"
 
 VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required": ssl.CERT_REQUIRED}
-"""What `ssl.cert.reqs` may say of the caller's certificate."""
+"""The values of `ssl.cert.reqs`, which tell if a caller needs a certificate."""
 
 CHECK_INTERVAL_S = 1.0
-"""How often the files are checked for changes."""
+"""Interval of the checks of the files for changes."""
 
 _RETRY_S = 10.0
 _DAY_S = 86_400.0
@@ -54,9 +54,8 @@ _logger = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class ServerTls:
-    """What a service needs. `ca_certs`: PEM file with the authorities whose callers it lets in, and its setting's name.
-
-    `cert_reqs`: a key of `VERIFY_MODES`.
+    """The TLS settings of a service. `ca_certs`: PEM file with the authorities of the callers' certificates.
+    `ca_certs_name`: the name of the setting for `ca_certs`, for errors. `cert_reqs`: a key of `VERIFY_MODES`.
     """
 
     pair: KeyPair
@@ -73,8 +72,9 @@ def server_tls(
     cert_reqs: str,
     prefix: str = "",
 ) -> ServerTls | None:
-    """None without a certificate: the service speaks plain HTTP. `prefix`: before the names of the settings, which are
-    `ssl.certfile` and so on. Raises InputError for settings that do not go together.
+    """Checks the TLS settings of a service. Returns None without a certificate: the service then speaks plain HTTP.
+    `prefix`: stands before the names of the settings (`ssl.certfile` and so on) in errors. Raises InputError for
+    settings that do not go together.
     """
     names = (f"{prefix}ssl.certfile", f"{prefix}ssl.keyfile", f"{prefix}ssl.keyfile.password")
     required, authorities = f"{prefix}ssl.cert.reqs", f"{prefix}ssl.ca.certs"
@@ -94,7 +94,9 @@ def server_tls(
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """`begins_s`, `ends_s`: of the own certificate, in seconds since 1970; None without one."""
+    """A context made of the files. `begins_s`, `ends_s`: the validity of its certificate, in seconds since 1970; None
+    for a client without a certificate.
+    """
 
     context: ssl.SSLContext
     begins_s: float | None = None
@@ -102,9 +104,11 @@ class _Loaded:
 
 
 class ReloadedContext(ssl.SSLContext):
-    """For each handshake the newest context of some files. asyncio, uvloop and blocking sockets take it as any other.
+    """An SSL context that uses, for each handshake, the newest context made of its files. asyncio, uvloop and blocking
+    sockets accept it like any other context.
 
-    `reload_if_changed` notices changes. A service calls it all the time; a client's connections call it by themselves.
+    `reload_if_changed` detects changes. A service has to call it regularly; blocking sockets of a client call it in
+    `wrap_socket`.
     """
 
     _alpn: list[str] | None = None
@@ -112,8 +116,8 @@ class ReloadedContext(ssl.SSLContext):
     def __init__(
         self, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
     ) -> None:
-        """`reminds`: warn before the certificate runs out. `at_once`: else the files are first read by the first
-        handshake. Raises InputError.
+        """`reminds`: log a warning before the certificate expires. `at_once`: read the files now, otherwise at the
+        first handshake. Raises InputError.
         """
         self._files = files
         self._load = load
@@ -158,7 +162,8 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                self._taken = state_of(*self._files)  # before they are read: what changes meanwhile is read again
+                # taken before the files are read, so that a change during the reading is detected later
+                self._taken = state_of(*self._files)
                 self._loaded = self._load()
             return self._loaded
 
@@ -173,7 +178,8 @@ class ReloadedContext(ssl.SSLContext):
         try:
             self._loaded = self._load()
         except InputError as error:
-            # certificate and key are two files: while only one is replaced they do not fit, which is not logged
+            # Certificate and key are two files. While only one of them has been replaced they do not match; so the
+            # error is logged only if a second check finds the same files.
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
@@ -199,11 +205,11 @@ class ReloadedContext(ssl.SSLContext):
 
 
 class _RefusalWithAlert(ssl.SSLObject):
-    """The service's side of a handshake. A caller that is refused gets TLS's alert before the connection ends.
+    """The service's side of a handshake. A caller that is refused gets the TLS alert before the connection ends.
 
-    asyncio and uvloop end a connection whose handshake fails without sending the alert. So this class shows them a
-    failure as a handshake that goes on: they send the alert, and the caller reads it and hangs up. If the caller does
-    not hang up, the time for a handshake runs out.
+    asyncio and uvloop close a connection whose handshake fails without sending the alert. So this class reports a
+    failed handshake to them as unfinished: they send the alert, and the caller reads it and closes the connection. If
+    the caller does not close it, the handshake time-out does.
     """
 
     incoming: ssl.MemoryBIO | None = None
@@ -220,12 +226,14 @@ class _RefusalWithAlert(ssl.SSLObject):
             else:
                 return
         if self.incoming is not None:
-            self.incoming.read()  # discards further input, which would pile up
+            self.incoming.read()  # discards further input, which would otherwise fill memory
         raise ssl.SSLWantReadError
 
 
 def server_context(tls: ServerTls) -> ReloadedContext:
-    """Raises InputError for files that cannot be used, and for a certificate that is not valid now."""
+    """The context of a service. Raises InputError for files that cannot be used, and for a certificate that is not
+    valid now.
+    """
 
     def load() -> _Loaded:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -250,10 +258,11 @@ def server_context(tls: ServerTls) -> ReloadedContext:
 def client_context(
     url: str, trusting: Callable[[], ssl.SSLContext], environment: Mapping[str, str] = os.environ
 ) -> ReloadedContext:
-    """For calls to `url`. `trusting`: makes a context with the authorities that the caller's HTTP client trusts by
-    default, or those of SSL_CERT_FILE. The client's certificate is that of ASSIGNOR_CLIENT_CERTFILE, if any.
+    """The context for calls to `url`. `trusting`: makes a context with the authorities in SSL_CERT_FILE, or else those
+    that the caller's HTTP client trusts by default. The client's certificate is in the file of
+    ASSIGNOR_CLIENT_CERTFILE, if that is set.
 
-    Raises InputError, when the URL is of https, for files that cannot be used.
+    Raises InputError for files that cannot be used, if the URL is https; for another URL they are not read yet.
     """
     pair = _client_pair(environment)
     trusted = environment.get(TRUST_VARIABLE)
@@ -263,7 +272,7 @@ def client_context(
             text_of(Path(trusted), TRUST_VARIABLE)
         try:
             context = trusting()
-        except (OSError, ValueError) as error:  # ssl.SSLError is one
+        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
             raise InputError(f"{trusted} is no PEM file of certificates ({error})", TRUST_VARIABLE) from None
         return _Loaded(context) if pair is None else _Loaded(context, *show_certificate(context, pair, as_server=False))
 
@@ -274,9 +283,9 @@ def client_context(
 
 
 def tls_problem(error: BaseException | str) -> str | None:
-    """Why a call by https failed, and what to do; None when TLS is not the reason."""
+    """The reason why a call over https failed, and the remedy; None if TLS is not the reason."""
     text = str(error)
-    return next((f"{words} ({text}): {advice}" for sign, words, advice in _PROBLEMS if sign in text), None)
+    return next((f"{meaning} ({text}): {advice}" for sign, meaning, advice in _PROBLEMS if sign in text), None)
 
 
 _RENEW = f"have {CLIENT_CERTFILE} and {CLIENT_KEYFILE} name one that is valid and of an authority that it knows"

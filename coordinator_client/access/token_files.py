@@ -1,8 +1,8 @@
 """Files with tokens, which a service reads again when they have changed.
 
-Rules: a file that has changed is read once it is the same in two checks, so that nothing half-written counts. A file
-that cannot be read, that is no text of tokens, or that has no token leaves its former tokens in force: a mistake
-neither locks anybody out nor lets anybody in. The mistake is reported once, and again after the next change.
+Rules: a changed file is read once two checks in a row have found it in the same state, so that no half-written file is
+read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force: a mistake neither
+locks out callers nor admits new ones. The mistake is reported once, and again after the next change.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from coordinator_client.access.credentials import Credentials
 from coordinator_client.access.tokens import TokenEntry, checked_token
 
 CHECK_INTERVAL_S = 1.0
-"""How often a service checks its files for changes."""
+"""Interval in which a service checks its files for changes."""
 
 MOST_BYTES = 1_048_576
-"""Of one file, some ten thousand tokens."""
+"""The size limit of one file; enough for about ten thousand tokens."""
 
 Parse = Callable[[str, str], tuple[TokenEntry, ...]]
-"""The tokens of a text. Takes the text, and its name for errors. Raises InputError."""
+"""Parses the tokens of a text. Takes the text, and a name of the text for errors. Raises InputError."""
 
 
 class TokenFiles:
-    """Of one service. `reload_changed` may be called by another thread than the one that answers calls, by one at a
-    time.
+    """The token files of one service. `reload_changed` may be called by another thread than the one that answers calls,
+    but only by one thread at a time.
 
-    `report`: gets the name of a setting and a sentence about its file.
+    `report`: called with the name of a setting and a sentence about its file.
     """
 
     def __init__(self, credentials: Credentials, report: Callable[[str, str], None]) -> None:
@@ -37,7 +37,9 @@ class TokenFiles:
         self._files: list[_WatchedFile] = []
 
     def add(self, source: str, path: Path, parse: Parse) -> None:
-        """Reads it. `source`: the name of the setting. Raises InputError when it has no tokens."""
+        """Reads a file and watches it from now on. `source`: the name of the setting. Raises InputError, also if the
+        file has no tokens.
+        """
         file = _WatchedFile(source, path, parse)
         self._credentials.replace(source, file.read())
         self._files.append(file)
@@ -67,7 +69,7 @@ class _WatchedFile:
         self._waiting: tuple[object, ...] | None = None
 
     def is_new(self) -> bool:
-        """Whether it differs from the file that was read, and has not changed since the last check."""
+        """True if the file has changed since it was read, but not since the last check."""
         seen = state_of(self.path)
         has_rested = seen == self._waiting
         self._waiting = seen
@@ -82,9 +84,10 @@ class _WatchedFile:
 
 
 def token_in(path: Path, where: str) -> str:
-    """The one token of a file, for a program that sends it: white space around it does not count.
+    """The token of a file that has a single token, for a program that sends it. White space around the token is
+    removed.
 
-    `where`: what names the file. Raises InputError, which has nothing of the token.
+    `where`: the option or variable that names the file. Raises InputError, which has no part of the token.
     """
     token = text_of(path, where).strip()
     if not token:
@@ -93,7 +96,7 @@ def token_in(path: Path, where: str) -> str:
 
 
 def text_of(path: Path, where: str) -> str:
-    """Raises InputError, which has none of the text."""
+    """The text of a file of at most `MOST_BYTES`. Raises InputError, which has no part of the text."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)
@@ -109,7 +112,7 @@ def text_of(path: Path, where: str) -> str:
 
 
 def state_of(*files: Path) -> tuple[object, ...]:
-    """Another value once one of the files was written or replaced."""
+    """A value that changes when one of the files is written or replaced."""
     return tuple(_state_of_file(each) for each in files)
 
 

@@ -1,13 +1,14 @@
-"""Tokens as a service keeps them: by their SHA-256, with a name, a right, a group prefix and an end.
+"""The entries that a service keeps for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
+expiry time.
 
-Rules: a service keeps no token, only its hash. A token that we make has 256 random bits, so that nobody finds it from
-its hash, and one round of SHA-256 is enough. A text of tokens has one a line:
+Rules: a service keeps no token, only its hash. A token that we generate has 256 random bits, so that it cannot be
+guessed from its hash, and one round of SHA-256 is enough. A text of tokens has one entry a line:
 
     # name        right     groups       SHA-256 of the token                      [expires]
     payments-eu   member    payments-*   9f86d081884c7d659a2feaa0c55ad015a3bf4f…   2027-01-31T00:00:00Z
 
-`*` stands for every group. Kafka's SCRAM keeps credentials in a like way (`ScramCredential`), with a salt and many
-rounds, which passwords of people need.
+`*` stands for every group. Kafka's SCRAM keeps credentials in a similar way (`ScramCredential`), but with a salt and
+many rounds, because passwords of people can be guessed.
 """
 
 from __future__ import annotations
@@ -34,12 +35,12 @@ _NOT_OF_A_TOKEN = re.compile(r"\A +| +\Z|[^\x20-\x7e]+")
 _KINDS = {" ": "a space", "\t": "a tab", "\n": "a line end", "\r": "a line end", "\ufeff": "a byte order mark"}
 
 TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
-"""Programs that search texts for secrets find our tokens by it."""
+"""The prefix of all generated tokens, by which secret scanners find them."""
 
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """One token. `digest`: SHA-256 of it in hexadecimal. `expires_ms`: None for never."""
+    """One token. `digest`: the SHA-256 of the token in hexadecimal. `expires_ms`: None if it never expires."""
 
     principal: Principal
     digest: str
@@ -50,20 +51,20 @@ class TokenEntry:
 
 
 def digest_of(token: bytes) -> str:
-    """What is kept of a token. `token`: as it is sent."""
+    """The hash under which a token is kept. `token`: the bytes that are sent."""
     return hashlib.sha256(token).hexdigest()
 
 
 def new_token() -> str:
-    """One that nobody has had before: 256 random bits, in characters that need no escape anywhere."""
+    """A new token: 256 random bits, in characters that need no escaping in headers, URLs or shells."""
     return TOKEN_PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
 
 
 def checked_token(token: str, where: str, which: str = "this one") -> str:
-    """The token. Every one passes here before a program sends it or a service takes it.
+    """Checks a token and returns it. Every token is checked here before a program sends it or a service accepts it.
 
-    Rule: a token is printable ASCII without spaces around it, which every header carries unchanged. `where`: what the
-    token comes from. Raises InputError, which has nothing of the token.
+    Rule: a token is printable ASCII without spaces around it, which every header carries unchanged. `where`: the
+    option, variable or file of the token. Raises InputError, which has no part of the token.
     """
     if not token:
         raise InputError("has no token", where)
@@ -80,7 +81,8 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
 
 
 def plain_token(source: str, token: str) -> TokenEntry:
-    """The one token of a setting, which may do everything. `source`: the setting, which is also its name.
+    """The entry of a token that a setting contains; it has the right admin for all groups. `source`: the name of the
+    setting, and of the principal.
 
     Raises InputError.
     """
@@ -88,8 +90,8 @@ def plain_token(source: str, token: str) -> TokenEntry:
 
 
 def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The one token of a file, whose white space around it does not count. `where`: begins with the setting, and is
-    what errors name. Raises InputError.
+    """The entry of the token of a file that has a single token; empty if the file has none. White space around the
+    token is removed. `where`: the name in errors; it begins with the setting and a colon. Raises InputError.
     """
     token = text.strip()
     return (_entry_of_admin(where.partition(":")[0], checked_token(token, where)),) if token else ()
@@ -100,14 +102,14 @@ def _entry_of_admin(source: str, token: str) -> TokenEntry:
 
 
 def right_of(text: str, where: str) -> Right:
-    """Raises InputError."""
+    """Parses a right. Raises InputError."""
     if text not in list(Right):
         raise InputError(f"the right must be one of {', '.join(Right)}, not {text!r}", where)
     return Right(text)
 
 
 def check_name(name: str, where: str) -> str:
-    """Raises InputError for a name that a log or a table could not show as it is."""
+    """Returns the name. Raises InputError for a name that a log or a table could not show unchanged."""
     if not _NAME.match(name):
         raise InputError(
             "must be 1 to 64 letters, digits, dots, hyphens, underscores or @, and begin with one of the first two",
@@ -117,21 +119,21 @@ def check_name(name: str, where: str) -> str:
 
 
 def group_prefix(pattern: str, where: str) -> str:
-    """`payments-*` -> `payments-`, `*` -> empty. Raises InputError."""
+    """Converts `payments-*` to the prefix `payments-`, and `*` to the empty prefix. Raises InputError."""
     if not _GROUPS.match(pattern):
         raise InputError(f"must be a prefix of group ids with * behind it, or * for all groups, not {pattern!r}", where)
     return pattern[:-1]
 
 
 def group_pattern(prefix: str) -> str:
-    """`payments-` -> `payments-*`."""
+    """Converts the prefix `payments-` to `payments-*`."""
     return f"{prefix}*"
 
 
 def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The tokens of a text, in its order. In a text of one line, semicolons separate them.
+    """Parses the tokens of a text, in their order. In a text of one line, semicolons separate the entries.
 
-    `where`: names it in errors. Raises InputError, which never has a digest.
+    `where`: the name of the text in errors. Raises InputError, which never has a digest.
     """
     entries: list[TokenEntry] = []
     lines = text.splitlines() if "\n" in text.strip() else text.strip().split(";")
@@ -147,7 +149,7 @@ def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
 
 
 def format_entry(entry: TokenEntry) -> str:
-    """One line, as `parse_entries` reads it."""
+    """One line in the format that `parse_entries` reads."""
     principal = entry.principal
     fields = [principal.name, principal.right.value, group_pattern(principal.group_prefix), entry.digest]
     if entry.expires_ms is not None:
@@ -156,7 +158,7 @@ def format_entry(entry: TokenEntry) -> str:
 
 
 def instant_text(at_ms: int) -> str:
-    """RFC 3339 in UTC, to the second."""
+    """Formats a time as RFC 3339 in UTC, to the second."""
     return datetime.fromtimestamp(at_ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -171,7 +173,7 @@ def _entry(fields: list[str], where: str) -> TokenEntry:
 
 
 def end_ms(text: str, now_ms: int, where: str) -> int:
-    """The end that is given as a time or as a duration from now. Raises InputError, also for the past."""
+    """Parses an expiry time, given as a time or as a duration from now. Raises InputError, also for a past time."""
     duration = _DURATION.match(text)
     if duration is not None:
         parts = zip(duration.groups(), _UNITS_MS, strict=True)
@@ -184,7 +186,7 @@ def end_ms(text: str, now_ms: int, where: str) -> int:
 
 
 def instant_ms(text: str, where: str) -> int:
-    """RFC 3339 to milliseconds since the epoch. Raises InputError."""
+    """Parses an RFC 3339 time to milliseconds since the epoch. Raises InputError."""
     try:
         at = datetime.fromisoformat(text)
     except ValueError:

@@ -1,5 +1,6 @@
-"""Questions to a cluster and changes to it: call `ClusterAdmin`, which repeats the tries of the other files.
+"""Reads and changes a cluster. Call `ClusterAdmin`; the functions of the other files make one try each, and
+`ClusterAdmin` retries them.
 
-`topics`: brokers, topics and their configs. `partition_leaders`: offsets and deleted records. `groups`: committed
-offsets and members.
+`topics`: brokers, topics and their configs. `partition_leaders`: offsets of logs, and deleting records. `groups`:
+committed offsets and members.
 """

@@ -1,7 +1,7 @@
-"""Questions to a Kafka cluster, and the few changes that a leader of groups makes to it.
+"""An admin client for Kafka, with the requests that this project needs.
 
-Rules: every call survives restarting brokers and moving leaders for up to `default.api.timeout.ms`, then raises
-KafkaUnavailable. A failure that no retry can mend raises KafkaRefused at once. Calls may run concurrently in one event
+Rules: every call retries while brokers restart or leaders move, for up to `default.api.timeout.ms`, then raises
+KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once. Calls may run concurrently in one event
 loop. Source: `Admin` of kafka-clients.
 """
 
@@ -38,11 +38,11 @@ _SLOW_S = 3.0
 
 
 class ClusterAdmin:
-    """Connects with its first call. `close`, or the end of `async with`, closes the connections; a later call
-    reconnects.
+    """An admin client, which connects with its first call. `close`, or the end of `async with`, closes the connections;
+    a later call reconnects.
 
-    It has a method for each request of Kafka's `Admin` that this project needs, because they share connections,
-    retries and known leaders.
+    It has a public method for each request of Kafka's `Admin` that this project needs, because the requests share
+    connections, retries and known leaders.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -65,40 +65,44 @@ class ClusterAdmin:
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """Those of these topics that exist. `names`: None for all topics that the user may see. A missing leader
-        is -1.
+        """The existing topics among `names`; None for all topics that the user may see. A partition without a leader
+        has leader -1.
         """
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """Brokers and topics, from one answer. `names`: as in `topics`."""
+        """Brokers and topics, from one answer. `names`: see `topics`."""
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
         metadata = await self._call(what, fetch_metadata, asked)
         return Cluster(metadata.brokers, metadata.topics)
 
     async def topic_configs(self, names: Iterable[str], *, only_own: bool = False) -> dict[str, dict[str, str]]:
-        """The effective configs of those topics that exist. `only_own`: only configs that are set on the topic
-        itself.
+        """The effective configs of the existing topics among `names`. `only_own`: only configs that are set on the
+        topic itself.
         """
         asked = sorted(set(names))
         return await self._call(f"configs of topics {_some(asked)}", topic_configs, asked, only_own)
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """On return all exist and have leaders. Raises TopicHasOtherPartitions before it creates any."""
+        """Create the topics, and return when all exist and have leaders. Raises TopicHasOtherPartitions before it
+        creates any topic.
+        """
         await self._call(f"creating topics {_some(topics)}", create_topics, topics, self.settings.request_timeout_s)
 
     async def add_partitions(self, topic: str, count: int) -> None:
-        """On return the topic has `count` partitions, each with a leader. Raises UnknownTopic."""
+        """Add partitions, and return when the topic has `count` partitions with leaders. Raises UnknownTopic."""
         what = f"adding partitions to topic {topic}"
         await self._call(what, add_partitions, topic, count, self.settings.request_timeout_s)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set these configs of the topic, and reset those whose value is None. Other configs stay."""
+        """Set these configs of the topic, and reset a config whose value is None. Other configs stay."""
         await self._call(f"configs of topic {topic}", alter_configs, topic, changes)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Return when no broker that was asked knows the topics any more. Raises UnknownTopic before it deletes any."""
+        """Delete the topics, and return when a broker's metadata no longer has them. Raises UnknownTopic before it
+        deletes any topic.
+        """
         asked = sorted(set(names))
         there = await self.topics(asked)
         missing = [name for name in asked if name not in there]
@@ -129,8 +133,8 @@ class ClusterAdmin:
     async def committed_offsets(
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
-        """Partitions without a committed offset are left out. `partitions`: None for all that have one. `stable`: wait
-        until no open transaction can still move one of them (KIP-447).
+        """The group's committed offsets. Partitions without a committed offset are left out. `partitions`: None for all
+        partitions. `stable`: wait until no open transaction can still change one of the offsets (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
         what = f"committed offsets of group {group}"
@@ -143,7 +147,7 @@ class ClusterAdmin:
         return await call(self.settings, what, lambda: request.delete(before, self.settings.request_timeout_s))
 
     async def describe_group(self, group: str) -> ConsumerGroupDescription:
-        """A group that does not exist has state `Dead` and no members."""
+        """Describes a group. A group that does not exist has state `Dead` and no members."""
         return await self._call(f"group {group}", describe_group, group)
 
     async def _offsets(
@@ -161,10 +165,10 @@ class ClusterAdmin:
 async def first_contact(
     admin: ClusterAdmin, settings: ClientSettings, stopped: asyncio.Event, report: Callable[[str], None]
 ) -> bool:
-    """Ask the cluster for its brokers before anything else, so that a wrong address is reported within seconds.
+    """Ask the cluster for its brokers before any other request, so that a wrong address is reported within seconds.
 
-    True when the cluster answered, False when `stopped` was set first. `report` receives one line when the answer takes
-    longer than 3 s. Raises KafkaClientError.
+    Returns True when the cluster has answered, False if `stopped` was set first. Calls `report` with one line if the
+    answer takes longer than 3 s. Raises KafkaClientError.
     """
     notice = asyncio.get_running_loop().call_later(
         _SLOW_S,

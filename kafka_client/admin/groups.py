@@ -1,8 +1,9 @@
 """Asks a group's coordinator for committed offsets and members.
 
-The first try asks the coordinator that an earlier call has found. After a failed try the coordinator is looked up
-again: it moves with the leader of its partition of `__consumer_offsets`. Offsets that an open transaction may still
-move are requested again soon: when only the markers of the transaction are missing, it ends within milliseconds.
+The first try uses the coordinator that an earlier call has found. After a failed try the coordinator is looked up
+again, because it moves with the leader of its partition of `__consumer_offsets`. Offsets that an open transaction may
+still change are first requested again every 5 ms: if only the markers of the transaction are missing, it ends within
+milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
@@ -29,7 +30,7 @@ _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 
 
 class CommittedOffset(NamedTuple):
-    """The offset of the next record to process. `metadata`: the committer's own text."""
+    """A committed offset: the offset of the next record to process. `metadata`: the text that was committed with it."""
 
     offset: int
     metadata: str
@@ -37,7 +38,8 @@ class CommittedOffset(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupMember:
-    """`subscription`, `assignment`: bytes of the group's protocol, empty while the group rebalances.
+    """A member of a group. `subscription`, `assignment`: bytes of the group's protocol; empty while the group
+    rebalances.
 
     Source: `MemberDescription` of the admin client.
     """
@@ -52,7 +54,7 @@ class ConsumerGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupDescription:
-    """A group of the classic protocol. `state`: as Kafka names it, `Dead` when the group does not exist.
+    """A group of the classic protocol. `state`: Kafka's name of the state; `Dead` if the group does not exist.
 
     `protocol_type`: `consumer` for consumers and Kafka Streams. `protocol`: the assignor's name, `stream` for Kafka
     Streams, or empty. The brokers do not tell which member leads.
@@ -72,7 +74,8 @@ async def committed_offsets(
     stable: bool,
     known: dict[str, int],
 ) -> dict[TopicPartition, CommittedOffset]:
-    """One try. Partitions without a committed offset are left out. `known`: coordinators by group, kept up to date.
+    """Makes one try to read the committed offsets of a group. Partitions without a committed offset are left out.
+    `known`: group to its coordinator; updated by this function.
 
     Raises NotNow, KafkaRefused.
     """
@@ -104,7 +107,7 @@ def _offset_fetch(group: str, asked: list[tuple[str, list[int]]] | None, stable:
 
 
 def _is_unstable(answer: Any) -> bool:
-    at = 2 if answer.API_VERSION > 3 else 1  # version 7 has the leader epoch before metadata and code
+    at = 2 if answer.API_VERSION > 3 else 1  # in version 7 the leader epoch precedes metadata and code
     return any(more[at] == UNSTABLE_OFFSET_COMMIT for _, numbers, *_ in answer.topics for _, _, *more in numbers)
 
 
@@ -114,7 +117,7 @@ def _found(answer: Any) -> dict[TopicPartition, CommittedOffset]:
     has_tags = answer.API_VERSION > 3
     for topic, numbers, *_ in answer.topics:
         for partition, offset, *more in numbers:
-            metadata, code = more[1:3] if has_tags else more  # version 7 has the leader epoch before them
+            metadata, code = more[1:3] if has_tags else more  # in version 7 the leader epoch precedes metadata and code
             check(code, f"{topic}-{partition}")
             if offset != _NOT_COMMITTED:
                 found[TopicPartition(topic, partition)] = CommittedOffset(offset, metadata or "")
@@ -122,7 +125,7 @@ def _found(answer: Any) -> dict[TopicPartition, CommittedOffset]:
 
 
 async def describe_group(connections: Connections, group: str) -> ConsumerGroupDescription:
-    """One try. Raises NotNow, KafkaRefused."""
+    """Makes one try to describe a group. Raises NotNow, KafkaRefused."""
     coordinator = await find_coordinator(group, connections)
     answer = await connections.send(VersionedRequest(DescribeGroups4([group], False)), coordinator)
     ((code, name, state, protocol_type, protocol, members, _),) = answer.groups
@@ -133,7 +136,9 @@ async def describe_group(connections: Connections, group: str) -> ConsumerGroupD
 
 
 async def find_coordinator(group: str, connections: Connections, *others: Connections) -> int:
-    """One try. The node id of the group's coordinator. `others`: get its address, too. Raises NotNow, KafkaRefused."""
+    """Makes one try to find the node id of the group's coordinator. `others`: connections that also get the
+    coordinator's address. Raises NotNow, KafkaRefused.
+    """
     answer = await connections.send(FindCoordinatorRequest(group, _GROUP))
     check(answer.error_code, "its coordinator", getattr(answer, "error_message", None))
     node_id: int = answer.coordinator_id

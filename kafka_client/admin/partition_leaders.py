@@ -1,9 +1,9 @@
-"""Requests that only a partition's leader answers: offsets of its log, and deleting records below one.
+"""Requests that only a partition's leader answers: offsets of its log, and deleting records below an offset.
 
-Rules: the first try asks the leaders that earlier calls have found; each later one looks the leaders up again. A try
-asks all leaders at once, and leaves out partitions that have been answered. A partition that stays unknown for a second
-raises UnknownTopic, where Kafka's own admin client asks until the time-out. Source: `PartitionLeaderStrategy`,
-`PartitionLeaderCache`, `ListOffsetsHandler`, `DeleteRecordsHandler`.
+Rules: the first try uses the leaders that earlier calls have found; each later try looks the leaders up again. A try
+sends requests to all leaders at once, and leaves out partitions that have been answered. If a partition stays unknown
+for a second, UnknownTopic is raised. Source: `PartitionLeaderStrategy`, `PartitionLeaderCache`, `ListOffsetsHandler`,
+`DeleteRecordsHandler`. Differs from Kafka, whose admin client retries until the time-out.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ _ORDINARY_CONSUMER = -1
 _UNKNOWN_FOR_S = 1.0
 
 Answer = Iterable[tuple[TopicPartition, int, int]]
-"""Partition, error code, offset."""
+"""For each partition: the partition, its error code, its offset."""
 
 
 class LeaderRequest:
-    """One call with its tries. It keeps the answers of earlier tries. `known`: the leaders that earlier calls have
+    """One call with all its tries. It keeps the answers of earlier tries. `known`: the leaders that earlier calls have
     found; this call adds the leaders that it finds.
     """
 
@@ -52,7 +52,7 @@ class LeaderRequest:
         self._began_at = time.monotonic()
 
     async def offsets(self, timestamp: int, read_committed: bool) -> dict[TopicPartition, int]:
-        """One try. Raises NotNow, KafkaRefused, UnknownTopic."""
+        """Makes one try to read offsets. Raises NotNow, KafkaRefused, UnknownTopic."""
 
         async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
             topics = [
@@ -69,7 +69,9 @@ class LeaderRequest:
         return await self._ask_leaders(ask)
 
     async def delete(self, before: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:
-        """One try. Returns the new begin offsets. Raises NotNow, KafkaRefused, UnknownTopic."""
+        """Makes one try to delete the records below these offsets. Returns the new begin offsets. Raises NotNow,
+        KafkaRefused, UnknownTopic.
+        """
 
         async def ask(leader: int, partitions: list[TopicPartition]) -> Answer:
             topics = [
@@ -110,7 +112,9 @@ class LeaderRequest:
         return self._answers
 
     async def _leaders(self) -> tuple[dict[int, list[TopicPartition]], NotNow | None]:
-        """The partitions to ask each leader for, and the reasons why partitions have no leader."""
+        """The leaders, each with its partitions that are not answered yet; and the last reason why a partition has no
+        leader.
+        """
         is_first_try, self._is_first_try = self._is_first_try, False
         if is_first_try and self._open <= self._known.keys():
             led: dict[int, list[TopicPartition]] = defaultdict(list)

@@ -1,12 +1,15 @@
-"""Brokers and topics: read as values, created and awaited, changed, deleted and awaited. Each function makes one try.
+"""Reads brokers and topics; creates, changes and deletes topics, and checks that the brokers know of it. Each function
+makes one try.
 
 Rules:
 - An existing topic is accepted if it has the requested number of partitions. If one topic has another number, no topic
   is created. Topics are created with all of their configs at once.
 - Creation is complete when every partition has a leader: a broker learns of a new topic some time after the controller
-  has created it. A broker also forgets a deleted topic late, so a deletion waits until no broker that was asked knows
-  the topic. While a topic is being deleted, creating it fails; the caller's retries go on until the time-out.
-- Configs are changed one by one (KIP-339): the older request, AlterConfigs, replaces all configs of a topic.
+  has created it. A broker also learns late of a deletion, so a deletion is complete when the metadata that a broker
+  sends afterwards lacks the topic. While a topic is being deleted, creating it fails; the caller retries until its
+  time-out.
+- Configs are changed with IncrementalAlterConfigs (KIP-339), because the older request, AlterConfigs, replaces all
+  configs of a topic.
 
 Source: `InternalTopicManager.makeReady`, `CreateTopicsHandler`, `KafkaAdminClient.createPartitions`,
 `KafkaAdminClient.incrementalAlterConfigs`, `KafkaAdminClient.deleteTopics`.
@@ -41,15 +44,15 @@ from kafka_client.requests import (
 )
 
 _SET_ON_THE_TOPIC = 1
-"""A source of a config. Source: `DescribeConfigsResponse.ConfigSource`."""
+"""The code for a config that is set on the topic itself. Source: `DescribeConfigsResponse.ConfigSource`."""
 
 NO_LEADER = -1
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterMetadata:
-    """`topics`: without those that do not exist. A partition without a leader has NO_LEADER. `controller`: None when it
-    is not among the brokers.
+    """Brokers and topics of a cluster. `topics`: only existing topics; a partition without a leader has NO_LEADER.
+    `controller`: None if the controller is not among the brokers.
     """
 
     brokers: tuple[Broker, ...]
@@ -58,8 +61,8 @@ class ClusterMetadata:
 
 
 async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
-    """One try. `topics`: None for all topics that the user may see; no topic is created. Raises NotNow,
-    KafkaRefused.
+    """Makes one try to read the metadata. `topics`: None for all topics that the user may see. The request does not
+    create topics. Raises NotNow, KafkaRefused.
     """
     names = None if topics is None else sorted(set(topics))
     answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
@@ -70,7 +73,7 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     for code, topic, _, partitions in answer.topics:
         if code == UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        if names is not None or not is_retriable(code):  # a topic that is being created must not hide all others
+        if names is not None or not is_retriable(code):  # one topic in creation must not fail a request for all topics
             check(code, f"topic {topic}")
         if partitions:
             found[topic] = _topic(partitions)
@@ -82,7 +85,9 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
 
 
 def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]]]) -> TopicMetadata:
-    """Each partition is error code, number, leader, replicas, in-sync replicas, offline replicas."""
+    """The metadata of one topic. Each partition is a tuple of error code, number, leader, replicas, in-sync replicas,
+    offline replicas.
+    """
     in_order = sorted(partitions, key=lambda partition: partition[1])
     return TopicMetadata(
         len(in_order),
@@ -92,7 +97,9 @@ def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]
 
 
 async def create_topics(connections: Connections, topics: Mapping[str, CreatedTopic], request_timeout_s: float) -> None:
-    """One try. Raises NotNow until all exist and have leaders; KafkaRefused, TopicHasOtherPartitions."""
+    """Makes one try to create topics. Raises NotNow until all topics exist and have leaders; KafkaRefused,
+    TopicHasOtherPartitions.
+    """
     if not topics:
         return
     metadata = await fetch_metadata(connections, topics)
@@ -118,7 +125,7 @@ async def create_topics(connections: Connections, topics: Mapping[str, CreatedTo
 
 
 async def topic_configs(connections: Connections, topics: Iterable[str], only_own: bool) -> dict[str, dict[str, str]]:
-    """One try. Missing topics and secret values are left out. Raises NotNow, KafkaRefused."""
+    """Makes one try to read configs. Missing topics and secret values are left out. Raises NotNow, KafkaRefused."""
     names = sorted(set(topics))
     if not names:
         return {}
@@ -137,13 +144,15 @@ async def topic_configs(connections: Connections, topics: Iterable[str], only_ow
 
 
 def check_leaders(name: str, topic: TopicMetadata | None) -> None:
-    """Raises NotNow until the topic is there and each of its partitions has a leader."""
+    """Raises NotNow until the topic exists and each of its partitions has a leader."""
     if topic is None or topic.leaders is None or NO_LEADER in topic.leaders:
         raise NotNow(f"topic {name} does not have all of its leaders yet")
 
 
 async def add_partitions(connections: Connections, name: str, count: int, request_timeout_s: float) -> None:
-    """One try. Raises NotNow until the topic has so many partitions with leaders; KafkaRefused, UnknownTopic."""
+    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions with leaders; KafkaRefused,
+    UnknownTopic.
+    """
     metadata = await fetch_metadata(connections, [name])
     if name not in metadata.topics:
         raise UnknownTopic(f"there is no topic {name}")
@@ -160,7 +169,9 @@ async def add_partitions(connections: Connections, name: str, count: int, reques
 
 
 async def alter_configs(connections: Connections, topic: str, changes: Mapping[str, str | None]) -> None:
-    """One try. `changes`: None for a config to reset. Raises NotNow, KafkaRefused."""
+    """Makes one try to change configs. `changes`: config to its new value, or None to reset it. Raises NotNow,
+    KafkaRefused.
+    """
     operations = [
         (key, DELETE_CONFIG if value is None else SET_CONFIG, value) for key, value in sorted(changes.items())
     ]
@@ -171,7 +182,9 @@ async def alter_configs(connections: Connections, topic: str, changes: Mapping[s
 
 
 async def delete_topics(connections: Connections, names: Sequence[str], request_timeout_s: float) -> None:
-    """One try; a topic that is not there is fine. Raises NotNow until none is there, KafkaRefused."""
+    """Makes one try to delete topics; missing topics are no error. Raises NotNow until none of them exists any more;
+    KafkaRefused.
+    """
     metadata = await fetch_metadata(connections, names)
     there = [name for name in names if name in metadata.topics]
     if not there:

@@ -1,9 +1,10 @@
-"""The records inside of a batch of version 2, uncompressed: bytes to columns and back.
+"""Converts the uncompressed records of a batch of version 2 from bytes to columns and back.
 
-Rules: a record is its length, attributes, the differences of its timestamp and offset to the first ones, key, value and
-headers. Numbers are zigzag varints of at most 64 bits; a length below 0 is null. Offsets rise. Every length is checked
-against the bytes that are left before it is used. `setup.py` compiles this file, and the `.pxd` beside it makes `_data`
-a pointer. So no byte may be read from it before a check. Source: `DefaultRecord`, `ByteUtils`.
+Rules: a record consists of its length, attributes, the differences of its timestamp and offset to the batch's base
+values, key, value and headers. Numbers are zigzag varints of at most 64 bits; a length below 0 means null. Offsets
+rise. Every length is checked against the number of bytes left before it is used. `setup.py` compiles this file, and the
+`.pxd` file makes `_data` a pointer. So code must check the bounds before it reads a byte of `_data`. Source:
+`DefaultRecord`, `ByteUtils`.
 """
 
 from __future__ import annotations
@@ -15,13 +16,13 @@ from kafka_client.record_batches import NAME_ERRORS, Headers
 Columns = tuple[
     Sequence[int], list[int], list[bytes | None], list[bytes | None], list[tuple[tuple[str, bytes | None], ...]] | None
 ]
-"""Offsets, timestamps, keys, values, headers: None when no record has any."""
+"""Offsets, timestamps, keys, values, headers. The headers are None if no record has any."""
 
 Written = tuple[bytearray, int, int]
-"""The batch with `HEADER_BYTES` free bytes before its records, its first and its latest timestamp."""
+"""The batch with `HEADER_BYTES` unset bytes before its records; its first timestamp; its latest timestamp."""
 
 HEADER_BYTES = 61
-"""Of a batch, before its records. A writer leaves them free."""
+"""The size of a batch's header. A row writer leaves these bytes unset."""
 
 _LOWEST, _HIGHEST = -(2**63), 2**63 - 1
 _LAST_SHIFT = 63
@@ -29,7 +30,9 @@ _CUT_SHORT = "it ends inside of a record"
 
 
 def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int, append_time_ms: int | None) -> Columns:
-    """`append_time_ms`: the timestamp of all records if the broker set it. Raises ValueError, which names the error."""
+    """Parses the records of a batch. `append_time_ms`: the timestamp of all records if the broker set it, otherwise
+    None. Raises ValueError, which names the error.
+    """
     return _RowReader(body).columns(count, base_offset, base_timestamp_ms, append_time_ms)
 
 
@@ -126,9 +129,11 @@ class _RowReader:
 
 
 class BatchRowWriter:
-    """Takes records as long as they fit. `count`: how many it has; `size`: bytes of keys, values and headers.
+    """Writes records into a batch while they fit. `count`: the number of records in the batch; `size`: the bytes of
+    their keys, values and headers.
 
-    `limit`: the most bytes of the batch with its header, `most`: the greatest `size`. The first record may exceed both.
+    `limit`: the largest size of the batch with its header, in bytes. `most`: the largest `size`. The first record may
+    exceed both limits.
     """
 
     def __init__(self, limit: int, most: int) -> None:
@@ -146,18 +151,20 @@ class BatchRowWriter:
         start: int,
         stop: int,
     ) -> int:
-        """Take rows from `start` on, without headers. Returns the index of the first row that it has not taken."""
+        """Add the rows from `start` to `stop`, without headers, while they fit. Returns the index of the first row that
+        was not added.
+        """
         for index in range(start, stop):
             if not self._take(keys[index], values[index], timestamps_ms[index], None):
                 return index
         return stop
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
-        """Return whether the record fits and was taken."""
+        """Add the record if it fits. Returns True if it was added."""
         return self._take(key, value, timestamp_ms, headers or None)
 
     def finish(self) -> Written:
-        """Return the rows taken. No row can be added afterwards."""
+        """Return the batch. No row can be added afterwards."""
         batch, self._batch = self._batch, bytearray()
         return batch, self._first_ms, self._max_ms
 
@@ -206,11 +213,11 @@ class BatchRowWriter:
 
 
 row_writer = BatchRowWriter
-"""`library_rows` has a function of the same name."""
+"""The name under which `library_rows` has its own writer."""
 
 
 def _width(number: int) -> int:
-    """Bytes of `number` as a varint."""
+    """The number of bytes of `number` as a varint."""
     left = (number << 1) ^ (number >> 63)
     width = 1
     while left > 0x7F:
@@ -234,7 +241,7 @@ def _as_bytes(given: object) -> bytes:
 
 
 def _headers_as_bytes(headers: Headers) -> tuple[bytes, int]:
-    """Headers as in a record, and the number of bytes of their names and values."""
+    """The encoded headers of a record, and the number of bytes of their names and values."""
     found = bytearray()
     size = 0
     _put(found, len(headers))

@@ -1,9 +1,9 @@
-"""The interface of `batch_rows` on aiokafka's functions, record by record. It is used where `batch_rows` is not
-compiled, and would be slower.
+"""The interface of `batch_rows`, implemented with aiokafka's functions, record by record. It is used where `batch_rows`
+is not compiled, because uncompiled `batch_rows` would be slower.
 
-Rules and results are those of `batch_rows`, but a batch has less than `limit` bytes, and not just as many. aiokafka
-does not support a header whose name is not UTF-8: `batch_rows` reads a batch that has one, and writes a batch that
-begins with one.
+Rules and results are those of `batch_rows`, except that a batch is smaller than `limit` bytes; `batch_rows` also allows
+exactly `limit`. aiokafka does not support header names that are not UTF-8. So `batch_rows` reads a batch with such a
+name, and writes a batch whose first record has such a name.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int,
     values: list[bytes | None] = []
     headers: dict[int, Headers] = {}
     try:
-        # Each record is freed before the next one is made. A list of all records of a batch would start the cycle
-        # collector for nearly every batch, and these collections would take as long as reading the records.
+        # Each record is freed before the next one is made. A list of all records of a batch would start the cyclic
+        # garbage collector for nearly every batch, and these collections would take as long as reading the records.
         for record in DefaultRecordBatch(header + body):
             if record.headers:
                 headers[len(keys)] = tuple(record.headers)

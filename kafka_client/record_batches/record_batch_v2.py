@@ -1,12 +1,12 @@
-"""Kafka's record batches of version 2: columns from the bytes of one, and the bytes of rows.
+"""Kafka's record batches of version 2: decodes a batch to columns, and encodes rows to a batch.
 
-Rules: big-endian. The checksum is CRC-32C of everything after it. Records that compression makes no smaller are written
-as they are. Records are read and written by `batch_rows` where it is compiled, and else by aiokafka (`library_rows`);
-this file chooses.
+Rules: numbers are big-endian. The checksum is CRC-32C of all bytes after it. Records are written uncompressed if
+compression does not make them smaller. This file reads and writes records with `batch_rows` where that is compiled,
+otherwise with aiokafka (`library_rows`).
 
 Levels of compression are the defaults of Kafka's producer: lz4's fast compressor, gzip's 6, zstd's 3.
-lz4 writes blocks that stand alone, as brokers read no others. snappy writes the stream of xerial's library in blocks of
-32 KiB and reads raw snappy as well.
+lz4 is written in independent blocks, because brokers read no others. snappy is written in the format of xerial's
+library, in blocks of 32 KiB; raw snappy is read too.
 
 Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
@@ -35,8 +35,8 @@ _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _checksum: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
-"""The checksum by instructions of the processor: ten times as fast as aiokafka's from 16 KiB on. Where the library has
-no machine code, it is two hundred times slower.
+"""CRC-32C. google_crc32c uses instructions of the processor and is ten times as fast as aiokafka's function from 16 KiB
+on. Its pure-Python version is two hundred times slower, so aiokafka's function is used in place of it.
 """
 _NO_ID = -1
 
@@ -62,7 +62,7 @@ def row_writer(limit: int, most: int) -> RowWriter:
 
 
 class BatchHeader(NamedTuple):
-    """The part before the records. `length`: bytes after it. `producer_id`: -1 without one."""
+    """The header of a batch. `length`: the number of bytes after this field. `producer_id`: -1 if there is none."""
 
     base_offset: int
     length: int
@@ -80,7 +80,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def of(cls, batch: memoryview) -> BatchHeader:
-        """Raises ValueError for bytes that are no header."""
+        """Parses the header. Raises ValueError for bytes that are no header."""
         if len(batch) < HEADER_BYTES:
             raise ValueError(f"it has {len(batch)} bytes, fewer than a header")
         header = tuple.__new__(cls, _HEADER.unpack_from(batch))
@@ -96,7 +96,7 @@ class BatchHeader(NamedTuple):
 
 
 def check(batch: memoryview, header: BatchHeader) -> None:
-    """Raises ValueError when its checksum is wrong."""
+    """Raises ValueError if the batch's checksum is wrong."""
     if header.crc != _checksum(bytes(batch[_CHECKED_FROM:])):
         raise ValueError("its checksum is wrong")
 
@@ -116,7 +116,9 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 
 def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray:
-    """A batch of at least one row, without sequence numbers: see `number`. No row can be added to `rows` afterwards."""
+    """A batch of the rows in `rows`, at least one. It has no sequence numbers and no checksum yet: call `number`. No
+    row can be added to `rows` afterwards.
+    """
     count = rows.count
     batch, first_ms, max_ms = rows.finish()
     attributes = TRANSACTIONAL if is_transactional else 0
@@ -133,7 +135,7 @@ def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray
 
 
 def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> None:
-    """Write the producer's numbers and the checksum into the batch."""
+    """Write the producer's id, epoch and sequence number and the checksum into the batch."""
     _PRODUCER.pack_into(batch, _PRODUCER_AT, producer_id, epoch, sequence)
     _CRC.pack_into(batch, _CRC_AT, _checksum(bytes(memoryview(batch)[_CHECKED_FROM:])))
 
@@ -154,7 +156,7 @@ def compressed(codec: int, plain: bytes | bytearray) -> Any:
 
 
 def decompressed(codec: int, packed: memoryview) -> bytes:
-    """Raises ValueError, also for a codec that is not known."""
+    """Decompresses records. Raises ValueError, also for an unknown codec."""
     try:
         if codec == _LZ4:
             return _from_lz4(packed)
@@ -170,8 +172,8 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
 
 
 class _Lz4Buffer(threading.local):
-    """A buffer of this thread for decompression. It is kept: the kernel needs ten times as long for new memory as the
-    decompression takes.
+    """A buffer of this thread for decompression. It is reused, because the kernel needs ten times as long to provide
+    new memory as the decompression takes.
     """
 
     def __init__(self) -> None:
@@ -182,13 +184,12 @@ _lz4_buffer = _Lz4Buffer()
 
 
 def _from_lz4(packed: memoryview) -> bytes:
-    """Raises DecompressionError."""
+    """Decompresses lz4. Raises DecompressionError."""
     buffer = _lz4_buffer.buffer
     try:
         length = cramjam.lz4.decompress_into(packed, buffer)
-    except (
-        cramjam.DecompressionError
-    ):  # the buffer is too small, or the records are broken: the next call raises for broken records
+    except cramjam.DecompressionError:
+        # the buffer is too small, or the records are corrupt: for corrupt records, the next call raises too
         plain = bytes(cramjam.lz4.decompress(packed))
         if len(buffer) < len(plain) <= _MOST_KEPT_BYTES:
             _lz4_buffer.buffer = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))

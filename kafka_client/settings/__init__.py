@@ -1,4 +1,5 @@
 """A client's settings, from a properties file to the arguments of a connection.
 
-`client_settings` checks all of them and reads logins; `properties_file` reads Java's format, `tls` its TLS context.
+`client_settings` checks all settings and parses logins; `properties_file` reads Java's file format; `tls` makes the TLS
+context.
 """

@@ -1,8 +1,9 @@
 """The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
 
-Rule: a file that works for Kafka's tools with `--command-config` works here, or one line says why a property does not;
-no property is ignored. Source: `CommonClientConfigs`, `AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
-Differs from Kafka: key and trust stores are PEM, and SASL is PLAIN or SCRAM, because the client library is Python's.
+Rule: a file that works for Kafka's tools with `--command-config` works here too, or an error of one line names the
+property that does not work, and the reason. No property is ignored. Source: `CommonClientConfigs`, `AdminClientConfig`,
+`SslConfigs`, `SaslConfigs`.
+Differs from Kafka: key and trust stores must be PEM, and SASL must be PLAIN or SCRAM, because this is a Python client.
 """
 
 from __future__ import annotations
@@ -72,8 +73,8 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/@]+):(?P<port>
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """Checked settings. `bootstrap_servers`: `host:port,...`. `properties`: as given, by Kafka's names; may hold
-    secrets.
+    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: as given, by Kafka's names;
+    may contain secrets.
     """
 
     bootstrap_servers: str
@@ -98,16 +99,16 @@ class ClientSettings:
 
     @property
     def api_timeout_s(self) -> float:
-        """How long one call may take, including all tries (`default.api.timeout.ms`)."""
+        """The time limit of one call with all its retries, in seconds (`default.api.timeout.ms`)."""
         return self.milliseconds(API_TIMEOUT_MS) / 1000
 
     @property
     def request_timeout_s(self) -> float:
-        """How long one request may take, at most as long as a call."""
+        """The time limit of one request, in seconds: `request.timeout.ms`, at most the limit of a call."""
         return min(self.milliseconds(REQUEST_TIMEOUT_MS) / 1000, self.api_timeout_s)
 
     def milliseconds(self, key: str) -> int:
-        """The time of this property, or Kafka's default."""
+        """The value of this property in milliseconds, or Kafka's default."""
         return _integer(key, self.properties.get(key, str(_DEFAULT_TIMES_MS[key])))
 
     def connection_arguments(self) -> dict[str, Any]:
@@ -190,8 +191,8 @@ def _unknown(key: str) -> str:
 
 
 def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, str | None]:
-    """User and password from `sasl.jaas.config`, which has the form
-    `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, and
+    """aiokafka's arguments for SASL: mechanism, and user and password from `sasl.jaas.config`, which has the form
+    `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, or
     `...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Raises InputError for a missing or unsupported part. No
     message ever shows the value.
     """

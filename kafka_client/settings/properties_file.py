@@ -1,4 +1,4 @@
-"""A Java `.properties` file, as Kafka's own tools take it with `--command-config`.
+"""Reads a Java `.properties` file, which Kafka's own tools accept with `--command-config`.
 
 Rules of the format: `key=value`, `key: value` or `key value`. `#` and `!` open a comment. A line that ends with an odd
 number of backslashes continues in the next line, whose leading blanks are dropped. `\\t`, `\\n`, `\\r`, `\\f` and
@@ -20,7 +20,9 @@ _SHORT_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
 
 
 def read_properties_file(path: Path | str) -> dict[str, str]:
-    """Raises InputError for an unreadable file or an invalid line. Its message never shows a value."""
+    """The properties of a file. Raises InputError for an unreadable file or an invalid line; the message never shows a
+    value.
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -37,7 +39,9 @@ def read_properties_file(path: Path | str) -> dict[str, str]:
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Each line joined with its continuations, and the number of its first line. Skips comments and empty lines."""
+    """Yields each line, joined with its continuations, and the number of its first line. Skips comments and empty
+    lines.
+    """
     lines = enumerate(re.split(r"\r\n|\n|\r", text), 1)
     for number, raw in lines:
         line = raw.lstrip(_BLANKS)
@@ -67,5 +71,5 @@ def _unescaped(text: str) -> str:
             return chr(int(escape[1:], 16))
         return _SHORT_ESCAPES.get(escape, escape)
 
-    # Java's escapes are UTF-16, so two of them may be one character
+    # Java's escapes are UTF-16 code units, so two of them may be one character
     return _ESCAPE.sub(character, text).encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")

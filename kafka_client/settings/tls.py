@@ -1,9 +1,10 @@
 """A TLS context from Kafka's `ssl.*` properties.
 
-Rules: stores are PEM (`ssl.truststore.type=PEM`), either a file (`ssl.truststore.location`; `ssl.keystore.location` for
-key and certificates together) or in the property itself (`ssl.truststore.certificates`, `ssl.keystore.key` with
-`ssl.keystore.certificate.chain`). Without a trust store, the system's certificates are trusted. The broker's host name
-is verified unless `ssl.endpoint.identification.algorithm` is empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
+Rules: stores must be PEM (`ssl.truststore.type=PEM`). A store is a file (`ssl.truststore.location`;
+`ssl.keystore.location` for key and certificates together), or the property contains the PEM text
+(`ssl.truststore.certificates`; `ssl.keystore.key` with `ssl.keystore.certificate.chain`). Without a trust store, the
+system's certificates are trusted. The broker's host name is verified unless `ssl.endpoint.identification.algorithm` is
+empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        "ssl.truststore.password",  # listed to be refused with a reason: PEM stores have no password
+        "ssl.truststore.password",  # known here so that it is refused with a reason: PEM stores have no password
         "ssl.keystore.password",
     }
 )
@@ -53,7 +54,7 @@ _CONVERSION = {
 
 
 def ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """Raises InputError, which names the property and, for a file, what is wrong with it."""
+    """The TLS context. Raises InputError, which names the property and the fault."""
     for store in ("ssl.truststore", "ssl.keystore"):
         _check_type(properties, store)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -137,7 +138,7 @@ def _load(context: ssl.SSLContext, path: Path, properties: Mapping[str, str], wh
             where,
         )
     try:
-        # even an empty password keeps the library from asking on the terminal
+        # with any password, even an empty one, the library does not prompt on the terminal
         context.load_cert_chain(path, password=properties.get(KEY_PASSWORD, ""))
     except (ssl.SSLError, ValueError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else str(error)
@@ -146,15 +147,14 @@ def _load(context: ssl.SSLContext, path: Path, properties: Mapping[str, str], wh
 
 def _text(location: str, where: str) -> str:
     try:
-        return (
-            Path(location).read_bytes().decode("ascii", "ignore")
-        )  # a file may contain any text around its PEM blocks
+        # a file may contain any text around its PEM blocks
+        return Path(location).read_bytes().decode("ascii", "ignore")
     except OSError as error:
         raise InputError(f"cannot read {location}: {error.strerror}", where) from None
 
 
 def _pem(value: str) -> str:
-    """The PEM blocks of a property, broken into lines: in a properties file each is often a single line."""
+    """The PEM blocks of a property, broken into lines: in a properties file, a block is often a single line."""
 
     def block(match: re.Match[str]) -> str:
         body = "".join(match["body"].split())

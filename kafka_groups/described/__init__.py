@@ -1,10 +1,10 @@
-"""The topology of a group whose program is somebody else's.
+"""Reconstructs the topology of an application whose program is not at hand.
 
 | files | what they do |
 |---|---|
-| `described_topology` | the topology of a group from the text of `Topology#describe`, and what it leaves open |
-| `text`, `graph` | the text as nodes; the nodes as a graph |
-| `stores` | which changelog each store has, and of which kind |
-| `shown_joins`, `copartition` | which topics need equal numbers of partitions |
-| `inferred` | the topology that the topics and tasks of a running group show, without a text |
+| `described_topology` | makes the topology from the text of `Topology#describe`, and lists its assumptions |
+| `text`, `graph` | `text` parses the text to nodes; `graph` makes the node graph of them |
+| `stores` | finds the changelog of each store, and the store's kind |
+| `shown_joins`, `copartition` | find the topics that need equal numbers of partitions |
+| `inferred` | infers the topology from the topics and tasks of a running group, without a text |
 """

@@ -1,8 +1,9 @@
-"""Which sources of a described topology are co-partitioned, decided where the text leaves it open.
+"""Decides which sources of a described topology are co-partitioned, where the text leaves it open.
 
-An open fact that changes no number of partitions is decided either way, with a word. One that changes a number, or
-whether Kafka refuses the topics, has to be answered by the caller, unless the cluster shows what ran. Source:
-`CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
+If the alternatives lead to the same numbers of partitions, one of them is chosen, and the choice is reported as an
+assumption. If they lead to different numbers, or Kafka would refuse the topics in some of them, the caller has to
+choose, unless the topics on the cluster show the choice. Source: `CopartitionedTopicsEnforcer`,
+`InternalTopologyBuilder.copartitionGroups`.
 """
 
 from __future__ import annotations
@@ -17,19 +18,20 @@ from kafka_groups.described.shown_joins import Copartitioning, Sources, copartit
 
 COPARTITIONED = "--copartitioned"
 NOT_COPARTITIONED = "--not-copartitioned"
-"""The options with which a user answers."""
+"""The options with which a user decides open alternatives."""
 
 _MOST_ORDERS = 120
-"""Orders of calls that are tried: all of five."""
+"""The number of orders of calls that are tried at most: all orders of five calls."""
 
 MISSING_TOPICS = "source topics are missing"
-"""The outcome when the cluster lacks topics that are read."""
+"""The outcome if the cluster lacks source topics of the topology."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopartitionFacts:
-    """What the caller knows: topics of which Kafka requires equal numbers of partitions, and topics of which it does
-    not. Each as `Topology#describe` names them, or with the application id in front.
+    """The facts that the caller knows. `together`: sets of topics of which Kafka requires equal numbers of partitions;
+    `apart`: sets of topics of which it does not. The names of topics are those of `Topology#describe`, or have the
+    application id as prefix.
     """
 
     together: Collection[frozenset[str]] = ()
@@ -41,11 +43,13 @@ class CopartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionChoice:
-    """Decides what the text leaves open: by what the caller knows, by what ran, or because it comes to the same.
+    """Chooses among the alternatives that the text leaves open: by the caller's facts, by the topics on the cluster, or
+    freely if all alternatives have the same outcome.
 
-    `outcome`: the partition counts of all repartition topics with these groups of sources, or a word for Kafka's
-    refusal; None when the topics of the cluster are not known. `existing`: full names of the topics of the cluster.
-    `has_run`: the group has completed a rebalance, so Kafka did not refuse the topics.
+    `outcome`: takes groups of co-partitioned sources, and returns the partition counts of all repartition topics, or a
+    text if Kafka would refuse the topics; None if the topics of the cluster are not known. `existing`: full names of
+    the topics of the cluster. `has_run`: True if the group has completed a rebalance, so Kafka did not refuse the
+    topics.
     """
 
     definition: TopologyDefinition
@@ -56,9 +60,9 @@ class CopartitionChoice:
     has_run: bool
 
     def decided(self) -> tuple[tuple[Sources, ...], tuple[str, ...]]:
-        """The groups of source nodes, in the order in which the joins were added, and the assumptions.
+        """The groups of co-partitioned source nodes, in the order in which the joins were added, and the assumptions.
 
-        Raises InputError: for facts that do not fit the topology, and for each open fact that decides something.
+        Raises InputError for facts that do not fit the topology, and if the caller has to choose among alternatives.
         """
         shown = copartitionings(self.definition)
         found = [self._by_facts(each) for each in shown]
@@ -75,7 +79,7 @@ class CopartitionChoice:
         for index in open_:
             each = found[index]
             outcomes = self._outcomes(certain, index, each.alternatives)
-            decided = self._by_what_ran(each, outcomes)
+            decided = self._by_running_tasks(each, outcomes)
             if decided is None:
                 alternatives = frozenset(map(self._topics, each.alternatives))
                 questions.setdefault(alternatives, self._question(each, outcomes))
@@ -88,8 +92,8 @@ class CopartitionChoice:
         return self._in_order(found, chosen), tuple(dict.fromkeys(assumptions))
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
-        """Raises InputError when one answer fits several joins, and would decide something if it were for one alone:
-        an answer names topics, not joins.
+        """Checks answers that fit several joins: an answer names topics, not joins. Raises InputError if the outcome is
+        another one when the answer is applied to only some of these joins.
         """
         if self.outcome is None:
             return
@@ -114,11 +118,11 @@ class CopartitionChoice:
                     )
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
-        """The groups in the order of the calls, as far as it matters: Kafka's builder joins a group with the first
-        group before it that shares a topic, and with no other.
+        """The groups in the order of the program's calls. The order matters because Kafka's builder merges a group with
+        the first earlier group that shares a topic, and with no other.
 
-        `chosen`: the sources of each of `found`, then the groups that the caller named.
-        Raises InputError when the order decides something, and names of the user's own hide it.
+        `chosen`: the sources of each element of `found`, then the groups that the caller named.
+        Raises InputError if the order changes the outcome and cannot be told, because nodes have names of the user.
         """
         calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
         named = tuple(filter(None, chosen[len(found) :]))
@@ -143,7 +147,7 @@ class CopartitionChoice:
         )
 
     def _by_facts(self, found: Copartitioning) -> Copartitioning:
-        """With the alternatives that the facts allow."""
+        """Returns `found` with only the alternatives that the caller's facts allow."""
         left = [sources for sources in found.alternatives if not self._is_apart(sources)]
         if not left:
             if len(found.alternatives) == 1:
@@ -155,7 +159,7 @@ class CopartitionChoice:
             for sources in left
             if sources and any(self._topics(sources) <= self._short(topics) for topics in self.facts.together)
         ]
-        if known:  # the largest: each smaller group is part of what the caller named
+        if known:  # choose the largest group: smaller ones are subsets of topics that the caller named too
             return replace(found, alternatives=(max(known, key=lambda sources: len(self._topics(sources))),))
         return replace(found, alternatives=tuple(left))
 
@@ -184,8 +188,8 @@ class CopartitionChoice:
         before, after = certain[:index], certain[index + 1 :]
         return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
-    def _by_what_ran(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
-        """None when the caller has to decide it."""
+    def _by_running_tasks(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
+        """The alternative that the outcomes and the cluster allow; None if the caller has to choose."""
         if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
             return found.alternatives[0]
         accepted = [
@@ -195,7 +199,9 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """Whether Kafka has accepted the topics of these sources: the group, or its repartition topics, exist."""
+        """True if Kafka has accepted the topics of these sources: the group has run, or the repartition topics among
+        them exist.
+        """
         internal = [
             self.definition.full_topic(topic, self.application_id)
             for topic in self._topics(sources)
@@ -217,14 +223,14 @@ class CopartitionChoice:
     def _assumption(self, found: Copartitioning, chosen: Sources) -> str:
         topics = {topic for sources in found.alternatives for topic in self._topics(sources)}
         names = ", ".join(sorted(self.definition.full_topic(topic, self.application_id) for topic in topics))
-        word = "co-partitioned" if chosen else "not co-partitioned"
-        return f"assumed to be {word}: {names}: {found.reason}"
+        choice = "co-partitioned" if chosen else "not co-partitioned"
+        return f"assumed to be {choice}: {names}: {found.reason}"
 
     def _topics(self, sources: Iterable[str]) -> frozenset[str]:
         return frozenset(topic for source in sources for topic in self.definition.source_topics(source))
 
     def _short(self, topics: Iterable[str]) -> frozenset[str]:
-        """Internal topics without the application id."""
+        """The topics, with internal topics under their short names (without the application id)."""
         prefix = f"{self.application_id}-"
         return frozenset(
             topic.removeprefix(prefix) if topic.removeprefix(prefix) in self.definition.repartition_topics else topic
@@ -233,9 +239,9 @@ class CopartitionChoice:
 
 
 def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """The orders in which calls can have come; the given order first.
+    """Yields the possible orders of the program's calls; the given order first.
 
-    `calls`: for each call the smallest and the largest number that it can have.
+    `calls`: for each call, the smallest and the largest number that it can have.
     """
 
     begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]
@@ -248,7 +254,7 @@ def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ..
         first_to_end = min(calls[index][1] for index in left)
         for index in reversed(left):
             number = max(reached, calls[index][0])
-            if number <= first_to_end:  # else no number would be left for the call that ends first
+            if number <= first_to_end:  # a later number would exceed the largest number of another remaining call
                 begun.append(((*order, index), number))
 
 

@@ -1,12 +1,12 @@
-"""A group's topology from the text that Java's `Topology#describe` prints.
+"""Makes a group's topology from the text that Java's `Topology#describe` prints.
 
-The text has the nodes, their edges, stores and topics under the names that the user knows. It does not have what else
-Kafka's builder was told: which topics are internal, which stores are logged and how, which sources are co-partitioned,
-and fixed partition counts. These follow from the graph, from the names that the DSL gives, or from the topics of the
-cluster; a repartition topic has a fixed count when its count on the cluster differs from the one that follows from the
-topics upstream. Whatever else had to be assumed is reported.
-Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for what the DSL makes of a
-call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
+The text has the nodes and their edges, stores and topics, without the application id in topic names. It lacks other
+facts of Kafka's builder: the internal topics, the logged stores and their changelogs, the co-partitioned sources, and
+fixed partition counts. These are derived from the graph, from the names that the DSL generates, or from the topics of
+the cluster. A repartition topic is taken to have a fixed count if its count on the cluster differs from the count that
+follows from the topics upstream. All other assumptions are reported.
+Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
+adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """`assumptions`: one sentence for each thing that the text does not say and that was assumed.
-    `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with the kinds
-    that it can have.
+    """A topology and its assumptions. `assumptions`: one sentence for each fact that the text lacks and that was
+    assumed. `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with the
+    kinds that it can have.
     """
 
     topology: GroupTopology
@@ -58,16 +58,16 @@ def topology_from_description(
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedTopology:
-    """The topology as Kafka's leader has it, with the application id in front of internal topics.
+    """The topology as Kafka's leader has it, with the application id in the names of internal topics.
 
     `partition_counts`: all topics of the cluster; without them every store counts as logged. `stores`, `copartition`:
-    what the caller knows about stores and about co-partitioned topics. `changelog_configs`: changelog topic to the
-    configs set on the topic itself, of as many as the caller may read; None when it did not ask. `configs`: the
-    application's, with which its changelogs were created. `has_run`: the group has completed a rebalance, so a
-    changelog that does not exist is not wanted, even when none exists. `creates_missing`: the caller creates missing
-    topics, so a changelog that does not exist will be created.
-    Raises InputError: with the line for text that is not a description, for `stores` and `copartition` that do not fit
-    it, and for what the text does not tell and would change the partitions of a topic.
+    facts that the caller knows about stores and co-partitioned topics. `changelog_configs`: changelog topic to the
+    configs set on the topic itself, for the topics whose configs the caller may read; None if it has read none.
+    `configs`: the application's configs, with which its changelogs were created. `has_run`: True if the group has
+    completed a rebalance; a store without an existing changelog is then not logged. `creates_missing`: True if the
+    caller creates missing topics; a changelog that does not exist will then be created.
+    Raises InputError for a text that is no description (with the line), for `stores` and `copartition` that do not fit
+    it, and for a missing fact that would change the partitions of a topic.
     """
     definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -90,12 +90,12 @@ def topology_from_description(
     if partition_counts is not None:
         _check_order_of_changelogs(topology, found.assumed, partition_counts)
     assumptions = (*graph_assumptions, *found.assumptions, *group_assumptions, *fixed_assumptions)
-    return DescribedTopology(_as_led(topology), assumptions, found.in_doubt)
+    return DescribedTopology(_as_led(topology), assumptions, found.unknown_kind)
 
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
-    """Kafka's leader does not see a subtopology whose patterns fit no topic, which has no tasks, nor the topic of a
-    sink that chooses it for each record.
+    """The topology as Kafka's leader sees it: without subtopologies whose patterns match no topic, which have no tasks,
+    and without the topics of sinks that choose a topic for each record.
     """
     return replace(
         topology,
@@ -110,10 +110,10 @@ def _as_led(topology: GroupTopology) -> GroupTopology:
 def _check_order_of_changelogs(
     topology: GroupTopology, assumed_stores: Collection[str], partition_counts: Mapping[str, int]
 ) -> None:
-    """Raises InputError when the count of a repartition topic that is not there follows from assumed stores.
+    """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
 
-    Kafka's leader walks the subtopologies in the order of a hash map, in which the configs of the changelogs count, and
-    a repartition topic gets the largest count that is known when its turn comes.
+    Kafka's leader iterates over the subtopologies in the order of a hash map. The hash codes depend on the configs of
+    the changelogs. A repartition topic gets the largest count that is known when it is reached.
     """
     missing = {
         topic.name
@@ -121,12 +121,14 @@ def _check_order_of_changelogs(
         for topic in each.repartition_source_topics
         if topic.name not in partition_counts
     }
-    in_doubt = [
+    unknown_kind = [
         store.name for each in topology.subtopologies for store in each.stores if store.name in set(assumed_stores)
     ]
-    if not missing or not in_doubt:
+    if not missing or not unknown_kind:
         return
-    counted = [_counts_or_refusal(each, partition_counts) for each in _with_other_changelogs(topology, set(in_doubt))]
+    counted = [
+        _counts_or_refusal(each, partition_counts) for each in _with_other_changelogs(topology, set(unknown_kind))
+    ]
     possible = {
         topic: {counts.get(topic) for counts in counted if not isinstance(counts, str)} for topic in sorted(missing)
     }
@@ -138,14 +140,14 @@ def _check_order_of_changelogs(
     if differing or len({isinstance(each, str) for each in counted}) > 1:
         raise InputError(
             f"the partitions of {', '.join(differing) or ', '.join(sorted(missing))} follow from the order in which "
-            f"Java walks the changelogs, so what these stores are has to be known: {', '.join(in_doubt)}; say it with "
-            "--store for each, or give the topology as JSON",
+            f"Java walks the changelogs, so what these stores are has to be known: {', '.join(unknown_kind)}; "
+            "say it with --store for each, or give the topology as JSON",
             "repartition topics",
         )
 
 
 def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> Iterator[GroupTopology]:
-    """The topology, and others whose changelogs of these stores are different ones."""
+    """Yields the topology, and variants of it in which the changelogs of these stores have other configs."""
     yield topology
     for number in range(_ORDERS_TRIED):
         yield replace(
@@ -168,7 +170,7 @@ def _with_other_changelogs(topology: GroupTopology, stores: Collection[str]) -> 
 def _outcome(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int] | str:
-    """The counts of all repartition topics, or a few words when Kafka's leader would refuse the topics."""
+    """The partition counts of all repartition topics, or a text if Kafka's leader would refuse the topics."""
     fixed, _ = _repartition_counts(definition, application_id, partition_counts)
     try:
         topology = assemble(replace(definition, repartition_topics=fixed), application_id)
@@ -189,8 +191,9 @@ def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, i
 def _repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> tuple[Mapping[str, int | None], tuple[str, ...]]:
-    """The count of each repartition topic by short name, None when it follows from the topics upstream; and
-    assumptions. `partition_counts`: topics of the cluster by full name; empty when not known."""
+    """The fixed count of each repartition topic by short name, None if its count follows from the topics upstream; and
+    the assumptions. `partition_counts`: topics of the cluster by full name; empty if not known.
+    """
     fixed = dict(definition.repartition_topics)
     existing = {
         topic: partition_counts[name]
@@ -198,7 +201,7 @@ def _repartition_counts(
         if (name := definition.full_topic(topic, application_id)) in partition_counts
     }
     assumptions: list[str] = []
-    for _ in existing:  # one at a time: the counts of others may follow from it
+    for _ in existing:  # one topic at a time, because the counts of others may follow from its count
         counted = _counted(replace(definition, repartition_topics=fixed), application_id, partition_counts)
         odd = next(
             (t for t, count in existing.items() if counted.get(definition.full_topic(t, application_id)) != count), None
@@ -220,7 +223,9 @@ def _repartition_counts(
 def _counted(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """The counts that Kafka would create on a cluster without these topics; empty when it cannot."""
+    """The counts with which Kafka would create the repartition topics on a cluster without them; empty if it would
+    refuse the topics.
+    """
     internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
     topics = {name: count for name, count in partition_counts.items() if name not in internal}
     try:
@@ -230,6 +235,6 @@ def _counted(
 
 
 def _prepared(topology: GroupTopology, partition_counts: Mapping[str, int]) -> Mapping[str, int]:
-    """The partitions of all repartition topics. Raises KafkaError."""
+    """The partition counts of all repartition topics. Raises KafkaError."""
     cluster = Cluster((), {name: TopicMetadata(count) for name, count in partition_counts.items()})
     return prepare_repartition_topics(topology, cluster, InternalTopicCatalog(), AssignmentConfigs()).ready

@@ -1,8 +1,8 @@
-"""From the text of a described topology to its node graph: nodes with parents first, and which topics are internal.
+"""Makes the node graph of a described topology: nodes with parents first, and the internal topics.
 
-The text shows topics under the names that the user knows. A topic is internal when the topology both writes and reads
-it and its name is one that the DSL gives, unless the cluster has a topic of just that name. A source by pattern reads
-the topics of the cluster that fit.
+The text shows topic names without the application id. A topic is taken to be internal if the topology both writes and
+reads it and its name is one that the DSL generates, unless the cluster has a topic of exactly that name. A source with
+a pattern reads the topics of the cluster that match it.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
@@ -32,8 +32,8 @@ _NAME = re.compile(
 
 
 def is_repartition_name(topic: str) -> bool:
-    """Whether the DSL may have given this name, without the application id, to a topic of its own: `...-repartition`,
-    or one of the two topics of a foreign-key join.
+    """True if the DSL may have generated this name for an internal topic: `...-repartition`, or the name of one of the
+    two topics of a foreign-key join. `topic`: the name without the application id.
     """
     return _NAME.fullmatch(topic) is not None
 
@@ -45,9 +45,9 @@ _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
 ) -> tuple[TopologyDefinition, tuple[str, ...]]:
-    """The definition, without stores and without counts of repartition topics, and the assumptions. Raises InputError
-    for a graph that is not numbered as Kafka numbers it, and for a source by pattern when the cluster's topics are not
-    known.
+    """The definition, without stores and without counts of repartition topics; and the assumptions. Raises InputError
+    if subtopologies are not numbered as Kafka numbers them, and for a source with a pattern if the cluster's topics are
+    not known.
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
@@ -59,8 +59,8 @@ def described_graph(
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
-    """Parents first, otherwise in the order of the numbers that the DSL gives; a node with a user's own name comes
-    after its parents.
+    """The nodes, parents first. Otherwise they are in the order of the numbers in generated names. A node with a name
+    of the user comes right after its parents.
     """
     nodes: dict[str, Node] = {}
     added: dict[str, int] = {}
@@ -103,7 +103,7 @@ def _source_topics(
     read: Sequence[ReadSubtopology], partition_counts: Mapping[str, int] | None
 ) -> Iterator[tuple[str, tuple[str, ...]]]:
     for node in (node for each in read for node in each.nodes if node.kind == "Source"):
-        # topics without brackets are a list of an old release, or a pattern that only looks like one
+        # topics without brackets are a list that an old release printed, or a pattern that looks like a list
         if node.pattern is None or (
             node.items and (partition_counts is None or all(topic in partition_counts for topic in node.items))
         ):
@@ -139,7 +139,7 @@ def _sink_assumptions(read: Sequence[ReadSubtopology]) -> Iterator[str]:
 def _internal_topics(
     nodes: Mapping[str, Node], application_id: str, topics: Mapping[str, int], assumptions: list[str]
 ) -> list[str]:
-    """By short name."""
+    """The short names of the internal topics; adds to `assumptions`."""
     read = {topic for node in nodes.values() if isinstance(node, SourceNode) for topic in node.topics}
     written = dict.fromkeys(node.topic for node in nodes.values() if isinstance(node, SinkNode) and node.topic)
     internal: list[str] = []

@@ -1,9 +1,10 @@
-"""A group's topology from what a running group shows, when its `Topology#describe` text is not at hand.
+"""Infers a group's topology from its tasks and topics, when its `Topology#describe` text is not at hand.
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
-names (`<application id>-...-repartition`, `-changelog`). A changelog belongs to the subtopology that its name
-mentions, or to one with as many tasks as it has partitions. Sinks cannot be seen, so repartition topics keep the
-counts that they have. Source: `InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
+names (`<application id>-...-repartition`, `-changelog`). A changelog belongs to a subtopology with as many tasks as the
+changelog has partitions, preferably to one whose topics its name mentions. Sinks are not visible, so repartition topics
+keep their present partition counts. Source: `InternalTopologyBuilder.decorateTopic`,
+`ProcessorStateManager.storeChangelogTopic`.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ _UNINFORMATIVE = frozenset(
 
 @dataclass(slots=True)
 class _InferredSubtopology:
-    """One subtopology while it is being assembled. `tasks`: as many as its largest topic has partitions."""
+    """A subtopology while it is being assembled. `tasks`: the number of tasks, which is the number of partitions of its
+    largest topic.
+    """
 
     id: int
     tasks: int
@@ -50,13 +53,12 @@ def topology_from_cluster(
     stateful: Collection[TaskId] = (),
     changelogs: Mapping[str, int] | None = None,
 ) -> DescribedTopology:
-    """The topology as far as it can be seen, with every guess in words.
+    """The topology as far as it is visible; each guess is an assumption in the result.
 
-    `partition_counts`: all topics of the cluster. `subscribed`: topics that members subscribe to. `assigned`: tasks
-    with their source partitions, active and standby, from as many generations as are known. `stateful`: tasks for
-    which members report offset sums. `changelogs`: what the caller knows: the subtopology of a changelog, or of a
-    source topic that serves as one. Raises InputError when there is no task, or when tasks and partitions contradict
-    each other.
+    `partition_counts`: all topics of the cluster. `subscribed`: topics to which members subscribe. `assigned`: active
+    and standby tasks with their source partitions, from all known generations. `stateful`: tasks for which members
+    report offset sums. `changelogs`: facts of the caller: a changelog, or a source topic that serves as changelog, to
+    its subtopology. Raises InputError if there is no task, or if tasks and partitions contradict each other.
     """
     stateful_ids = {task.subtopology for task in stateful}
     subtopologies = []
@@ -91,7 +93,7 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
 
 @dataclass(slots=True)
 class _Inference:
-    """`known`: the subtopology of topics, as the caller knows it."""
+    """One run of the inference. `known`: topic to its subtopology, from the caller."""
 
     application_id: str
     partition_counts: Mapping[str, int]
@@ -105,7 +107,7 @@ class _Inference:
     )
 
     def topology(self, subscribed: Collection[str]) -> DescribedTopology:
-        """Raises InputError."""
+        """The inferred topology. Raises InputError."""
         self._note_gaps(subscribed)
         self._check_known()
         self._place_changelogs()
@@ -134,8 +136,8 @@ class _Inference:
                 raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
 
     def _place_changelogs(self) -> None:
-        """Changelogs whose place is certain come first, so that a subtopology which still needs one is preferred for
-        the others.
+        """Assigns changelogs to subtopologies. Changelogs whose subtopology is certain come first, so that for the
+        others a subtopology without a changelog is preferred.
         """
         sums_known = any(each.stateful for each in self.subtopologies)
         unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
@@ -169,8 +171,8 @@ class _Inference:
             )
 
     def _place_source_changelogs(self) -> None:
-        """Place those that the caller names. A subtopology with state but no changelog is restored from a source
-        topic.
+        """Assigns source topics that serve as changelogs: those that the caller names, and one for each stateful
+        subtopology without a changelog.
         """
         for each in self.subtopologies:
             named = sorted(topic for topic in each.topics if topic in self.known)
@@ -199,8 +201,8 @@ class _Inference:
         return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
-        """Sorts likely subtopologies first: words in common, no changelog yet, a repartition topic (which an aggregate
-        reads).
+        """A sort key by which likelier subtopologies come first: those with more words in common with the store, then
+        those without a changelog, then those with a repartition topic (which an aggregate reads).
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id
@@ -210,8 +212,8 @@ class _Inference:
         return len(_words(store) & of_topics)
 
     def _is_named_after(self, store: str, seen: _InferredSubtopology) -> bool:
-        """Kafka names a table's store after its topic, and the repartition topic before an aggregate after the
-        aggregate's store.
+        """True if the names show that the store belongs to the subtopology: Kafka names a table's store after its
+        topic, and the repartition topic of an aggregate after the aggregate's store.
         """
         topic_of_table, named_by_kafka, _ = store.rpartition(_STORE_OF_TOPIC)
         return f"{self.application_id}-{store}{_REPARTITION}" in seen.topics or (

@@ -1,19 +1,20 @@
-"""Joins and cogroups of a described topology, and the sources that each has co-partitioned.
+"""Finds the joins and cogroups of a described topology, and the sources that each has co-partitioned.
 
-For each join of streams, of tables, of a stream with a table or by foreign key, and for each cogroup, Kafka's DSL names
-the sources of both sides to its builder. The text shows a join as a processor that uses a store which another
-processor fills. A name that the DSL generates says whether a processor is a join; so do the suffixes that it adds to
-the user's name for the nodes of a join of streams or of tables, of a join by foreign key, and of a cogroup. Three facts
-stay open:
+For each join of streams, of tables, of a stream with a table or by foreign key, and for each cogroup, Kafka's DSL
+passes the sources of both sides to its builder. The text shows a join as a processor that uses a store which another
+processor fills. A generated name shows if a processor is a join. If the user has named the call, the DSL adds suffixes
+to the names of the nodes of a join of streams or of tables, of a join by foreign key, and of a cogroup; these suffixes
+show it too. Three cases stay open:
 
-- A processor under a name of the user's own that uses the store of another one: a join of a stream with a table that
-  has this name (`Joined.as`), or a processor of the user's own, for whose topics Kafka requires nothing.
-- A cogroup below a repartition topic that has a name of the user's own. For a topic that the cogroup asked for
-  (`Grouped.as`) Kafka takes the topics upstream, and for one that the user asked for (`Repartitioned.as`) this topic.
-- A repartition topic with several readers and a name of the user's own. When one call of the DSL made it for the first
-  reader, Kafka's builder notes for each later one a source that becomes no node, and so requires nothing of it.
+- A processor with a name of the user uses the store of another processor. It is a join of a stream with a table that
+  was given this name (`Joined.as`), or a processor of the user, for whose topics Kafka requires nothing.
+- A cogroup reads a repartition topic with a name of the user. If the cogroup created the topic (`Grouped.as`), Kafka
+  co-partitions the topics upstream of it; if the user did (`Repartitioned.as`), Kafka co-partitions this topic.
+- A repartition topic with a name of the user has several readers. If one call of the DSL created the topic for the
+  first reader, Kafka's builder notes for each later reader a source that becomes no node, and so requires nothing of
+  the topic for these readers.
 
-`copartition.py` decides what is open. Source: `AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`,
+`copartition.py` decides these cases. Source: `AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`,
 `InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`, `KTableImpl.doJoinOnForeignKey`.
 """
 
@@ -34,7 +35,9 @@ _JOIN = re.compile(
     re.ASCII,
 )
 _SELF_JOIN = re.compile(rf"KSTREAM-MERGE{_NUMBER}|.+-merge", re.ASCII)
-"""The one node that the optimizer makes of a join of a stream with itself; other merges use no store."""
+"""Matches merge nodes, among them the single node that the optimizer makes for a join of a stream with itself. Other
+merge nodes use no store.
+"""
 _NAMED_JOIN = re.compile(
     r"(?P<name>.+?)-(?:(?P<streams>(?:outer-)?(?:this|other)-join)|(?P<tables>join-(?:this|other))"
     r"|(?P<foreign>subscription-join-foreign|subscription-response-resolver))",
@@ -46,13 +49,15 @@ _FILLER = re.compile(
     r"|.+-(?:table-source|this-windowed|other-windowed)",
     re.ASCII | re.DOTALL,
 )
-"""Processors of the DSL that fill the store they use."""
+"""Matches the DSL's processors that fill the store they use."""
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
-"""Whose repartition topic it reads itself, unless the optimizer has moved the topic."""
+"""Matches owners that read their own repartition topic, unless the optimizer has moved the topic."""
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
-"""Has a number also where the join has a name of the user's own."""
+"""Matches the generated store names of a stream-stream join. The DSL numbers the store even if the user has named the
+join.
+"""
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
 _ALL = frozenset({"all sources"})
@@ -61,15 +66,15 @@ _ONE_SIDE = re.compile(
     r"|.+-(?:this|other)-join|.+-join-(?:this|other)",
     re.ASCII | re.DOTALL,
 )
-"""One of the two nodes of a join whose results a node below merges."""
+"""Matches the names of the two nodes of a join (one for each side); a merge node below them joins their results."""
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
-"""The store of a join by foreign key that both of its sides use; Kafka requires nothing of them for it."""
+"""Matches the subscription store of a foreign-key join. Both sides use it; sharing it requires no co-partitioning."""
 _OF_BOTH_SIDES = re.compile(
     rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
     rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
     re.ASCII | re.DOTALL,
 )
-"""Joins whose result has the sources of the table as well, which is not above them."""
+"""Matches joins whose result also depends on the table's sources, although the table is not a parent of the node."""
 _COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
 _COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
 _GENERATED_REPARTITION = re.compile(rf"KSTREAM-REPARTITION{_NUMBER}-repartition", re.ASCII)
@@ -79,12 +84,13 @@ Sources = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """The source nodes that one join or cogroup has co-partitioned, none for none. With several `alternatives` the text
-    does not tell which; `reason`: the nodes that leave it open.
+    """The source nodes that one join or cogroup has co-partitioned; empty if it has none. If the topology's text does
+    not tell which sources are co-partitioned, `alternatives` has all possibilities, and `reason` names the nodes that
+    leave the question open.
 
-    `node`: the node that shows the join or cogroup. `call`: equal for the nodes of one join, and different for any two
-    joins or cogroups. `earliest`, `latest`: the numbers between which the DSL counted its call. They differ for a node
-    with a name of the user's own.
+    `node`: the node that shows the join or cogroup. `call`: an id of the call, equal for all nodes of one join.
+    `earliest`, `latest`: the bounds of the number that the DSL counted for the call. They may differ for a node with a
+    name of the user.
     """
 
     node: str
@@ -97,15 +103,16 @@ class Copartitioning:
 
 @dataclass(frozen=True, slots=True)
 class _UnnotedReaders:
-    """By node, the sources right above it that Kafka's builder does not note: those that are certain, and those that
-    the text leaves open."""
+    """By node, its parent sources that Kafka's builder does not note. `certain`: surely not noted; `possible`: the text
+    leaves it open.
+    """
 
     certain: Mapping[str, frozenset[str]]
     possible: Mapping[str, frozenset[str]]
 
 
 def copartitionings(definition: TopologyDefinition) -> tuple[Copartitioning, ...]:
-    """What the names and the stores of the nodes show."""
+    """The co-partitionings that follow from the names and the stores of the nodes."""
     return tuple(_ShownJoins(definition).found())
 
 
@@ -127,7 +134,7 @@ class _ShownJoins:
                 self._writers.setdefault(node.topic, []).append(name)
 
     def found(self) -> Iterator[Copartitioning]:
-        """In the order of the calls, as far as the numbers in names tell it."""
+        """Yields the co-partitionings in the order of the calls, as far as the numbers in names show it."""
         global_nodes = self._definition.global_nodes()
         seen: set[str] = set()
         for name in sorted(self._definition.nodes, key=self._order.__getitem__):
@@ -172,14 +179,14 @@ class _ShownJoins:
         node = self._definition.nodes[name]
         if isinstance(node, ProcessorNode) and self._is_join(name):
             for store in node.stores:
-                if _SUBSCRIPTIONS.fullmatch(store):  # both sides of a join by foreign key use it
+                if _SUBSCRIPTIONS.fullmatch(store):  # both sides of a join by foreign key use this store
                     return store
             if _ONE_SIDE.fullmatch(name):
                 return next((below for below, each in self._definition.nodes.items() if name in each.parents), name)
         return name
 
     def _cogroup(self, name: str, store: str) -> Copartitioning:
-        """The sources of all aggregates that share the store."""
+        """The co-partitioning of a cogroup: the sources of all aggregates that share the store."""
         names = [user.name for user in self._users[store] if self._is_cogroup_aggregate(user.name)]
         sides = dict.fromkeys(self._cogroup_sources(name, store) for name in names)
         choices = itertools.islice(itertools.product(*sides), _MOST_ALTERNATIVES)
@@ -192,7 +199,7 @@ class _ShownJoins:
         )
 
     def _possible_fillers(self, store: str, user: str, certain: bool) -> tuple[str, ...]:
-        """Processors that may fill the store that `user` joins with. None when it is the user that fills it."""
+        """The processors that may fill the store with which `user` joins. Empty if `user` itself fills the store."""
         users = [each.name for each in self._users[store]]
         known = [each for each in users if _FILLER.fullmatch(each) or self._is_cogroup_aggregate(each)]
         if known:
@@ -205,8 +212,8 @@ class _ShownJoins:
     def _together(
         self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
     ) -> Sources:
-        """The sources of the join's own records, without those in `left_out`, and of the tables that it joins with.
-        Kafka notes no source for a table that a cogroup made.
+        """The sources of the join's own records, without those in `left_out`, and the sources of the tables with which
+        it joins. Kafka notes no source for the table of a cogroup.
         """
         own = left_out.get(name, frozenset())
         parents = () if own is _ALL else self._definition.nodes[name].parents
@@ -217,9 +224,12 @@ class _ShownJoins:
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
-        """Upstream of the repartition topic that it reads, and as it reads; one when only that is possible."""
+        """The possible sources of an aggregate: those upstream of the repartition topic that it reads, and those that
+        it reads itself. One element if only one of the two is possible.
+        """
         own_topic = f"{store}-repartition"
-        read = tuple(  # the optimizer moves the topic of a cogroup up, and Kafka knows the sources from before
+        # the optimizer moves the topic of a cogroup upstream, but Kafka noted the sources before the move
+        read = tuple(
             dict.fromkeys(
                 each
                 for source in self._above[aggregate]
@@ -239,7 +249,7 @@ class _ShownJoins:
         return self._definition.source_topics(source)
 
     def _unnoted_readers(self) -> _UnnotedReaders:
-        """Readers of repartition topics for which Kafka's builder notes a source that does not become a node."""
+        """The readers of repartition topics for which Kafka's builder notes a source that does not become a node."""
         certain: dict[str, frozenset[str]] = {}
         possible: dict[str, frozenset[str]] = {}
         for source, node in self._definition.nodes.items():
@@ -255,7 +265,7 @@ class _ShownJoins:
                 if not self._owns(owner, readers):
                     possible |= {name: frozenset((source,)) for name in readers}
                     possible |= {name: _ALL for name in self._definition.nodes if self._owns(owner, [name])}
-            elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):  # the optimizer made no node of it
+            elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):  # later sources became no nodes
                 certain |= {name: frozenset((source,)) for name in readers[1:]}
             else:
                 later = dict(self._later_joins(source))
@@ -265,10 +275,11 @@ class _ShownJoins:
         return _UnnotedReaders(certain, possible)
 
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
-        """Joins of a stream that has been joined before, each with whether that is certain, for streams between a
-        repartition topic that the optimizer has moved and the first operator with a state. A call of a join notes a new
-        source for the repartition topic that the stream needs. For a later call without a name of its own no such topic
-        is made, so its source is no node.
+        """Yields each join of a stream that an earlier call has joined already, with True if the order of the calls is
+        certain. Considers streams from `source` (a repartition topic that the optimizer has moved) down to the first
+        stateful operator. Each call of a join notes a new source for the repartition topic that the stream needs. A
+        later call that is not named reuses the topic of the first call. The builder still notes a source for it, and
+        that source is no node of the topology.
         """
         streams = [source]
         while streams:
@@ -287,12 +298,14 @@ class _ShownJoins:
             ]
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
-        """Whether the node or the store with this name is one of these nodes', or used by one."""
+        """True if `owner` is one of these nodes, or a store that one of them uses."""
         users = {user.name for user in self._users.get(owner, ())}
         return any(name == owner or name in users for name in names)
 
     def _is_join(self, name: str) -> bool:
-        """A merge with a store of windows is a self-join."""
+        """True if the name shows that the node is a join. A merge node below a processor that fills a window store is a
+        self-join.
+        """
         if _JOIN.fullmatch(name):
             return True
         if _SELF_JOIN.fullmatch(name) and any(map(_WINDOW_FILLER.fullmatch, self._definition.nodes[name].parents)):
@@ -311,7 +324,7 @@ class _ShownJoins:
         return _is_cogroup_aggregate(self._definition, name)
 
     def _may_be_join(self, name: str, node: ProcessorNode) -> bool:
-        """As a join of a stream with a table that has a name of the user's own."""
+        """True if the node may be a join of a stream with a table that the user has named."""
         known = _GENERATED.fullmatch(name) or _FILLER.fullmatch(name) or self._is_cogroup_aggregate(name)
         return not known and len(node.parents) == 1
 
@@ -319,16 +332,16 @@ class _ShownJoins:
 def _sources_above(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
-    """The source nodes that a node's records come from, as Kafka notes them: a source has itself, a cogroup none, and
-    the result of a join with a table those of the table as well.
+    """By node, the source nodes of its records, as Kafka notes them: for a source the source itself, for a cogroup
+    none, and for the result of a join with a table also the sources of the table.
 
-    `unnoted`: by node, the sources right above it that Kafka does not note; `_ALL` for every one.
+    `unnoted`: by node, the parent sources that Kafka does not note; `_ALL` for all of them.
     """
     above: dict[str, Sources] = {}
 
     def of(name: str) -> Sources:
         if name not in above:
-            above[name] = ()  # no node is above itself, but a text may be anything
+            above[name] = ()  # ends the recursion if an invalid text has a cycle
             above[name] = found(name, definition.nodes[name])
         return above[name]
 
@@ -342,7 +355,7 @@ def _sources_above(
             return ()
         before = node.parents
         if isinstance(node, ProcessorNode) and _OF_BOTH_SIDES.fullmatch(name):
-            for store in node.stores:  # several, if the table is a join of tables itself
+            for store in node.stores:  # there are several if the table is itself a join of tables
                 sharing = [user.name for user in users[store]]
                 fillers = [each for each in sharing if not _JOIN.fullmatch(each) and not _NAMED_JOIN.fullmatch(each)]
                 fillers = [each for each in fillers if _FILLER.fullmatch(each)] or fillers
@@ -356,8 +369,9 @@ def _sources_above(
 
 
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
-    """The largest number in the names of a node, of those above it, and of those that fill its stores: the DSL counts
-    its calls."""
+    """By node, the number of its call, because the DSL counts its calls: the number in the node's name. For a node with
+    a name of the user, it is the largest number of its parents, its stores and the processors that fill its stores.
+    """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():
         match = _ENDS_WITH_NUMBER.search(name)
@@ -371,7 +385,9 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
 
 
 def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
-    """The largest number that the call of a node can have: its own, or one below those of the nodes under it."""
+    """By node, the largest number that its call can have: the number in its name; for a node with a name of the user,
+    one less than the smallest number of its children.
+    """
     children: dict[str, list[str]] = {}
     for name, node in definition.nodes.items():
         for parent in node.parents:
@@ -380,7 +396,7 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
     def of(name: str) -> int:
         if name not in latest:
-            latest[name] = order[name]  # no node is below itself, but a text may be anything
+            latest[name] = order[name]  # ends the recursion if an invalid text has a cycle
             if _ENDS_WITH_NUMBER.search(name) is None:
                 below = [of(child) - 1 for child in children.get(name, ())]
                 latest[name] = max(order[name], min(below, default=_NO_CALL_LATER))
@@ -392,7 +408,7 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
 
 def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
-    """`numbers` of nodes, with one number for all nodes of a join that has a name of the user's own."""
+    """`numbers` of nodes, with one number for all nodes of a join that the user has named."""
     of_call: dict[str, list[int]] = {}
     joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}
     for name, call in joins.items():

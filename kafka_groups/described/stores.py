@@ -1,25 +1,26 @@
-"""The stores of a described topology: which are logged, and to which topic.
+"""Finds the stores of a described topology: which are logged, to which topic, and the kind of each store.
 
-The text does not say it. Kafka calls a changelog `<application id>-<store>-changelog` and creates all of them in the
-first rebalance. So when some exist and one does not, its store is not logged; or, for the store of a table that is
-read from one topic, that topic serves as changelog. Nor does the text say which kind a store has. The configs of its
-changelog do; while there is no changelog, the store's name may.
+The text does not tell if a store is logged. Kafka names a changelog `<application id>-<store>-changelog` and creates
+all changelogs in the first rebalance. So if some changelogs exist and another does not, the store of the missing one is
+not logged; or, for the store of a table that is read from one topic, that topic serves as changelog. The text does not
+tell the kind of a store either. The configs of its changelog do; without a changelog, the store's name may.
 
-A leader that creates missing topics cannot conclude that: the topology may have a new store, or the leader before it
-died while it was creating them. An unneeded empty changelog does no harm, a missing one stops a task. A store of
-unknown kind gets a changelog that loses nothing. Source: `InternalTopologyBuilder`,
-`TableSourceNode`.
+A leader that creates missing topics cannot conclude that a store without a changelog is not logged: the topology may
+have a new store, or the leader before it died while it was creating the changelogs. An unneeded empty changelog does no
+harm, but a missing one stops a task. A store of unknown kind gets a changelog that loses no records. Source:
+`InternalTopologyBuilder`, `TableSourceNode`.
 
 A store is key-value, windowed or versioned.
 
-By names: the DSL generates a name for each store that the user does not name, and the name shows the call. Only a table
-can be versioned, and only with a store of the user's own, which has the user's name. A store that the user named can be
-what the processors that use it allow. How long a windowed or versioned store keeps its records is in no name.
+Kinds by names: the DSL generates a name for each store that the user does not name, and the name shows the call. Only a
+table can be versioned, and only with a store that the user supplies and names. A store that the user named can have any
+kind that the processors which use it allow. No name shows the retention of a windowed or versioned store.
 
-By the configs of an existing changelog: only Kafka Streams sets them when it creates the topic, and each kind of store
-leaves its own mark: a windowed one deletes by time with the store's retention, a versioned one keeps records from
-compaction for a while. What the application's `topic.` configs set on every internal topic marks nothing. All other
-configs count as the store's own (`withLoggingEnabled`), so a changelog that was deleted is created again as it was.
+Kinds by the configs of an existing changelog: Kafka Streams sets these configs when it creates the topic, and they
+differ for each kind of store. The changelog of a windowed store deletes by time, with the store's retention; that of a
+versioned store delays compaction. Configs that the application sets on every internal topic (`topic.` configs) do not
+show a kind. All other configs count as the store's own (`withLoggingEnabled`), so a changelog that was deleted is
+created again with the same configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -46,7 +47,7 @@ from assignor.topology.internal_topics import (
 )
 
 StoreKinds = tuple[ChangelogType, ...]
-"""Those that are possible, in the order of `ChangelogType`."""
+"""The possible kinds of a store, in the order of `ChangelogType`."""
 
 KEY_VALUE: StoreKinds = (ChangelogType.UNWINDOWED,)
 _TABLE: StoreKinds = (ChangelogType.UNWINDOWED, ChangelogType.VERSIONED)
@@ -67,15 +68,15 @@ _TABLE_USER = re.compile(rf"(?:KTABLE-[A-Z-]+|KSTREAM-TOTABLE){_NUMBER}", re.ASC
 
 
 def possible_kinds(store: str, users: Sequence[ProcessorNode], repartition_topics: Collection[str]) -> StoreKinds:
-    """`users`: the processors that use the store, the one that fills it first. `repartition_topics`: of the topology,
-    under their short names.
+    """The kinds that the names allow. `users`: the processors that use the store; the first one fills it.
+    `repartition_topics`: the repartition topics of the topology, under their short names.
     """
     if _AGGREGATE_STORE.fullmatch(store):
         return _AGGREGATE
     foreign_key = _FOREIGN_KEY_STORE.fullmatch(store)
     if foreign_key and f"{foreign_key[1]}-subscription-registration-topic" in repartition_topics:
         return KEY_VALUE
-    is_buffer = store == f"{users[0].name}-Buffer"  # of a stream's records that wait for a table with a grace period
+    is_buffer = store == f"{users[0].name}-Buffer"  # the buffer of a stream-table join with a grace period
     if is_buffer or _GENERATED_STORE.fullmatch(store) or _JOIN_HELPER.fullmatch(store):
         return KEY_VALUE
     if _JOIN_WINDOW_STORE.fullmatch(store) or any(_JOIN_WINDOW_USER.fullmatch(user.name) for user in users):
@@ -85,13 +86,14 @@ def possible_kinds(store: str, users: Sequence[ProcessorNode], repartition_topic
 
 _DELETES = "delete"
 _OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
-"""What `kafka-reassign-partitions` sets for as long as it moves replicas."""
+"""The configs that `kafka-reassign-partitions` sets while it moves replicas."""
 
 
 def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
-    """`own`: the configs set on the topic itself, without the brokers' defaults. `configs`: the application's.
+    """The changelog's kind and its remaining configs. `own`: the configs set on the topic itself, without the brokers'
+    defaults. `configs`: the application's configs.
 
-    A topic created from the result has the configs of `own`, and the library's own where `own` lacks them.
+    A topic created from the result has the configs in `own`, and the library's defaults for configs that `own` lacks.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
@@ -118,13 +120,17 @@ def _kind(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig
 
 
 def _time_ms(key: str, own: Mapping[str, str], for_all: Mapping[str, str]) -> int | None:
-    """None when the topic does not set it, or sets what the application sets on all of its internal topics."""
+    """The topic's value of this config in milliseconds; None if the topic does not set it, or has the value that the
+    application sets on all internal topics.
+    """
     value = own.get(key)
     return None if value is None or value == for_all.get(key) else int(value)
 
 
 def _same(key: str, one: str, other: str) -> bool:
-    """Policies in any order are equal: a broker may return them as it keeps them."""
+    """True if the two values are equal. The order of cleanup policies does not matter, because brokers may return them
+    in another order.
+    """
     return _policies(one) == _policies(other) if key == CLEANUP_POLICY else one == other
 
 
@@ -132,7 +138,7 @@ def _policies(value: str) -> frozenset[str]:
     return frozenset(value.replace(" ", "").split(","))
 
 
-_KIND_WORDS = {
+_KIND_TEXTS = {
     ChangelogType.UNWINDOWED: "key-value",
     ChangelogType.WINDOWED: "windowed",
     ChangelogType.VERSIONED: "versioned",
@@ -140,19 +146,21 @@ _KIND_WORDS = {
 _DSL_TABLE = re.compile(r"KTABLE-SOURCE-\d{10}|.+-table-source", re.ASCII | re.DOTALL)
 _GENERATED_NODE = re.compile(r"(?:COGROUP)?K(?:STREAM|TABLE)-[A-Z-]+-\d{10}", re.ASCII)
 _NEVER_COMPACTED = {CLEANUP_POLICY: "delete"}
-"""The windows of a join keep records with equal keys. Source: `StreamJoinedStoreFactory`."""
+"""The cleanup policy of the window stores of a join, which keep several records of one key. Source:
+`StreamJoinedStoreFactory`.
+"""
 _KEPT_FOR_EVER = ChangelogConfig(ChangelogType.WINDOWED, {**_NEVER_COMPACTED, RETENTION_MS: "-1"})
 _FIELDS_BY_STORE = ("not_logged", "source_changelogs", "retention_ms", "history_retention_ms", "key_value")
 
 
 @dataclass(frozen=True, slots=True)
 class StoreFacts:
-    """What the caller knows about stores that the text does not say, by store name.
+    """The facts about stores, by store name, that the caller knows and the text lacks.
 
-    `source_changelogs`: to the topic that serves as changelog. `retention_ms`: of windowed stores, session stores
-    among them; `history_retention_ms`: of versioned ones; `key_value`: stores that are neither. `reuses_source_topics`:
-    whether the application's `topology.optimization` restores the tables of the DSL from their source topics; None when
-    not known.
+    `not_logged`: stores without a changelog. `source_changelogs`: store to the source topic that serves as changelog.
+    `retention_ms`: windowed stores, including session stores, to their retention. `history_retention_ms`: versioned
+    stores to their history retention. `key_value`: stores that are neither. `reuses_source_topics`: True if the
+    application's `topology.optimization` restores the tables of the DSL from their source topics; None if not known.
     """
 
     not_logged: Collection[str] = frozenset()
@@ -167,15 +175,15 @@ class StoreFacts:
         return frozenset(store for each in _FIELDS_BY_STORE for store in getattr(self, each))
 
     def __bool__(self) -> bool:
-        """Whether a fact names a store."""
+        """True if a fact names a store."""
         return bool(self.stores())
 
 
 @dataclass(frozen=True, slots=True)
 class SeenChangelogs:
-    """What the cluster shows. `partition_counts`: of all its topics, None when it was not asked. `changelog_configs`:
-    the configs that are set on a changelog itself, by topic; None when they were not asked for. `configs`: the
-    application's.
+    """The state of the cluster. `partition_counts`: topic to its number of partitions, for all topics; None if it was
+    not read. `changelog_configs`: changelog topic to the configs that are set on it; None if they were not read.
+    `configs`: the application's configs.
     """
 
     partition_counts: Mapping[str, int] | None = None
@@ -185,13 +193,14 @@ class SeenChangelogs:
 
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
-    """`in_doubt`: stores whose kind neither the text nor the cluster tells, in words such as `counts (key-value or
-    windowed)`. `assumed`: every store of which anything was assumed: whether it is logged, where to, or its kind.
+    """The stores and the assumptions about them. `in_doubt`: stores whose kind neither the text nor the cluster shows,
+    as texts such as `counts (key-value or windowed)`. `assumed`: all stores with an assumption, about logging, the
+    changelog topic, or the kind.
     """
 
     definitions: Mapping[str, StoreDefinition]
     assumptions: tuple[str, ...]
-    in_doubt: tuple[str, ...] = ()
+    unknown_kind: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
 
 
@@ -204,11 +213,11 @@ def described_stores(
     has_run: bool = False,
     creates_missing: bool = False,
 ) -> DescribedStores:
-    """Every store that a processor uses. `has_run`, `creates_missing`: see `topology_from_description`.
+    """The definitions of all stores that processors use. `has_run`, `creates_missing`: see `topology_from_description`.
 
-    Raises InputError for facts about another store, for facts that exclude each other, for a topic that the store's
-    subtopology does not read, and for a store whose changelog would be created although the text does not tell whether
-    it has one.
+    Raises InputError for facts about an unknown store, for facts that exclude each other, for a topic that the store's
+    subtopology does not read, and for a store whose changelog would be created although the text does not tell if it
+    has one.
     """
     users = users_of_stores(definition)
     named = facts.stores()
@@ -260,10 +269,11 @@ def described_stores(
 
 
 def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
-    """A topic that may serve as changelog, and whether it certainly does in an optimized topology, as that of a table.
+    """The source topic that may serve as the changelog of a store, and True if it certainly does in an optimized
+    topology; None if there is no such topic.
 
-    The source topic of a table of the DSL, or of what may be a read-only store: its processor has a name of the
-    user's own, reads one topic and forwards to nobody.
+    For a table of the DSL it certainly does. The other case is a possible read-only store: its processor has a name of
+    the user, reads one topic and forwards no records.
     """
     for user in users:
         read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
@@ -298,7 +308,9 @@ def _known(store: str, facts: StoreFacts) -> StoreDefinition | None:
 def _changelog(
     store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
 ) -> ChangelogConfig | None:
-    """None when nothing tells it. What the caller knows goes before the cluster, and the cluster before names."""
+    """The changelog's configs: from the caller's facts, otherwise from the cluster, otherwise from the store's name.
+    None if all three leave it open.
+    """
     if store in facts.retention_ms:
         own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
         return ChangelogConfig(ChangelogType.WINDOWED, own_policy, retention_ms=facts.retention_ms[store])
@@ -313,14 +325,14 @@ def _changelog(
 
 
 def _kinds_text(kinds: StoreKinds) -> str:
-    words = [_KIND_WORDS[kind] for kind in kinds]
-    if len(words) == 1:
-        return f"{words[0]}, retention not known"
-    return f"{', '.join(words[:-1])} or {words[-1]}"
+    texts = [_KIND_TEXTS[kind] for kind in kinds]
+    if len(texts) == 1:
+        return f"{texts[0]}, retention not known"
+    return f"{', '.join(texts[:-1])} or {texts[-1]}"
 
 
 def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
-    """The processors that use a store, in the order added."""
+    """Store to the processors that use it, in the order in which they were added."""
     global_nodes = definition.global_nodes()
     users: dict[str, list[ProcessorNode]] = {}
     for name, node in definition.nodes.items():
@@ -331,10 +343,10 @@ def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorN
 
 
 def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[ProcessorNode]) -> str | None:
-    """The one topic, not an internal one, of the source right above the processor that fills a table's store.
+    """The topic, not an internal one, from which a table's store is filled; None if there is no such single topic.
 
-    That processor is recognised by the DSL's name, or by its store's name, which contains the topic, or because it is
-    the only one.
+    The processor that fills the store is recognised by its generated name, or by the store's name, which contains the
+    topic; otherwise it is the only processor of the store that reads a single topic.
     """
     topics: dict[str, str] = {}
     for user in users:

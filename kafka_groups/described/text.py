@@ -1,7 +1,7 @@
-"""Reads the text of `Topology#describe`: subtopologies, nodes and edges, each with its line.
+"""Parses the text of `Topology#describe`: subtopologies, nodes and edges, each with its line number.
 
-The text may be part of a log. What the log puts in front of a line is left out, as are lines before and after the
-description, CR, tabs, and a `\\n` that a JSON log wrote as two characters. A foreign line in the middle of it is an
+The text may be part of a log. The parser ignores the log's prefix of each line, lines before and after the description,
+CR and tabs, and accepts `\\n` as two characters, as a JSON log writes it. A foreign line inside the description is an
 error, and so is an edge whose other end is missing: a text that was cut off would describe another topology. Source:
 `TopologyDescription`, `InternalTopologyBuilder`.
 """
@@ -19,7 +19,7 @@ _WORDS = re.compile(
     r"(?:(?P<header>Topologies|Sub-topologies):\s*\Z"
     r"|(?P<kind>Topology|Sub-topology|Source|Processor|Sink): |(?P<arrow>-->|<--) )"
 )
-"""Where the description begins in a line; what is in front of it is the log's."""
+"""Matches the beginning of the description in a line; any text before it is the log's prefix."""
 
 _SUBTOPOLOGY = re.compile(r"(?P<id>\d+)(?P<global> for global store \(.{0,80}\))?\s*\Z", re.ASCII)
 _NAMED = re.compile(r"(?P<name>\S+):\s*\Z")
@@ -32,8 +32,8 @@ _LONGEST_EXCERPT = 80
 
 @dataclass(slots=True)
 class ReadNode:
-    """One node. `items`: topics of a source, stores of a processor, the topic of a sink. `pattern`: of a source that
-    reads topics by pattern. `by_record`: a sink that chooses its topic for each record.
+    """One node. `items`: the topics of a source, the stores of a processor, or the topic of a sink. `pattern`: the
+    pattern of a source that reads topics by pattern. `by_record`: True for a sink that chooses a topic for each record.
     """
 
     kind: str
@@ -47,13 +47,15 @@ class ReadNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """Each parent once: Kafka can print a neighbour twice, because its set sorts by sizes that change."""
+        """The parents without duplicates. Kafka may print a neighbour twice, because its set is sorted by sizes that
+        change.
+        """
         return tuple(dict.fromkeys(self.predecessors or ()))
 
 
 @dataclass(slots=True)
 class ReadSubtopology:
-    """`of_global_store`: its two nodes have no tasks."""
+    """One subtopology. `of_global_store`: True for the subtopology of a global store, whose two nodes have no tasks."""
 
     id: int
     line: int
@@ -63,7 +65,9 @@ class ReadSubtopology:
 
 @dataclass(slots=True)
 class _Block:
-    """One description. `strange`: the first foreign line since the last line that belongs to it."""
+    """One description in the text. `before`: the log's prefix of its last line. `strange`: the first foreign line after
+    the last line that belongs to the description.
+    """
 
     line: int
     named: str | None = None
@@ -73,9 +77,9 @@ class _Block:
 
 
 def read_description(text: str) -> tuple[ReadSubtopology, ...]:
-    """Every subtopology, by id. Raises InputError with the number of the line that is wrong.
+    """All subtopologies, in the order of their ids. Raises InputError with the number of the invalid line.
 
-    A text may hold the same description several times, as the log of a restarted application does; different
+    The text may contain the same description several times, as the log of a restarted application does; different
     descriptions are an error.
     """
     if "\n" not in text.strip() and "\\n" in text:
@@ -97,29 +101,29 @@ def read_description(text: str) -> tuple[ReadSubtopology, ...]:
 def _blocks(text: str) -> list[_Block]:
     blocks: list[_Block] = []
     for number, line in enumerate(text.replace("\r\n", "\n").replace("\r", "\n").split("\n"), 1):
-        words = _WORDS.search(line)
-        if words is None:
+        found = _WORDS.search(line)
+        if found is None:
             if blocks:
                 _leave_out(blocks[-1], number, line)
             continue
-        rest = line[words.end() :].rstrip()
-        named = _NAMED.match(rest) if words["kind"] == "Topology" else None
-        if words["header"] or named:
+        rest = line[found.end() :].rstrip()
+        named = _NAMED.match(rest) if found["kind"] == "Topology" else None
+        if found["header"] or named:
             blocks.append(_Block(number, named["name"] if named else None))
-        elif words["kind"] == "Sub-topology" and not blocks:
+        elif found["kind"] == "Sub-topology" and not blocks:
             blocks.append(_Block(number))
-        if blocks and not words["header"] and not named:
-            _read_line(blocks[-1], number, words, rest)
+        if blocks and not found["header"] and not named:
+            _read_line(blocks[-1], number, found, rest)
     return blocks
 
 
-def _read_line(block: _Block, number: int, words: re.Match[str], rest: str) -> None:
-    """Take a line with words of a description. `rest`: what follows them."""
-    kind, arrow = words["kind"], words["arrow"]
+def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> None:
+    """Parse a line with words of a description. `rest`: the text after these words."""
+    kind, arrow = found["kind"], found["arrow"]
     subtopology = _SUBTOPOLOGY.match(rest) if kind == "Sub-topology" else None
     node = _node(kind, number, rest) if kind in _MARKS else None
     if subtopology is None and (not block.subtopologies or (node is None and not (arrow and rest))):
-        _leave_out(block, number, words.string)
+        _leave_out(block, number, found.string)
         return
     if block.named is not None:
         raise InputError(f"named topologies cannot be read (this one is {block.named!r})", _at(block.line))
@@ -128,17 +132,19 @@ def _read_line(block: _Block, number: int, words: re.Match[str], rest: str) -> N
             f"is no part of a topology's description, though line {number} is: {_excerpt(block.strange[1])}",
             _at(block.strange[0]),
         )
-    block.before = words.string[: words.start()].strip()
+    block.before = found.string[: found.start()].strip()
     if subtopology is not None:
         block.subtopologies.append(ReadSubtopology(int(subtopology["id"]), number, bool(subtopology["global"])))
     elif node is not None:
         block.subtopologies[-1].nodes.append(node)
     else:
-        _add_edges(block.subtopologies[-1], number, words, rest)
+        _add_edges(block.subtopologies[-1], number, found, rest)
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """A line is also empty when it holds only what the log puts in front of every line, apart from the digits in it."""
+    """Ignore a line outside the description, or note it as foreign. A line with only the log's prefix counts as empty;
+    digits in the prefix may differ.
+    """
     rest = line.strip()
     if rest and block.subtopologies and _shape_of_prefix(rest) != _shape_of_prefix(block.before):
         block.strange = block.strange or (number, rest)
@@ -149,7 +155,7 @@ def _shape_of_prefix(text: str) -> str:
 
 
 def _node(kind: str, number: int, rest: str) -> ReadNode | None:
-    """None when the line is not a node after all."""
+    """The node of a line; None if the line is no node."""
     for mark in _MARKS[kind]:
         name, found, items = rest.partition(mark)
         if not found or not items.endswith(_ENDS[kind]):
@@ -170,7 +176,9 @@ def _node(kind: str, number: int, rest: str) -> ReadNode | None:
 
 
 def _read_topics(node: ReadNode, items: str) -> None:
-    """`[a, b]`; releases before 2.1 wrote `a, b`; a pattern has no brackets around it. `[ab].*` is a pattern."""
+    """Sets the topics or the pattern of a source. Topics are printed as `[a, b]`, or as `a, b` by releases before 2.1.
+    A pattern has no brackets around it, but may contain brackets, as `[ab].*`.
+    """
     inside = items[1:-1] if items.startswith("[") and items.endswith("]") else items
     if _TOPICS.match(inside):
         node.items = tuple(topic.strip() for topic in inside.split(","))
@@ -178,12 +186,12 @@ def _read_topics(node: ReadNode, items: str) -> None:
         node.pattern = items
 
 
-def _add_edges(subtopology: ReadSubtopology, number: int, words: re.Match[str], rest: str) -> None:
+def _add_edges(subtopology: ReadSubtopology, number: int, found: re.Match[str], rest: str) -> None:
     names = () if rest == "none" else tuple(rest.split(", "))
     node = subtopology.nodes[-1] if subtopology.nodes else None
-    down = words["arrow"] == "-->"
+    down = found["arrow"] == "-->"
     if node is None or (node.successors if down else node.predecessors) is not None:
-        raise InputError(f"belongs to no node: {_excerpt(words.string.strip())}", _at(number))
+        raise InputError(f"belongs to no node: {_excerpt(found.string.strip())}", _at(number))
     if down:
         node.successors = names
     else:

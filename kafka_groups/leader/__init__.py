@@ -3,12 +3,13 @@
 | files | what they do |
 |---|---|
 | `lead_command` | the command line |
-| `lead_settings` | how the leader behaves, and how long its sessions last (pure) |
-| `leading`, `election` | one run from start to stop, with the group's definition; which of several leaders leads |
-| `group_entry` | whether the group can be led now (pure); joining it as its leader |
-| `leader` | the leader's loop: rebalances, heartbeats, and what starts the next rebalance |
-| `led_rebalance` | one rebalance as values: the members' bytes in and out, the leader's own among them (pure) |
-| `rebalance_decider` | the effects of a rebalance: it reads the cluster, creates topics and tries again |
-| `source_topics` | changes since the last rebalance: partitions, subscriptions (pure) |
-| `rebalance_records` | where led rebalances are kept and reported; the line of progress |
+| `lead_settings` | the settings of the leader, and its session time-outs (no I/O) |
+| `leading` | one run from start to stop, and the definition of the group |
+| `election` | elects one of several `assignor lead` processes |
+| `group_entry` | checks that the group can be led now (no I/O); joins it as its leader |
+| `leader` | the leader's loop: rebalances, heartbeats, and the reasons for the next rebalance |
+| `led_rebalance` | computes one rebalance from the members' subscriptions to the assignments (no I/O) |
+| `rebalance_decider` | the I/O of a rebalance: reads the cluster, creates topics and retries |
+| `source_topics` | changes of partitions and subscriptions since the last rebalance (no I/O) |
+| `rebalance_records` | writes and reports led rebalances; the progress line |
 """

@@ -1,12 +1,13 @@
-"""Processes of this project elect in a second, small group which of them leads the application's group.
+"""Elects the one `assignor lead` process that leads the application's group. The processes elect it in a second, small
+group of their own, the election group.
 
-All processes share one group.instance.id in the application's group, so only one of them may be in it at a time. The
-leader of the processes' own classic group is the elected one. When the elected process dies, the next one takes its
-place in the application's group before that group notices. A standby learns of the death when the session of the dead
-process expires. A process that starts does not have to wait so long: it begins a rebalance of the candidates, and a
-dead candidate does not join in time. A process that was away longer than that finds itself replaced and ends. If two
-processes ever believe that they lead, the application's group fences the older one (KIP-345). Source:
-`GroupMetadataManager.completeClassicGroupJoin`.
+All processes share one group.instance.id in the application's group, so only one of them may be its member at a time.
+The leader of the election group, a classic group, is the elected process. When the elected process dies, the next one
+takes its place in the application's group before its session in that group expires. A standby learns of the death when
+the session of the dead process in the election group expires. A process that starts does not have to wait so long: its
+join begins a rebalance of the election group, and a dead candidate does not join in time. An elected process that was
+away longer than its session has been replaced, and ends. If two processes ever believe that they lead, the
+application's group fences the older one (KIP-345). Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""The candidates wait for each other for this long. A process that is restarted at once has to be elected, and to be in
-the application's group, before the shortest session there (6 s) expires.
+"""The rebalance time-out of the election group. It is short because a process that is restarted at once has to be
+elected and to join the application's group before the shortest session there (6 s) expires.
 """
 _CANDIDATE = b"1"
 
@@ -45,7 +46,7 @@ class LeadTaken(AssignorFault):
 
 
 class Election:
-    """One candidate. Belongs to one event loop, as `async with`."""
+    """One candidate of the election. Use it as `async with`, on one event loop."""
 
     def __init__(
         self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
@@ -61,7 +62,7 @@ class Election:
 
     @property
     def has_standby(self) -> bool:
-        """Whether another process is ready to take over. Known only while this process leads."""
+        """True if another process is ready to take over. Known only while this process leads."""
         return self._candidates > 1
 
     async def __aenter__(self) -> Self:
@@ -100,7 +101,7 @@ class Election:
         await self._membership.leave("resigned")
 
     async def _join_first(self) -> JoinedGeneration:
-        """Join with a session that the brokers allow: while they refuse one, try the next."""
+        """Join with a session time-out that the brokers allow. While they refuse a time-out, try the next one."""
         while True:
             refused_ms = self._session.in_election_ms
             try:
@@ -116,7 +117,9 @@ class Election:
                 )
 
     async def _next(self) -> JoinedGeneration:
-        """Stay through one generation of candidates and join the next. Waits for brokers that are away."""
+        """Stay in this generation of the election group until it ends, then join the next. Waits while the brokers
+        are away.
+        """
         is_over = False
         while True:
             try:

@@ -1,10 +1,10 @@
-"""Whether a group can be led from outside now, and how a leader enters it.
+"""Checks that a group can be led from outside now, and joins it as its leader.
 
-The first member to join an empty group leads it. A member that joins a group with a living leader gets tasks like any
-other member, and this project would let those tasks sit idle. The brokers do not tell which member leads. So a group
-with members is taken to have another leader, unless this project's static member is among them. `assess_group` decides
-this before a join, from the brokers' description of the group; it is pure. `GroupEntry` joins, and tries again when
-another member got the lead.
+The first member to join an empty group leads it. A member that joins a group with a live leader gets tasks like any
+other member, and this project does not process tasks, so they would sit idle. The brokers do not tell which member
+leads. So a group with members is taken to have another leader, unless this project's static member is among them.
+`assess_group` decides this before a join, from the brokers' description of the group; it does no I/O. `GroupEntry`
+joins, and tries again when another member got the lead.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -45,8 +45,8 @@ class LeadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
-    """`obstacle`: one line with what prevents leading and what to do, empty when nothing does. `is_placing`: a
-    generation has formed and waits for its leader's assignments.
+    """The result of `assess_group`. `obstacle`: one line with the reason why the group cannot be led and the remedy;
+    empty if it can be led. `is_placing`: a generation has formed and waits for its leader's assignments.
     """
 
     state: LeadState
@@ -55,7 +55,9 @@ class LeadAssessment:
 
 
 def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_instance_id: str) -> LeadAssessment:
-    """`group_type`: None when the brokers do not tell it. `group_instance_id`: of this project's static member."""
+    """Assesses if this project can lead `group`. `group_type`: None if the brokers do not tell it.
+    `group_instance_id`: the id of this project's static member.
+    """
     if group_type is not None and group_type != CLASSIC:
         return LeadAssessment(LeadState.FOREIGN, _newer_protocol(group.group_id, group_type))
     if not group.members:
@@ -93,13 +95,13 @@ def _newer_protocol(group: str, group_type: str) -> str:
 
 
 class LeadRefused(AssignorFault):
-    """The group cannot be led now. The message says why, and what to do."""
+    """The group cannot be led now. The message has the reason and the remedy."""
 
 
 @dataclass(slots=True)
 class GroupEntry:
-    """The entrance of one leader into one group. `took_over_a_rebalance`: whether the leader whose place was taken in
-    the last join had begun a generation and not assigned it.
+    """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader that had begun a
+    generation and not assigned it.
     """
 
     settings: LeadSettings
@@ -130,14 +132,14 @@ class GroupEntry:
             await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """None when this member did not get the lead and has left."""
+        """Returns `joined` if this member leads or `join_anyway` is set; otherwise leaves the group, returns None."""
         if joined.is_leader or self.settings.join_anyway:
             return joined
         await self.membership.leave(LEAVES_AT_ONCE)
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """None when another member leads and this one has left."""
+        """Joins; returns None if another member leads and this member has left."""
         while True:
             try:
                 return await self.stay_or_leave(await self.membership.join(subscription, reason))

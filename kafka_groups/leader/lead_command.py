@@ -15,7 +15,7 @@ import typer
 
 from assignor.errors import InputError
 from assignor.types import JAVA_INT_MAX
-from assignor_cli.console import say
+from assignor_cli.console import print_message
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from kafka_groups.kafka_command_options import (
@@ -94,7 +94,7 @@ class LeadOptions:
         return client_settings(self.bootstrap_server, properties)
 
     def settings(self) -> LeadSettings:
-        """Call `client` before, which checks the client's properties. Raises InputError."""
+        """The leader's settings. Call `client` first: it checks the client's properties. Raises InputError."""
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
         from kafka_groups.leader.led_rebalance import leader_name
 
@@ -111,7 +111,7 @@ class LeadOptions:
         )
 
     def application(self) -> LedApplication:
-        """Options of the command line override the application's own files. Raises InputError."""
+        """The application to lead. Command-line options override the application's files. Raises InputError."""
         from kafka_groups.application import (
             TOPOLOGY_OPTIMIZATION,
             configured_assignor,
@@ -142,8 +142,8 @@ def lead(options: LeadOptions) -> None:
     """
     from kafka_groups.leader.leading import lead_until_stopped
 
-    # this program reports in its own words everything that the user has to know
+    # aiokafka's log lines would repeat the errors that this program reports itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     client, settings = options.client(), options.settings()
     coordinator = coordinator_address(options.coordinator, options.token_file)
-    asyncio.run(lead_until_stopped(client, settings, options.application(), options.output, coordinator, say))
+    asyncio.run(lead_until_stopped(client, settings, options.application(), options.output, coordinator, print_message))

@@ -3,13 +3,14 @@
 Rules:
 
 - Every member of the group gets an assignment that it can read, or it waits. The leader retries a rebalance that cannot
-  be computed until `retry_timeout_ms`, while the members keep working on the tasks they own. Then it hands the lead
-  back, and a JVM leader decides. Kafka's own leader would throw instead, and its stream thread would end. When Kafka's
-  leader answers with an error assignment, this leader does too.
+  be computed until `retry_timeout_ms`, while the members keep processing the tasks they own. Then it hands the lead
+  back, and a JVM leader decides. Kafka's own leader would throw at once, and its stream thread would end. In the cases
+  in which Kafka's leader sends an error assignment, this leader sends it too.
 - A process that does not get the lead leaves the group at once, unless `join_anyway` is set.
-- The leader rejoins on its own only when source topics change. When a standby comes or goes, the leader joins again as
-  the same static member with another session time-out; this starts no rebalance. Members that were asked to rejoin at
-  once, and the member that carries the probing deadline, start their rebalances themselves.
+- The leader itself starts a rebalance only when source topics change, or at a probing deadline that no member can
+  carry. When a standby comes or goes, the leader joins again as the same static member with another session time-out;
+  this starts no rebalance. Members that were asked to rejoin at once, and the member that carries the probing deadline,
+  start their rebalances themselves.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -53,9 +54,9 @@ _NEW_SESSION = "another session time-out"
 class _Watched(NamedTuple):
     """Conditions that the leader watches until the next rebalance.
 
-    `partitions`: of the source topics in the last rebalance, None to watch none.
-    `probing_at_ms`: a deadline that no member can carry. `reason`: why to start the next rebalance at once, empty when
-    there is none.
+    `partitions`: the numbers of partitions of the source topics in the last rebalance; None to watch none.
+    `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason to start the next rebalance at
+    once; empty if there is none.
     """
 
     partitions: PartitionCounts | None = None
@@ -90,7 +91,7 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """Generations that never got an assignment and are not recorded yet, and why."""
+        """Generation id to the reason, for generations that never got an assignment and are not recorded yet."""
 
     async def lead(self) -> None:
         """Run until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused, and
@@ -135,8 +136,8 @@ class Leader:
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """One generation, from its join until there is a reason to join again. Returns the next generation if this
-        member is in it already.
+        """Runs one generation, from its join until there is a reason to join again. Returns the next generation if this
+        member has joined it already, otherwise None.
 
         Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
         """
@@ -245,7 +246,9 @@ class Leader:
         await self._records.add(document, interrupted)
 
     async def _resume(self, joined: JoinedGeneration) -> _Watched:
-        """The group kept its assignments while this leader was away. Check topics and topology for changes since."""
+        """Takes up a group that kept its assignments while this leader was away. Checks if topics and topology have
+        changed since.
+        """
         await self._membership.sync({})
         self._report(f"generation {joined.generation_id}: the lead is kept without a rebalance")
         wanted = (*self._work.topics, *self._work.changelogs)
@@ -273,8 +276,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until one is answered with a MembershipError, which this raises. Return when
-        `needs_another_session` returns True after a heartbeat.
+        """Send heartbeats until an answer is a MembershipError, which is raised. Returns if `needs_another_session` is
+        True after a heartbeat.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)
@@ -288,7 +291,7 @@ class Leader:
 
     @property
     def _heartbeat_interval_s(self) -> float:
-        """At most 1 s: a leader that notices a rebalance late delays it for everybody."""
+        """At most 1 s, because a leader that notices a rebalance late delays it for all members."""
         return min(_LONGEST_HEARTBEAT_INTERVAL_S, self._membership.session_timeout_ms / 1000 / _HEARTBEATS_PER_SESSION)
 
     def _needs_another_session(self) -> bool:
@@ -301,8 +304,8 @@ class Leader:
         return "the probing deadline"
 
     async def _topics_change(self, before: PartitionCounts | None) -> str:
-        """Return once two polls in a row show the same change. During a change of metadata, brokers differ for a
-        moment.
+        """Returns once two polls in a row show the same change: while metadata spreads, the brokers' answers differ for
+        a moment.
         """
         if before is None:
             return await _never()

@@ -1,12 +1,13 @@
 """One run of `assignor lead`: define the group, connect, win the election, lead, and leave.
 
-The definition is the application's file, completed by the command line and by the topics of the cluster. The command
+The group's definition comes from the application's file, the command line and the topics of the cluster. The command
 line overrides the file. The text of `Topology#describe` lacks some facts. The configs of an existing changelog show the
 kind of its store. `TopologyFacts` from the command line add facts that the cluster does not show, and override the
-cluster.
+facts that it shows.
 
-On a signal with a standby waiting, the process only resigns from the election, and the standby takes its place in the
-group without a rebalance. Without a standby it leaves the group, so that a JVM member leads at once.
+On a signal while a standby waits, the process only resigns from the election, and the standby takes its place in the
+application's group without a rebalance. Without a standby, the process leaves that group, so that a JVM member leads at
+once.
 """
 
 from __future__ import annotations
@@ -48,12 +49,12 @@ _STORE_ADVICE = (
 )
 
 ChangelogConfigs = Mapping[str, Mapping[str, str]]
-"""Changelog to the configs that are set on it; without changelogs whose configs this user may not read."""
+"""Changelog topic to the configs that are set on it. Changelogs whose configs this user may not read are left out."""
 
 
 @dataclass(frozen=True, slots=True)
 class LedApplication:
-    """The application to lead. `configs`, `assignor`, `facts`: from the command line."""
+    """The application to lead. `configs`, `assignor` and `facts` come from the command line."""
 
     file: ApplicationFile
     configs: Mapping[str, object]
@@ -63,9 +64,10 @@ class LedApplication:
     def definition(
         self, group: str, partition_counts: Mapping[str, int], changelog_configs: ChangelogConfigs
     ) -> tuple[RebalanceSnapshot, tuple[str, ...]]:
-        """The group without members and cluster; and sentences with the assumptions made and how to replace them.
+        """The group without members and cluster, and sentences: the assumptions that were made and the options that
+        replace them.
 
-        `partition_counts`: topics of the cluster. Raises InputError.
+        `partition_counts`: topic of the cluster to its number of partitions. Raises InputError.
         """
         placement = AssignmentConfigs.from_dotted({**self.file.configs, **self.configs}, "--config")
         topology = self.file.topology
@@ -95,7 +97,7 @@ class LedApplication:
 
 
 def configs_from_options(options: list[str]) -> dict[str, str]:
-    """Each option is `key=value`. Raises InputError."""
+    """Parses options of the form `key=value`. Raises InputError."""
     configs: dict[str, str] = {}
     for option in options:
         key, separator, value = option.partition("=")
@@ -222,7 +224,7 @@ class _Run:
         reporting = asyncio.ensure_future(self.records.send_reports())
         try:
             await first_of(self.leader.lead(), self.election.keep())
-        finally:  # beside it: whatever becomes of the reports, the lead goes on
+        finally:  # the reports are a task of their own, so that an error in them does not end the lead
             reporting.cancel()
             await asyncio.gather(reporting, return_exceptions=True)
 
@@ -234,7 +236,9 @@ class _Run:
         await self._try(self.election.resign())
 
     async def _try(self, leaving: Coroutine[Any, Any, None]) -> None:
-        """Run one step of leaving, for at most 10 s. When the brokers are down, the session expires instead."""
+        """Run one step of leaving, for at most 10 s. A failure is only reported: the brokers then remove the member
+        when its session expires.
+        """
         try:
             async with asyncio.timeout(_LONGEST_WAY_OUT_S):
                 await leaving

@@ -1,20 +1,22 @@
-"""One rebalance, led from outside the application: the members' bytes in, everybody's assignment out. Pure.
+"""Computes one rebalance that is led from outside the application: from the members' subscriptions to an assignment
+for every member. No I/O, no clock, no randomness.
 
 Rules:
 
-- Members of this project take no part; each gets an AssignmentInfo without tasks. The same holds for a member whose
-  subscription cannot be read. Kafka's leader would end on such bytes, the next leader too, and so on through the group.
-- The lowest process that can carry the probing deadline gets it, so that it triggers the next rebalance even when this
-  leader is gone. The rebalance is computed as if that process led, so running the recorded line again gives the same
-  bytes. When no process can carry the deadline, this leader keeps it.
+- Members of this project get no tasks; each gets an AssignmentInfo without tasks. The same holds for a member whose
+  subscription cannot be read. Such bytes would end Kafka's own leader, then the next leader, and so on through the
+  group.
+- The process with the lowest id that can carry the probing deadline gets it, so that the process triggers the next
+  rebalance even when this leader is gone. The rebalance is computed as if that process led, so running the recorded
+  line again gives the same bytes. When no process can carry the deadline, this leader keeps it.
 - Every member is sent an assignment: a result that lacks a member raises here, before anything is sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
-The leader as a member of the group: the subscription that it sends and the assignment that it gets. Both are valid
-and have no tasks. Any reader of these bytes, including a JVM leader after a hand-back, finds a SubscriptionInfo and an
-AssignmentInfo in a version that the group speaks. The bytes are the same after a restart, so a static member that
-returns has changed nothing. Pure: no clock, no randomness.
+The leader is itself a member of the group, with a subscription that it sends and an assignment that it gets. Neither
+has tasks. Both are valid: any reader of these bytes, including a JVM leader after a hand-back, finds a SubscriptionInfo
+and an AssignmentInfo in a version that the group speaks. The bytes are the same after a restart, so the brokers see no
+change when the static member returns.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
 def leader_name(group: str) -> str:
-    """Shared by all leaders of a group: their client id, their group.instance.id, so that each can replace another, and
-    the group of their election.
+    """The name that all leaders of a group share. It is their client id, their default group.instance.id, so that each
+    can replace another, and the id of the election group.
     """
     return f"{group}-{LEADER_TAG}"
 
@@ -68,7 +70,7 @@ def source_topics(topology: GroupTopology) -> tuple[str, ...]:
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """A ConsumerProtocolSubscription. `version`: of its SubscriptionInfo."""
+    """The leader's own ConsumerProtocolSubscription. `version`: the version of its SubscriptionInfo."""
     info = SubscriptionInfo(
         version=version,
         process_id=own_process_id(group, group_instance_id),
@@ -79,14 +81,14 @@ def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], 
 
 
 def own_assignment(version: int) -> bytes:
-    """A ConsumerProtocolAssignment without partitions. `version`: of its AssignmentInfo."""
+    """A ConsumerProtocolAssignment without partitions. `version`: the version of its AssignmentInfo."""
     encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
     return encode_assignment(Assignment((), encoder.encode((), {})))
 
 
 def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
-    """Whether the member is a leader of this project, which gets no tasks. Subscriptions below version 11 have no tags:
-    they are recognized by the process id.
+    """True if the member is a leader of this project, which gets no tasks. Subscriptions below version 11 have no
+    client tags, so such a leader is recognized by its process id.
     """
     info = _subscription_info(subscription)
     if info is None or info.is_future:
@@ -96,13 +98,13 @@ def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: b
 
 
 def spoken_version(subscriptions: Iterable[bytes]) -> int:
-    """The lowest SubscriptionInfo version of these members, the latest known one without members."""
+    """The lowest SubscriptionInfo version of these members; without members, the latest known version."""
     infos = [_subscription_info(each) for each in subscriptions]
     return min([LATEST_SUPPORTED_VERSION, *(info.version for info in infos if info is not None)])
 
 
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """None for bytes that cannot be decoded; the rebalance itself reports those."""
+    """The decoded SubscriptionInfo; None if it cannot be decoded, which `group_members` reports."""
     try:
         return decode_member(subscription).info
     except DecodeError:
@@ -114,10 +116,11 @@ _AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """`streams`: the application's members in the order received. `ours`: member ids of this project's leaders.
+    """The members of a generation. `streams`: the application's members in the order received. `ours`: member ids of
+    this project's leaders.
 
-    `unreadable`: the other member ids, with the error in their bytes. `sizes`: member id to the bytes of its
-    subscription, for all. `topics`: member id of `streams` to the topics it subscribes to.
+    `unreadable`: all other members, member id to the error in the subscription. `sizes`: member id to the size of the
+    subscription in bytes, for all members. `topics`: member id of `streams` to the topics it subscribes to.
     """
 
     streams: Mapping[str, Member]
@@ -134,14 +137,16 @@ class GroupMembers:
 
 @dataclass(frozen=True, slots=True)
 class LedRebalance:
-    """`snapshot`: the input, without members of this project. `result`: all decisions of the rebalance."""
+    """A computed rebalance. `snapshot`: its input, without members of this project. `result`: its output."""
 
     snapshot: RebalanceSnapshot
     result: RebalanceResult
 
 
 def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], own_member_id: str) -> GroupMembers:
-    """`members`: member id, group.instance.id and subscription of all, in the order the leader received them."""
+    """Sorts the members of a generation by kind. `members`: member id, group.instance.id and subscription of every
+    member, in the order in which the leader received them.
+    """
     streams: dict[str, Member] = {}
     ours: list[str] = []
     unreadable: dict[str, str] = {}
@@ -161,7 +166,8 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
 
 
 def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRebalance:
-    """`snapshot`: with at least one member. An exception of Kafka's leader is in `result.error`.
+    """Computes the rebalance. `snapshot`: has at least one member. If Kafka's leader would throw an exception, it is in
+    `result.error`.
 
     Raises InputError and DecodeError, as `assignor.assign` does.
     """
@@ -178,7 +184,7 @@ def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: Task
 
 
 def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> dict[str, bytes]:
-    """One assignment for each member id. `result`: None when the group has no member of the application."""
+    """Returns the assignment of each member id. `result`: None if the group has no member of the application."""
     own = own_assignment(members.version)
     assignments = {} if result is None else dict(result.assignments)
     if set(assignments) != set(members.streams) or not all(assignments.values()):
@@ -188,10 +194,10 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """The lowest process whose first consumer can carry the deadline, None when there is none.
+    """The process with the lowest id whose first consumer can carry the deadline; None if there is none.
 
-    A consumer that has to rejoin at once cannot carry it. Nor can the dummy client of future members: they rejoin at
-    once with a lower version.
+    A consumer that has to rejoin at once cannot carry the deadline. Nor can the dummy client of future members: they
+    rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

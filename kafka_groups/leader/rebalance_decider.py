@@ -1,12 +1,14 @@
-"""The effects of one led rebalance: read the cluster, decide, create topics, and retry while time is left.
+"""The I/O of one led rebalance: reads the cluster, computes the assignments, creates topics, and retries while time is
+left.
 
-A rebalance that fails is tried again with growing pauses, and the members wait meanwhile: the leader sends nothing
-until it has a decision. An exception that Kafka's leader would have thrown fails the rebalance; an error assignment is
-a decision like any other. The time-out counts on over generations, because JVM members that wait longer than their
-session time-out start a new generation each time.
+A rebalance that fails is retried with growing pauses, and the members wait meanwhile: the leader sends nothing until it
+has assignments. An exception that Kafka's leader would have thrown fails the rebalance; an error assignment does not.
+The time-out is not reset by a new generation, because JVM members that wait longer than their session time-out start a
+new generation each time.
 
-The leader also checks that the brokers can store the generation: it is one record of `__consumer_offsets` that holds
-every member's bytes. The brokers answer an oversized one with an unknown error, which ends JVM members.
+The leader also checks that the brokers can store the generation. They store it as one record of `__consumer_offsets`,
+which holds every member's subscription and assignment. The brokers answer an oversized record with an unknown error,
+which ends JVM members.
 Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
 """
 
@@ -34,11 +36,13 @@ _SHORTEST_TRY_S = 10.0
 _RECORD_LIMIT = "max.message.bytes"
 _DEFAULT_RECORD_LIMIT = 1_048_588
 _ALWAYS_ACCEPTED_BYTES = 500_000
-"""Up to this size the leader does not ask the brokers for their limit."""
+"""Up to this size of the group's record the leader does not ask the brokers for their limit."""
 
 
 class LedRebalanceFailed(AssignorFault):
-    """A rebalance failed until its time was over. `last`: the last try, None if no try came to a decision."""
+    """A rebalance failed until its time-out. `last`: the last try, if it failed because Kafka's leader would have
+    thrown an exception; otherwise None.
+    """
 
     def __init__(self, message: str, last: DecidedRebalance | None) -> None:
         super().__init__(message)
@@ -46,12 +50,14 @@ class LedRebalanceFailed(AssignorFault):
 
 
 class GroupRecordTooLarge(AssignorFault):
-    """The brokers would refuse the generation. The message names the member with the most bytes, and what to do."""
+    """The brokers would refuse the generation. The message names the member with the most bytes, and the remedy."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecidedRebalance:
-    """`led`: None when the group has no member of the application. `assignments`: one for each member id."""
+    """The result of `decide`. `led`: None if the group has no member of the application. `assignments`: member id to
+    its ConsumerProtocolAssignment.
+    """
 
     now_ms: int
     led: LedRebalance | None
@@ -59,7 +65,7 @@ class DecidedRebalance:
 
 
 class _LeaderWouldThrow(AssignorFault):
-    """Kafka's leader would have thrown this."""
+    """The exception that Kafka's leader would have thrown."""
 
     def __init__(self, rebalance: DecidedRebalance, message: str) -> None:
         super().__init__(message)
@@ -68,8 +74,9 @@ class _LeaderWouldThrow(AssignorFault):
 
 @dataclass(slots=True)
 class RebalanceDecider:
-    """`definition`: the group without members and cluster. `redefine`: builds it again from the cluster's topics, for
-    a topology that reads topics by pattern; None for any other topology.
+    """Reads the cluster and decides rebalances. `definition`: the group without members and cluster. `redefine`: builds
+    `definition` again from the cluster's present topics, because a source with a pattern may match others by now; None
+    if the application's file has the complete topology.
     """
 
     admin: ClusterAdmin
@@ -92,7 +99,9 @@ class RebalanceDecider:
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Raises LedRebalanceFailed once `timeout_s` has passed since the first of the rebalances that failed."""
+        """Returns the assignments of a generation; retries after failures. Raises LedRebalanceFailed once `timeout_s`
+        has passed since the first try after the last success.
+        """
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:
             self._failing_since = clock()
@@ -131,7 +140,7 @@ class RebalanceDecider:
         led = await asyncio.to_thread(lead_rebalance, snapshot, now_ms, self.task_assignor)
         if led.result.created_topics:
             await self.admin.create_topics(led.result.created_topics)
-            if snapshot.configs.rack_aware:  # only now the racks of the new topics' replicas are known
+            if snapshot.configs.rack_aware:  # the racks of the new topics' replicas are known only after the creation
                 after = await cluster_view(self.admin, self.definition, offsets_timeout_s=_OFFSETS_TIMEOUT_S)
                 view = view.with_created(led.result.created_topics, after)
                 snapshot = replace(self.definition.seen(view), members=members.streams)
@@ -143,8 +152,8 @@ class RebalanceDecider:
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """Add topics that a pattern of the topology matches now, and drop those that are gone. Topics that only members
-        of another version of the application subscribe to change nothing.
+        """Adds topics that a pattern of the topology matches now, and drops topics that no longer exist. Topics to
+        which only members with another version of the application subscribe are not added.
         """
         before = set(self.topics)
         if self.redefine is None or set().union(*members.topics.values()) == before:
@@ -159,7 +168,9 @@ class RebalanceDecider:
 
 
 async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assignments: Mapping[str, bytes]) -> None:
-    """`sizes`: bytes of each member's subscription. Raises GroupRecordTooLarge, KafkaUnavailable."""
+    """Checks that the group's record fits the brokers' limit. `sizes`: member id to the size of its subscription in
+    bytes. Raises GroupRecordTooLarge, KafkaUnavailable.
+    """
     bytes_of = {member: size + len(assignments[member]) for member, size in sizes.items()}
     total = sum(bytes_of.values())
     if total <= _ALWAYS_ACCEPTED_BYTES:
@@ -174,7 +185,7 @@ async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assi
 
 
 async def _record_limit(admin: ClusterAdmin) -> int:
-    """Kafka's default when the user may not read the topic's configs."""
+    """The brokers' limit in bytes; Kafka's default if the user may not read the topic's configs."""
     try:
         configs = await admin.topic_configs([OFFSETS_TOPIC])
     except KafkaRefused:

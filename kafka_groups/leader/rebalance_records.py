@@ -1,9 +1,9 @@
-"""Writes led rebalances to a file as rebalance/1 lines, reports them to the coordinator that shows the group, and sums
-each up in a line of progress.
+"""Writes led rebalances to a file as rebalance/1 lines, reports them to the coordinator that shows the group, and makes
+a progress line for each.
 
-Rules: a line is on disk before the next rebalance begins. A file that ends in half a line after a crash loses that half
-line and nothing else. Only the leading process changes the file, so a standby may be given the same one. A failure of
-file or coordinator never fails a rebalance; it is reported as a line of progress.
+Rules: a line is on disk before the next rebalance begins. If a crash leaves half a line at the end of the file, only
+that half line is lost. Only the leading process changes the file, so a standby may be given the same file. A failure of
+the file or the coordinator never fails a rebalance; it is reported as a progress line.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ _BLOCK = 1 << 16
 
 
 class RebalanceRecords:
-    """`output`: a file, `-` for stdout, None for none. `coordinator`: the service that shows the group, None for
-    none.
+    """Writes and reports led rebalances. `output`: a file, `-` for stdout, or None to write none. `coordinator`: the
+    service that shows the group, or None to report none.
     """
 
     def __init__(
@@ -49,8 +49,8 @@ class RebalanceRecords:
             prepare(output)
 
     async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
-        """`interrupted`: lines of generations before it that never got an assignment. A coordinator does not accept
-        those.
+        """Writes a rebalance, and queues its report. `interrupted`: lines of earlier generations that never got an
+        assignment; they are written but not reported, because a coordinator does not accept them.
         """
         if self._output is not None:
             try:
@@ -99,7 +99,7 @@ def prepare(path: str) -> None:
 
 
 def append(path: str, document: Mapping[str, object]) -> None:
-    """Append the line and sync it. When this raises OSError, none of the line is in the file."""
+    """Append the line and sync it to disk. If this raises OSError, no part of the line is in the file."""
     if path == STDOUT:
         print(line_of_document(document), flush=True)
         return
@@ -129,7 +129,7 @@ def _end_of_last_line(descriptor: int, end: int) -> int:
 def seen_rebalance(
     group: str, generation_id: int, now_ms: int, led: LedRebalance, before: SeenRebalance | None
 ) -> SeenRebalance:
-    """This rebalance compared with the last one that this leader led."""
+    """Compares this rebalance with `before`, the last rebalance that this leader led."""
     recorded = RecordedRebalance(
         f"{group}-{generation_id}", group, generation_id, now_ms, source="kafka", snapshot=led.snapshot
     )
@@ -137,8 +137,8 @@ def seen_rebalance(
 
 
 def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: str) -> str:
-    """The trigger of the rebalance, as far as it is known. `own_reason`: why this leader rejoined, empty if it did
-    not.
+    """The trigger of the rebalance, as far as it is known. `own_reason`: the reason why this leader rejoined; empty if
+    it did not rejoin.
     """
     triggers = now.facts.triggers
     is_from_members = any(trigger.kind not in (TriggerKind.FIRST, TriggerKind.REJOINED) for trigger in triggers)
@@ -151,7 +151,9 @@ def trigger_text(now: SeenRebalance, before: SeenRebalance | None, own_reason: s
 
 
 def progress_text(generation_id: int, led: LedRebalance, why: str, took_ms: int) -> str:
-    """`took_ms`: from the members' subscriptions until the brokers have their assignments."""
+    """The progress line of a rebalance. `took_ms`: the time from receiving the members' subscriptions until the brokers
+    have the assignments.
+    """
     result, members = led.result, len(led.snapshot.members)
     head = f"generation {generation_id}: {counted(members, 'member')}"
     tail = f"; because {why}; {took_ms} ms" if why else f"; {took_ms} ms"

@@ -3,12 +3,12 @@
 | files | what they do |
 |---|---|
 | `record_command` | the command line; it also writes the logs of JVM assignors as `placement/1` lines |
-| `choices` | its options and files for each group; where the topology comes from, and the tasks that members reveal |
-| `following` | the loop: records of `__consumer_offsets` in, lines out |
-| `generations` | which records are a new generation |
-| `group_recorder` | one group: polls of the cluster just before and just after a rebalance; from both to a line |
-| `leader_view` | the state of the cluster in between that explains the leader's result |
-| `rebalance_line` | the line itself, and a summary of what the rebalance did |
-| `output` | the file, and where to continue after a kill |
-| `jvm_log`, `jvm_log_rebalances` | the rebalances in the log of a JVM leader |
+| `choices` | the options and files of each group, and the source of its topology |
+| `following` | the loop: reads records of `__consumer_offsets` and writes lines |
+| `generations` | decides which records are a new generation |
+| `group_recorder` | one group: polls the cluster before and after each rebalance, and makes the line |
+| `leader_view` | finds the state of the cluster, between two polls, that explains the leader's result |
+| `rebalance_line` | the line itself, and a summary of the rebalance's moves and cause |
+| `output` | the output file, and the position from which a run continues after a kill |
+| `jvm_log`, `jvm_log_rebalances` | read the rebalances in the log of a JVM leader |
 """

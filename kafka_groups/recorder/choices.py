@@ -1,14 +1,14 @@
-"""The choices of the command line for each group: assignor, configs, and where its topology comes from.
+"""The choices of the command line for each group: its assignor, its configs, and the source of its topology.
 
-`--topology` and `--config-file` take `GROUP=FILE`, or a file alone for all groups. `--config` takes `key=value`, or
-`GROUP:key=value` for one group. A file of an application's properties has many keys that are not the assignor's; these
-are ignored, while an unknown key in `--config` is an error. Values of `--config` win.
+`--topology` and `--config-file` take `GROUP=FILE`, or only a file for all groups. `--config` takes `key=value`, or
+`GROUP:key=value` for one group. A file of an application's properties has many keys that the assignor does not use;
+these are ignored, but an unknown key in `--config` is an error. `--config` overrides `--config-file`.
 
-A topology comes from a definition, from the text of `Topology#describe`, or from what the members reveal. Only the
-first two give the leader's complete view: sinks and fixed partition counts are revealed nowhere. Members reveal the
-topics that they read, their tasks with partitions, and which tasks are stateful. The n-th partition of an assignment
-belongs to the n-th active task of its AssignmentInfo; standby tasks list their partitions themselves. Facts that
-earlier generations revealed still count, until the members subscribe to other topics.
+The source of a topology is a definition, the text of `Topology#describe`, or the members' subscriptions and
+assignments. Only the first two give the leader's complete view, because members reveal no sinks and no fixed partition
+counts. Members reveal the topics that they read, their tasks with partitions, and the stateful ones among these tasks.
+The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks list their
+partitions themselves. Facts from earlier generations stay valid until the members subscribe to other topics.
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ _NO_FACTS = TopologyFacts()
 
 
 class ShownTasks:
-    """Collected over all generations so far. `subscribed`: topics of any member of the last one."""
+    """The tasks that members have revealed in all generations so far. `subscribed`: the topics to which the members of
+    the last generation subscribe.
+    """
 
     def __init__(self) -> None:
         self.subscribed: frozenset[str] = frozenset()
@@ -85,8 +87,8 @@ class ShownTasks:
 
 @dataclass(frozen=True, slots=True)
 class TopologySource:
-    """`file`: a definition, or the text of a description, completed by `facts` and by the topics of the cluster; None
-    to infer the topology from what the members reveal.
+    """The source of a group's topology. `file`: a definition, or the text of a description, which `facts` and the
+    topics of the cluster complete; None to infer the topology from the members' tasks.
     """
 
     file: ApplicationFile | None = None
@@ -94,7 +96,7 @@ class TopologySource:
 
     @property
     def origin(self) -> str:
-        """A few words for the recorded line and for people."""
+        """A short description of the source, for the recorded line and for messages."""
         if self.file is None:
             return "inferred from assignments and topic names"
         kind = "Topology#describe text" if self.file.topology is None else "definition"
@@ -103,7 +105,7 @@ class TopologySource:
     def topology(
         self, application_id: str, shown: ShownTasks, partition_counts: Mapping[str, int]
     ) -> DescribedTopology:
-        """The topology as known now. Raises InputError."""
+        """The topology, as far as it is known now. Raises InputError."""
         if self.file is not None and self.file.topology is not None:
             return DescribedTopology(self.file.topology)
         if self.file is not None and self.file.description is not None:
@@ -126,7 +128,9 @@ class TopologySource:
 
 
 def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySource:
-    """The file is JSON when it begins with a brace, else text. Raises InputError."""
+    """Reads a topology file: JSON if it begins with a brace, otherwise the text of `Topology#describe`. Raises
+    InputError.
+    """
     file = read_application_file(path)
     if file.topology is not None:
         facts.check_unused(str(path))
@@ -142,8 +146,8 @@ def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySourc
 
 @dataclass(frozen=True, slots=True)
 class GroupChoices:
-    """The options and files that the user gave for a group. `task_assignor`: an instance when `assignor` names the
-    user's own class.
+    """The choices for one group. `task_assignor`: an instance of the user's own class if `assignor` names one,
+    otherwise None.
     """
 
     group: str
@@ -161,7 +165,7 @@ def group_choices(
     assignor: str | None,
     facts: TopologyFacts = _NO_FACTS,
 ) -> list[GroupChoices]:
-    """One for each group, in order. `facts`: they complete every topology that is given as text. Raises InputError."""
+    """The choices for each group, in order. `facts`: complete every topology given as text. Raises InputError."""
     if not groups:
         raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
     if len(set(groups)) < len(groups) or not all(groups):

@@ -1,10 +1,10 @@
-"""The recorder's loop: read what the brokers write about the groups, and write a line for every new generation.
+"""The recorder's loop: it reads the brokers' records about the groups, and writes a line for every new generation.
 
 Rules: records are read and lines are written in order, and a position is saved after the lines that it covers. The
-recorder polls the cluster as soon as it learns of a rebalance; a thread concludes the leader's view while reading goes
-on. A new group is read from its first record, because only its past reveals its last generation and its tasks.
-Rebalances from before the start are recorded only on request. While the cluster does not answer, nothing is lost: the
-recorder reports that once and keeps trying.
+recorder polls the cluster as soon as it learns of a rebalance; a thread determines the leader's view while the loop
+continues to read. A new group is read from its first record, because only its past records show its last generation and
+its tasks. Rebalances from before the start are recorded only on request. While the cluster does not answer, the
+recorder reports this once and retries, so no rebalance is lost.
 """
 
 from __future__ import annotations
@@ -33,12 +33,14 @@ _SAVE_EVERY_S = 2.0
 _TOPIC_POLL_INTERVAL_S = 0.5
 
 TopicNames = tuple[float, frozenset[str]]
-"""The names of all topics, and when they were polled."""
+"""The time of a poll, and the names of all topics at that time."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """When to stop: after so many lines, so many seconds, or at the end of the existing records."""
+    """The limits at which a run stops: a number of lines, a number of seconds, or the end of the existing records. None
+    is no limit.
+    """
 
     lines: int | None = None
     seconds: float | None = None
@@ -47,8 +49,9 @@ class RecordingLimits:
 
 @dataclass(slots=True)
 class Following:
-    """`lines`: written in this run; `differing`: those whose output is not what 4.3.1 gives on their input; `unusable`:
-    rebalances that could not be recorded.
+    """One run of the recorder. `lines`: the number of lines written so far; `differing`: the number of these lines
+    whose output differs from the result of 4.3.1 on their input; `unusable`: the number of rebalances that could not
+    be recorded.
     """
 
     settings: ClientSettings
@@ -67,8 +70,8 @@ class Following:
     async def run(self) -> None:
         """Run until a limit is reached or `stop` is set.
 
-        Raises KafkaUnavailable when the cluster cannot be reached at the start, KafkaRefused, NotStreams when none of
-        the groups can be recorded, InputError for a topology that cannot be used.
+        Raises KafkaUnavailable if the cluster cannot be reached at the start, KafkaRefused, NotStreams if none of the
+        groups can be recorded, InputError for a topology that cannot be used.
         """
         if self.limits.seconds is not None:
             asyncio.get_running_loop().call_later(self.limits.seconds, self.stop.set)
@@ -83,8 +86,9 @@ class Following:
                 await _Reading(self, admin, topic, before).run()
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
-        """The partitions of the topic, and the topics of the cluster before its first group, None when the topic
-        existed from the start. The brokers create it with the first group; 0 partitions when stopped before that.
+        """Waits until `__consumer_offsets` exists; the brokers create it with the first group. Returns its number of
+        partitions (0 if the run stopped before), and the topics of the cluster before its first group, or None if the
+        topic already existed.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():
@@ -104,7 +108,9 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """`line`: the next to write, if any. The others are the position to save after it."""
+    """An element of the writer's queue. `line`: the next line to write, if any. `partitions`, `groups`: the position to
+    save after the line.
+    """
 
     line: tuple[GroupRecorder, PolledRebalance] | None
     partitions: Mapping[int, int]
@@ -112,7 +118,9 @@ class _PendingLine:
 
 
 class _Reading:
-    """One run over the partitions of the groups. Reading never waits until lines are computed."""
+    """Reads the partitions of the groups. A separate task computes and writes the lines, so reading does not wait for
+    it.
+    """
 
     def __init__(
         self, following: Following, admin: ClusterAdmin, topic: OffsetsTopic, before: TopicNames | None
@@ -163,8 +171,9 @@ class _Reading:
             await writing
 
     async def _begin(self) -> None:
-        """Seek each partition to its position, or to the last record of one of its groups before that, which reveals
-        the tasks; to its first record when one of its groups is new.
+        """Seek each partition to the position at which it continues. This is its saved position, or an earlier last
+        record of one of its groups, because that record shows the tasks. If one of its groups is new, it is the first
+        record.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():
@@ -179,7 +188,7 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._send_report(document)  # the last run may have ended before it reported this line
+                    await self._send_report(document)  # the previous run may have ended before it reported this line
 
     async def _take(self, records: Sequence[GroupRecord], positions: Mapping[int, int]) -> None:
         """Handle a batch. Positions advance only when the whole batch is handled."""
@@ -194,7 +203,7 @@ class _Reading:
             self._mark()
 
     async def _take_record(self, record: GroupRecord, read_at: float, read_ms: int) -> bool:
-        """Whether the record is a rebalance to write."""
+        """Handles a record. Returns True if the record is a rebalance that will be written."""
         recorder = self._groups[record.key.group]
         before = recorder.generations.seen
         try:
@@ -226,7 +235,7 @@ class _Reading:
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
-        """Retry until the cluster answers; None when stopped meanwhile."""
+        """Polls the cluster; retries until it answers. Returns None if the run is stopped meanwhile."""
         has_reported = False
         while True:
             try:
@@ -276,8 +285,8 @@ class _Reading:
             self._report(f"not reported: {fault}")
 
     def _check_refused(self) -> None:
-        """A group may have been of another kind in the past; only its present kind counts. Raises NotStreams when no
-        group is left, else reports the refused groups and continues with the others.
+        """Reports the refused groups. Raises NotStreams if all groups are refused. Only the present kind of a group
+        counts: it may have had another kind in the past.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
@@ -301,7 +310,7 @@ class _Reading:
                 self._report(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
     def _mark(self, line: tuple[GroupRecorder, PolledRebalance] | None = None) -> None:
-        """Have this line written, and then the present position saved."""
+        """Queue this line for writing; after it, the present position is saved."""
         seen = {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
         self._waiting.put_nowait(_PendingLine(line, dict(self._positions), seen))
         self._marked_at = time.monotonic()

@@ -1,13 +1,17 @@
-"""Decides whether a record of a group is a new generation of a Kafka Streams application. Pure.
+"""Decides if a record of a group is a new generation of a Kafka Streams application. No I/O.
 
-Rules: a record is a rebalance when each of its members has an assignment and it differs from the last one seen. When a
-static member returns, the brokers write its generation again with a new member id. So the same generation with the same
-assignments is no rebalance. A newly created group has generation 0 and no members, and a group that all members left
-has a generation without members; neither is a rebalance. After a tombstone, generations count from 1 again. The brokers
-write no record of a rebalance that another one overtook or whose leader was gone, so generations may be missing. In
-records that are read as they are written, a missing generation never got an assignment. In older records, compaction
-may have removed it. Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`,
-`updateStaticMemberThenRebalanceOrCompleteJoin`.
+Rules:
+
+- A record is a rebalance if each of its members has an assignment and the record differs from the last rebalance. When
+  a static member returns, the brokers write its generation again with a new member id. So the same generation with the
+  same assignments is no rebalance.
+- A newly created group has generation 0 and no members, and a group that all members left has a generation without
+  members; neither is a rebalance. After a tombstone, generations count from 1 again.
+- The brokers write no record of a rebalance that another one overtook or whose leader was gone, so generations may be
+  missing. If records are read while they are written, a missing generation never got an assignment. Among older
+  records, compaction may have removed the generation.
+
+Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
 from __future__ import annotations
@@ -34,7 +38,9 @@ class NotStreams(InputError):
 
 @dataclass(frozen=True, slots=True)
 class CompletedGeneration:
-    """`leader`: its member id; None for a group without members, and for a generation that an earlier run has read."""
+    """A completed generation. `leader`: the member id of its leader; None for a group without members, and for a
+    generation that an earlier run has read.
+    """
 
     generation: int
     leader: str | None = None
@@ -42,9 +48,9 @@ class CompletedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRebalance:
-    """A new generation, as the brokers wrote it. `written_ms`: by the broker's clock.
+    """A new generation, as the brokers wrote it. `written_ms`: the broker's time of the write.
 
-    `before`: the last generation that the group had completed before it; None when that is not known. The generations
+    `before`: the last generation that the group had completed before this one; None if it is not known. The generations
     between the two never got an assignment.
     """
 
@@ -57,7 +63,7 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """The id names the record that has this generation: it is unique, and the same on each read."""
+        """An id made of the position of the record: it is unique, and the same on each read."""
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
 
     @property
@@ -67,15 +73,15 @@ class ObservedRebalance:
 
     @property
     def leader_is_gone(self) -> bool:
-        """Whether the former leader is no longer a member, or has returned with another member id."""
+        """True if the former leader is no longer a member, or has returned with another member id."""
         leader = None if self.before is None else self.before.leader
         return leader is not None and all(member.member_id != leader for member in self.value.members)
 
 
 @dataclass(frozen=True, slots=True)
 class LastSeen:
-    """The state of a group after its last record. `generation`: None before the first one, and after the group was
-    deleted. `digest`: of its assignments.
+    """The state of a group after its last record. `generation`: None before the first generation, and after the group
+    was deleted. `digest`: a hash of the assignments.
     """
 
     offset: int = -1
@@ -85,7 +91,9 @@ class LastSeen:
 
 
 class GroupGenerations:
-    """The records of one group, in order. `seen`: the last state that an earlier run saw."""
+    """Finds the rebalances among the records of one group, which must come in order. `seen`: the group's state at the
+    end of an earlier run.
+    """
 
     def __init__(self, group: str, seen: LastSeen | None = None) -> None:
         self.group = group
@@ -93,8 +101,8 @@ class GroupGenerations:
         self._leader: str | None = None
 
     def take(self, record: GroupRecord) -> ObservedRebalance | None:
-        """None when the record is no new rebalance. Raises NotStreams, and DecodeError for a value that cannot be
-        read.
+        """Handles the next record; returns its rebalance, or None if it is no new rebalance. Raises NotStreams, and
+        DecodeError for a value that cannot be read.
         """
         if record.offset <= self.seen.offset:
             return None
@@ -123,7 +131,7 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """Note that the output already has this rebalance's line. Its assignments are not known."""
+        """Note that the output already has the line of this rebalance, whose assignments are not known here."""
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
 
@@ -138,6 +146,6 @@ def _check_is_streams(group: str, value: GroupMetadataValue) -> None:
 
 
 def _digest(value: GroupMetadataValue) -> str:
-    """Of the assignments without their owners, because a static member returns under a new member id."""
+    """A hash of the assignments without member ids, because a static member returns with a new member id."""
     sums = sorted(hashlib.sha256(member.assignment).digest() for member in value.members)
     return hashlib.sha256(b"".join(sums)).hexdigest()[:16]

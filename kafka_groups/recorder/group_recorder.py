@@ -1,11 +1,11 @@
-"""One group being recorded: from a generation, and polls of the cluster, to a line.
+"""Records one group: makes a line from a generation and from polls of the cluster.
 
-The topology is determined again for each generation: internal topics appear with the first generation, and members
-reveal more of their tasks with each. The recorder prints its assumptions about the topology once, until they change.
+The topology is determined again for each generation: internal topics appear with the first generation, and each
+generation shows more tasks. The recorder prints its assumptions about the topology again only when they change.
 
-`ClusterPolls` polls the cluster continually, so that there is a view from just before each rebalance: the recorder
-learns of a rebalance only after it. The leader's view lies between the last poll before all members had joined and the
-first poll after the record came. While the topology is unknown, a poll lists only the topics. A poll that fails is
+`ClusterPolls` polls the cluster periodically, so that there is a view from just before each rebalance: the recorder
+learns of a rebalance only afterwards. The leader's view lies between the last poll before all members had joined and
+the first poll after the record was read. While the topology is unknown, a poll lists only the topics. A failed poll is
 skipped; the last view before the rebalance is then older.
 """
 
@@ -45,14 +45,15 @@ _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
 _QUICK_POLLS_WHILE_PLACING = 10
-_STATE_TIMEOUT_S = 1.0  # without the group's state, polls are only less frequent
+_STATE_TIMEOUT_S = 1.0  # may be short: if the group's state is missing, the only effect is less frequent polls
 
 
 @dataclass(frozen=True, slots=True)
 class _Poll:
-    """`at`: when it ended. `topics_asked`: the internal topics it asked for, None for all topics.
+    """One poll of the cluster. `at`: the time at which it ended. `topics_asked`: the internal topics that it requested;
+    None for all topics.
 
-    `internal`: those that existed. `view`: None when it listed only topic names.
+    `internal`: the requested topics that existed. `view`: None if the poll listed only topic names.
     """
 
     at: float
@@ -63,7 +64,9 @@ class _Poll:
 
 @dataclass(slots=True)
 class ClusterPolls:
-    """`definition`: returns the group to poll for, None while it is unknown. All times are `time.monotonic`."""
+    """Polls the cluster for one group, and keeps the last polls. `definition`: returns the group's definition; None
+    while its topology is unknown. All times are `time.monotonic`.
+    """
 
     admin: ClusterAdmin
     group: str
@@ -72,11 +75,13 @@ class ClusterPolls:
     _polls: deque[_Poll] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     async def run(self) -> None:
-        """Poll until cancelled, more often while members join and when the leader begins."""
+        """Poll until cancelled; more often while members join, and while the group begins to wait for the leader's
+        assignments.
+        """
         quick_polls = 0
         while True:
             state = ""
-            with contextlib.suppress(KafkaClientError, TimeoutError):  # the reader of the records reports it
+            with contextlib.suppress(KafkaClientError, TimeoutError):  # the task that reads records reports such errors
                 definition = await self.definition()
                 if definition is None:
                     topics = frozenset(await self.admin.topics())
@@ -90,7 +95,7 @@ class ClusterPolls:
             await asyncio.sleep(min(_WHILE_JOINING_S, self.interval_s) if is_quick else self.interval_s)
 
     def add(self, at: float, topics: frozenset[str]) -> None:
-        """Add a poll that only listed all topics. `at`: when it ended."""
+        """Add a poll that only listed all topics. `at`: the time at which it ended."""
         self._polls.append(_Poll(at, None, topics, None))
 
     async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
@@ -101,7 +106,9 @@ class ClusterPolls:
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """The view of the last poll that ended before `at`, None when there is none."""
+        """The view of the last poll that ended before `at`; None if there is none. `after`: supplies the details if
+        that poll listed only topic names.
+        """
         earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:
             return None
@@ -112,7 +119,7 @@ class ClusterPolls:
         return ClusterView(after.cluster, existing)
 
     def since(self, at: float, definition: RebalanceSnapshot) -> tuple[ClusterView, ...]:
-        """The views of later polls, in order."""
+        """The views of polls that ended after `at`, in order."""
         return tuple(poll.view for poll in self._usable(definition) if poll.at > at and poll.view is not None)
 
     def _usable(self, definition: RebalanceSnapshot) -> list[_Poll]:
@@ -130,9 +137,9 @@ _CLOCK_MARGIN_S = 0.05
 
 @dataclass(frozen=True, slots=True)
 class ReadRebalance:
-    """A generation, and when its record was read: `read_at` by `time.monotonic`, `read_ms` since the epoch.
+    """A generation, and the time at which its record was read: `read_at` by `time.monotonic`, `read_ms` since 1970.
 
-    `is_history`: its record was written before the recorder started.
+    `is_history`: True if the record was written before the recorder started.
     """
 
     decoded: DecodedRebalance
@@ -143,7 +150,9 @@ class ReadRebalance:
 
 @dataclass(frozen=True, slots=True)
 class PolledRebalance:
-    """A generation with the cluster as polled around it. `polled_ms`: when the poll after it ended."""
+    """A generation, with the views of the cluster from polls before and after it. `polled_ms`: the time at which the
+    poll after the generation ended.
+    """
 
     read: ReadRebalance
     definition: RebalanceSnapshot
@@ -153,8 +162,8 @@ class PolledRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
-    """`summary`: one sentence on which tasks moved and why the rebalance started. `interrupted`: a line for each
-    generation before it that never got an assignment.
+    """The line of a rebalance. `summary`: one sentence with the moved tasks and the cause of the rebalance.
+    `interrupted`: a line for each generation before this one that never got an assignment.
     """
 
     document: Mapping[str, object]
@@ -164,7 +173,9 @@ class RecordedLine:
 
 
 class GroupRecorder:
-    """`write_from`: rebalances whose record has a lower offset reveal tasks, and are not written."""
+    """Records one group. `write_from`: rebalances whose record has a lower offset are used only to learn the tasks, and
+    are not written.
+    """
 
     def __init__(
         self, choices: GroupChoices, admin: ClusterAdmin, seen: LastSeen | None, poll_interval_s: float, report: Report
@@ -213,7 +224,7 @@ class GroupRecorder:
         return PolledRebalance(read, definition, PolledViews(since, before, may_create), polled_ms)
 
     def line(self, polled: PolledRebalance) -> RecordedLine:
-        """The line. This may take 20 s, so run it in a thread."""
+        """Makes the line. This may take 20 s, so call it in a thread."""
         decoded, views = polled.read.decoded, polled.views
         snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
@@ -243,7 +254,7 @@ class GroupRecorder:
         return RecordedLine(document, interrupted, chosen.differences, summary.text())
 
     async def _definition(self) -> RebalanceSnapshot | None:
-        """None while nothing is known of the topology."""
+        """The group's definition; None while the topology is unknown."""
         if self._topology is None and (self._shown.assigned or self._choices.topology.file is not None):
             with contextlib.suppress(InputError):
                 self._topology = self._determined(await self._partition_counts())
@@ -290,8 +301,8 @@ class GroupRecorder:
             parts.append(f"topics and offsets were looked up {late_ms / 1000:.0f} s after the rebalance")
         if polled.views.before is None and not polled.read.is_history:
             parts.append("there was no look at the cluster before the rebalance")
-        if chosen.words:
-            parts.append(f"taken because the leader's result follows from it: {chosen.words}")
+        if chosen.description:
+            parts.append(f"taken because the leader's result follows from it: {chosen.description}")
         if polled.read.decoded.has_future_members:
             parts.append("members of a future version: the id that their leader gave them is unknown")
         if chosen.differences:
@@ -300,7 +311,7 @@ class GroupRecorder:
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """When the last member had joined and the leader began, by `time.monotonic`."""
+    """The time, by `time.monotonic`, at which all members had joined and the leader began."""
     rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms
     took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
@@ -313,6 +324,6 @@ def _utc(at_ms: int) -> str:
 
 
 def _seconds(seconds: float) -> Callable[[], bool]:
-    """Returns True until so many seconds have passed."""
+    """Returns a function that returns True until this time has passed."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() < until

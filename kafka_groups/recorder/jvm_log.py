@@ -1,10 +1,10 @@
-"""Placements from what JVM members log at INFO, for groups whose topics cannot be read.
+"""Reads placements from the INFO lines of JVM members' logs, for groups whose topics cannot be read.
 
-HighAvailabilityTaskAssignor writes all that it saw and decided in one line. For the sticky assignors the leader's own
-lines give clients, tasks, previous owners and the result; they give no lags, which those assignors do not use. The
-order in which the sticky assignors walk clients and tasks is that of Java's maps; it is computed from the names (with
-DEBUG the log shows it). A rebalance whose lines are cut off or mixed up is left out with its reason. Source:
-`HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
+HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the leader's own
+lines have clients, tasks, previous owners and the result. They have no lags, but those assignors do not use lags. The
+sticky assignors iterate over clients and tasks in the order of Java's maps; this order is computed from the names (at
+DEBUG the log shows it). A rebalance whose lines are cut off or mixed up is left out, and the reason is reported.
+Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 
 from __future__ import annotations
@@ -60,12 +60,12 @@ def placements_from_log(
     assignor: str | None = None,
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
-    """placement/1 documents with their output, in the order of the log, each as soon as it is complete.
+    """Yields placement/1 documents with their output, in the order of the log, each as soon as it is complete.
 
-    `configs`: Kafka's dotted names as the leader had them (the log does not show them). `assignor`: the one that
-    placed the rebalances whose lines do not name it, for example LegacyStickyTaskAssignor; without it they are left
-    out. `on_skipped` is called with the reason for each rebalance left out, with its line. Raises InputError for
-    configs and assignors that do not exist.
+    `configs`: the leader's configs under Kafka's dotted names (the log does not show them). `assignor`: the assignor
+    of rebalances whose lines do not name one, for example LegacyStickyTaskAssignor; without it they are left out.
+    `on_skipped`: called with the line and the reason for each rebalance that is left out. Raises InputError for
+    unknown configs and assignors.
     """
     as_configs(dict(configs or {}), "configs")
     if assignor is not None and as_assignor(assignor, "assignor") == HIGH_AVAILABILITY:
@@ -79,28 +79,28 @@ def _ignore(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LogRecord:
-    """The first line of a message of an assignor. `rest`: what follows the words that identify it."""
+    """The first line of a message of an assignor. `rest`: the text after the words that identify the message."""
 
     kind: str
-    words: re.Match[str]
+    found: re.Match[str]
     line: int
     text: str
 
     @property
     def rest(self) -> str:
-        return self.text[self.words.end() :]
+        return self.text[self.found.end() :]
 
     @property
     def timestamp(self) -> str | None:
-        match = _TIMESTAMP.search(self.text, 0, self.words.start())
+        match = _TIMESTAMP.search(self.text, 0, self.found.start())
         return None if match is None else match[0]
 
     @property
     def thread(self) -> str | None:
-        match = _STREAM_THREAD.search(self.text, 0, self.words.start())
+        match = _STREAM_THREAD.search(self.text, 0, self.found.start())
         if match is not None:
             return match[1]
-        other = _THREAD.search(self.text, 0, self.words.start())
+        other = _THREAD.search(self.text, 0, self.found.start())
         return None if other is None else other[0]
 
 
@@ -119,9 +119,9 @@ class _LogReader:
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
             for piece in text.split("\\n"):  # a log in JSON writes line ends as two characters
-                words = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
-                if words is not None:
-                    yield from self._begin(_LogRecord(words.lastgroup or "", words, number, piece))
+                found = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
+                if found is not None:
+                    yield from self._begin(_LogRecord(found.lastgroup or "", found, number, piece))
                 elif self.begun is not None:
                     self._go_on(number, piece)
         for rebalance in list(self.rebalances.values()):
@@ -146,28 +146,30 @@ class _LogReader:
             self._skip(record.line, str(error))
 
     def _add(self, rebalance: LoggedRebalance, record: _LogRecord) -> None:
-        """Take the first line of a message, and leave the message open for more. Raises UnreadableLogLine."""
-        words = record.words
+        """Parse the first line of a message; more lines may follow. Raises UnreadableLogLine."""
+        found = record.found
         match record.kind:
             case "clients":
-                rebalance.nodes = None if words["nodes"] is None else int(words["nodes"])
+                rebalance.nodes = None if found["nodes"] is None else int(found["nodes"])
             case "stateful":
-                rebalance.stateful = read_tasks(words["tasks"])
+                rebalance.stateful = read_tasks(found["tasks"])
             case "states":
-                rebalance.standby_replicas = int(words["standbys"])
+                rebalance.standby_replicas = int(found["standbys"])
                 rebalance.states = read_client_states(record.rest)
             case "fallback":
                 rebalance.fell_back = True
             case "rack":
                 rebalance.rack_aware = True
             case "assigned":
-                rebalance.tasks, rebalance.stateful = read_tasks(words["all"]), read_tasks(words["some"])
-        client = ProcessId.parse(words["client"]) if record.kind == "previous" else None
+                rebalance.tasks, rebalance.stateful = read_tasks(found["all"]), read_tasks(found["some"])
+        client = ProcessId.parse(found["client"]) if record.kind == "previous" else None
         self.begun = (record.kind, rebalance, client)
         self._go_on(record.line, record.rest)
 
     def _go_on(self, line: int, text: str) -> None:
-        """The rest of the first line of a message, or a line that may continue it; any other line is ignored."""
+        """Parse the rest of the first line of a message, or a line that may continue the message; other lines are
+        ignored.
+        """
         if self.begun is None:
             return
         kind, rebalance, client = self.begun
@@ -188,8 +190,8 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """The line of HighAvailabilityTaskAssignor is a complete rebalance; only its consumers come from earlier
-        lines.
+        """Yields the document of HighAvailabilityTaskAssignor's line. The line has a complete rebalance except for its
+        consumers, which come from earlier lines.
         """
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
@@ -208,7 +210,7 @@ class _LogReader:
             self.rebalances[rebalance.thread].decided = True
 
     def _end(self, rebalance: LoggedRebalance) -> Iterator[Document]:
-        """The document of a rebalance without that line."""
+        """Yields the document of a rebalance without a line of HighAvailabilityTaskAssignor."""
         self.rebalances.pop(rebalance.thread, None)
         if rebalance.decided or not rebalance.consumers:
             return
@@ -226,7 +228,9 @@ class _LogReader:
         return rebalance
 
     def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
-        """The one of the thread that logs, otherwise the last one begun; a log can begin in mid-rebalance."""
+        """The rebalance of the thread that logs. If the line names no thread, it is the last rebalance begun. If there
+        is none, it is a new one, because a log may begin in the middle of a rebalance.
+        """
         if record.thread in self.rebalances:
             return self.rebalances[record.thread]
         if record.thread is None and self.latest is not None:
@@ -234,7 +238,9 @@ class _LogReader:
         return self._open(record)
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
-        """The one with the same clients: this logger does not always name its thread in full."""
+        """The open rebalance with the same clients. It is not found by thread, because this logger does not always log
+        the full name of its thread.
+        """
         wanted = set(clients)
         fitting = [each for each in self.rebalances.values() if not each.decided and set(each.consumers) == wanted]
         named = [each for each in fitting if each.thread == record.thread]

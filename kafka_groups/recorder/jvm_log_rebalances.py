@@ -1,7 +1,8 @@
-"""One rebalance as the log of a JVM leader shows it: the values inside its INFO lines, and its placement/1 document.
+"""One rebalance in the log of a JVM leader: parses the values in its INFO lines, and makes its placement/1 document.
 
-The values are Java's text of client states, tasks and maps of them. They are read by field name, so that the forms of
-older releases can be read too: `clientTags` came with 3.2, and 2.6 had `prevOwnedPartitionsByConsumerId`.
+The values are the `toString` output of client states, tasks, and maps of them. They are parsed by field name, so that
+the formats of older releases can be read too: `clientTags` came with 3.2, and 2.6 had
+`prevOwnedPartitionsByConsumerId`.
 Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState.toString`, `AbstractCollection.toString`,
 `AbstractMap.toString`.
 """
@@ -35,7 +36,7 @@ _CONSUMERS = re.compile(rf"({_UUID}): \[([^\]]*)\]")
 
 @dataclass(frozen=True, slots=True)
 class LoggedClient:
-    """One `ClientState`."""
+    """The logged text of one `ClientState`, parsed."""
 
     capacity: int
     active: Tasks
@@ -47,7 +48,7 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """`{process=[activeTasks: ...], ...}`, in the order of the map. Raises UnreadableLogLine."""
+    """Parses `{process=[activeTasks: ...], ...}`; keeps the order of the map. Raises UnreadableLogLine."""
     starts = list(_CLIENT.finditer(text))
     if not starts:
         raise UnreadableLogLine("names no client")
@@ -96,7 +97,7 @@ def _lags(text: str) -> dict[TaskId, int]:
 
 
 def _tags(text: str) -> dict[str, str]:
-    """`a=b, c=d`; a piece without `=` belongs to the value before it."""
+    """Parses `a=b, c=d`. A part without `=` belongs to the value before it, because values may contain commas."""
     tags: dict[str, str] = {}
     last = None
     for piece in text.split(", ") if text else ():
@@ -109,17 +110,17 @@ def _tags(text: str) -> dict[str, str]:
 
 
 def read_tasks(text: str) -> Tasks:
-    """`0_0, 0_1`. Raises UnreadableLogLine."""
+    """Parses `0_0, 0_1`. Raises UnreadableLogLine."""
     return tuple(_task(item) for item in text.split(", ")) if text else ()
 
 
 def read_placed(text: str) -> dict[ProcessId, tuple[Tasks, Tasks]]:
-    """Active and standby tasks by process, for the processes that the text shows completely."""
+    """Parses active and standby tasks by process, for the processes whose entries are complete in the text."""
     return {ProcessId.parse(match[1]): (read_tasks(match[2]), read_tasks(match[3])) for match in _PLACED.finditer(text)}
 
 
 def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
-    """Consumers by process, for the processes that the text shows completely."""
+    """Parses consumers by process, for the processes whose entries are complete in the text."""
     return {
         ProcessId.parse(match[1]): tuple(match[2].split(", ")) if match[2] else ()
         for match in _CONSUMERS.finditer(text)
@@ -127,7 +128,7 @@ def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
 
 
 def read_tasks_by_consumer(text: str) -> dict[str, Tasks]:
-    """`{consumer=[0_0, 0_1], ...}`. Raises UnreadableLogLine."""
+    """Parses `{consumer=[0_0, 0_1], ...}`. Raises UnreadableLogLine."""
     if not (text.startswith("{") and text.endswith("}")):
         raise UnreadableLogLine("is cut off in the tasks of its consumers")
     return {match[1]: read_tasks(match[2]) for match in re.finditer(r"(?:\{|, )([^=\[\]]+)=\[([^\]]*)\]", text)}
@@ -149,9 +150,10 @@ def _number(text: str) -> int:
 
 @dataclass(slots=True)
 class LoggedRebalance:
-    """What has been read so far. `line`: of its first message, from 1. `placed`, `previous`: active and standby tasks.
+    """The values of one rebalance that have been read so far. `line`: the line number of its first message, from 1.
+    `placed`, `previous`: active and standby tasks by process.
 
-    `decided`: the log has the line of HighAvailabilityTaskAssignor, readable or not.
+    `decided`: True if the log has the line of HighAvailabilityTaskAssignor, even an unreadable one.
     """
 
     line: int
@@ -170,7 +172,9 @@ class LoggedRebalance:
     previous: dict[ProcessId, dict[str, Tasks]] = field(default_factory=dict)
 
     def assignor(self, otherwise: str | None) -> str:
-        """Raises UnreadableLogLine when neither the log nor the caller names it."""
+        """The assignor that placed the rebalance. `otherwise`: the assignor that the caller names. Raises
+        UnreadableLogLine if neither the log nor the caller names one.
+        """
         if self.fell_back:
             return FALLBACK_PRIOR
         if otherwise is None:
@@ -201,7 +205,9 @@ class LoggedRebalance:
 
 
 def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
-    """From the line of HighAvailabilityTaskAssignor alone; also sets what it placed. Raises UnreadableLogLine."""
+    """The placement's input from the line of HighAvailabilityTaskAssignor alone; also sets `rebalance.placed`. Raises
+    UnreadableLogLine.
+    """
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
         raise UnreadableLogLine("shows a task as active twice")
@@ -216,7 +222,7 @@ def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, L
 
 
 def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
-    """From the leader's own lines, for assignors that do not use lags. Raises UnreadableLogLine."""
+    """The placement's input from the leader's own lines, for assignors that use no lags. Raises UnreadableLogLine."""
     if rebalance.stateful is None or rebalance.tasks is None:
         raise UnreadableLogLine("has no line with its tasks")
     if rebalance.nodes is not None and len(rebalance.consumers) != rebalance.nodes:
@@ -230,7 +236,7 @@ def problem_of_rebalance(rebalance: LoggedRebalance) -> dict[str, object]:
 
 
 def walk_of_tasks(tasks: Iterable[TaskId]) -> Tasks:
-    """In the order of the leader's `HashMap<TaskId, ..>`."""
+    """The tasks in the order of the leader's `HashMap<TaskId, ..>`."""
     return tuple(hash_set_order(sorted(tasks), task_hash))
 
 
@@ -250,7 +256,7 @@ def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
 
 
 def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
-    """The order of a HashMap of processes, filled in the order of a HashMap of their members."""
+    """The processes in the order of a HashMap that was filled in the order of a HashMap of their members."""
     process_of = {member: process for process, members in consumers.items() for member in members}
     members = hash_set_order(sorted(process_of), string_hash)
     return hash_set_order((process_of[member] for member in members), process_hash)

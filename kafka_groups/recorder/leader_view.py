@@ -1,14 +1,15 @@
-"""The leader's view of the cluster in a rebalance, concluded from polls around the rebalance and from its result.
+"""Infers the leader's view of the cluster in a rebalance from polls before and after the rebalance and from its result.
 
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the
-former lacks were created in the rebalance, and offsets only grow. The first poll after all members had joined is tried
-first. If this project's own leader decides differently on that view, other views in between are tried. The recorder
-takes the first view on which its result equals that of the group's leader, and the line names the view. If no view
-gives that result, the line keeps the first poll and says how the results differ. Pure, except for the time it takes.
+first of the two polls lacks were created in the rebalance, and offsets only grow. The first poll after all members had
+joined is tried first. If this project's own assignor decides differently on that view, other views between the polls
+are tried. The recorder uses the first view on which its result equals that of the group's leader, and the line names
+the view. If no view gives that result, the line keeps the first poll and tells how the results differ. No I/O; reads
+only the clock.
 
-A leader uses only the sum of a task's offsets: how far each member is behind it, and whether that is within
-`acceptable.recovery.lag`. So only a few sums per task are worth trying: the ends of the range, and those at which some
-member is just caught up, or just not.
+A leader uses only the sum of a task's offsets: it compares the sum with each member's sum, and the difference with
+`acceptable.recovery.lag`. So only a few sums per task are worth trying: the ends of the range, and the sums at which a
+member crosses `acceptable.recovery.lag` or is exactly caught up.
 """
 
 from __future__ import annotations
@@ -39,9 +40,10 @@ _SHARE_OF_TURNING_POINTS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class PolledViews:
-    """The cluster around a rebalance. `since`: polls after all members had joined, the last of them after the
-    rebalance, never empty. `before`: the last poll before that, None without one. `may_create`: no fact shows that
-    internal topics existed before, so the rebalance may have created them all.
+    """The views of the cluster before and after a rebalance. `since`: polls after all members had joined; never empty,
+    and the last one is after the rebalance. `before`: the last poll before all members had joined; None if there is
+    none. `may_create`: True if no fact shows that internal topics existed before, so that the rebalance may have
+    created all of them.
     """
 
     since: tuple[ClusterView, ...]
@@ -55,12 +57,12 @@ class PolledViews:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """`words`: names the view if it is not the first poll, empty for that poll. `differences`: between our result on
-    this view and the leader's, empty when they are equal.
+    """A view and the result of trying it. `description`: a name of the view; empty for the first poll. `differences`:
+    those between our result on this view and the leader's result; empty if the results are equal.
     """
 
     view: ClusterView
-    words: str = ""
+    description: str = ""
     differences: tuple[str, ...] = ()
 
 
@@ -72,39 +74,41 @@ def leader_view(
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """Try the polled views themselves, then views between them while `time_is_left`. `snapshot`: without a view."""
+    """Finds the leader's view. Tries the polled views themselves, then views between them while `time_is_left`.
+    `snapshot`: the rebalance without a view of the cluster.
+    """
 
-    def tried(view: ClusterView, words: str) -> LeaderView:
+    def tried(view: ClusterView, description: str) -> LeaderView:
         if snapshot.configs.rack_aware and view.created_internal_topics is None:
             view = view.with_created(created_topics_of(view, views.after), views.after)
         try:
             result = assign(snapshot.seen(view), now_ms, task_assignor)
-            return LeaderView(view, words, compare_rebalance(result, output).differences)
+            return LeaderView(view, description, compare_rebalance(result, output).differences)
         except AssignorFault as fault:
-            return LeaderView(view, words, (str(fault),))
+            return LeaderView(view, description, (str(fault),))
 
     first: LeaderView | None = None
     seen: list[ClusterView] = []
-    for view, words in _polled_views(views):
+    for view, description in _polled_views(views):
         if view in seen:
             continue
         seen.append(view)
-        found = tried(view, words)
+        found = tried(view, description)
         if not found.differences:
             return found
         first = first or found
         if not time_is_left():
             break
     assert first is not None, "there is always the look after the rebalance"
-    for base, words in _topic_variants(views.after, views):
+    for base, description in _topic_variants(views.after, views):
         between = OffsetRange(snapshot, views.before, (*views.since[:-1], base))
         draw = random.Random(",".join(snapshot.members))  # noqa: S311 (drawn to be repeated, not to be secret)
-        walked = _walked(between, words, tried, draw, time_is_left)
+        walked = _walked(between, description, tried, draw, time_is_left)
         if walked is not None:
             return walked
-    for base, words in _topic_variants(views.after, views):
+    for base, description in _topic_variants(views.after, views):
         found = tried(
-            _without_offsets(base), _joined(words, "no end offsets: the leader's own look-up must have failed")
+            _without_offsets(base), _joined(description, "no end offsets: the leader's own look-up must have failed")
         )
         if not found.differences:
             return found
@@ -112,24 +116,26 @@ def leader_view(
 
 
 def created_topics_of(view: ClusterView, after: ClusterView) -> frozenset[str]:
-    """Internal topics that the rebalance created when `view` is what its leader saw."""
+    """The internal topics that the rebalance created if `view` was its leader's view."""
     return frozenset(after.existing_internal_topics.keys() - view.existing_internal_topics.keys())
 
 
 def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
     for number, polled in enumerate(views.since):
-        for view, words in _topic_variants(polled, views):
-            yield view, _joined(words, "" if number == 0 else "a later look")
+        for view, description in _topic_variants(polled, views):
+            yield view, _joined(description, "" if number == 0 else "a later look")
     before = views.before
     if before is not None:
         offsets = before if before.changelog_end_offsets is not None else views.after
-        for view, words in _topic_variants(views.after, views):
-            yield _with_offsets_of(view, offsets), _joined(words, "offsets of the look before the rebalance")
+        for view, description in _topic_variants(views.after, views):
+            yield _with_offsets_of(view, offsets), _joined(description, "offsets of the look before the rebalance")
         yield replace(before, changelog_end_offsets=offsets.changelog_end_offsets), "the look before the rebalance"
 
 
 def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
-    """`polled` with the internal topics that existed before the rebalance, as far as known."""
+    """Yields `polled` with the internal topics that existed before the rebalance. If these are not known, yields
+    variants.
+    """
     if views.before is not None:
         created = views.after.existing_internal_topics.keys() - views.before.existing_internal_topics.keys()
         yield _without(polled, created), ""
@@ -144,20 +150,22 @@ def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[C
 
 def _walked(
     between: OffsetRange,
-    words: str,
+    description: str,
     tried: Callable[[ClusterView, str], LeaderView],
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """Try one point in time after another, then vary some tasks at a time, starting from the best of them."""
+    """Searches views between the polls. Tries points in time, then varies the sums of some tasks at a time, starting
+    from the best points. Returns the first view without differences, or None.
+    """
     if not between.is_open:
         return None
-    words = _joined(words, f"offsets between {between.words}")
+    description = _joined(description, f"offsets between {between.description}")
     starts: list[tuple[int, int, dict[int, int]]] = []
     for number, sums in enumerate(between.instants()):
         if not time_is_left():
             return None
-        found = tried(between.view(sums), words)
+        found = tried(between.view(sums), description)
         if not found.differences:
             return found
         starts.append((len(found.differences), number, sums))
@@ -168,7 +176,7 @@ def _walked(
         if not time_is_left():
             return None
         sums = between.changed(current, draw)
-        found = tried(between.view(sums), words)
+        found = tried(between.view(sums), description)
         if not found.differences:
             return found
         stuck = 0 if len(found.differences) < fewest else stuck + 1
@@ -207,13 +215,15 @@ def _without_offsets(view: ClusterView) -> ClusterView:
     return replace(view, changelog_end_offsets=None, failures=view.failures | {END_OFFSETS_FAILURE})
 
 
-def _joined(*words: str) -> str:
-    return ", ".join(word for word in words if word)
+def _joined(*description: str) -> str:
+    return ", ".join(word for word in description if word)
 
 
 @dataclass(frozen=True, slots=True)
 class _TaskRange:
-    """`partitions`: each with its lowest and highest offset; `turning_points`: sums worth trying, sorted."""
+    """The range of a task's offsets. `partitions`: each with its lowest and highest offset; `turning_points`: the sums
+    worth trying, sorted.
+    """
 
     partitions: tuple[tuple[TopicPartition, int, int], ...]
     low: int
@@ -242,15 +252,19 @@ class _TaskRange:
 
 
 class OffsetRange:
-    """All offsets that a leader can have seen: for each task, a sum between a poll before the rebalance and one after
-    it. The tasks whose offsets differ between the polls; sums are keyed by their index.
+    """The range of offsets that a leader can have read: for each task, an offset sum between the last poll before the
+    rebalance and a poll after it. It has only the tasks whose offsets differ between the polls; sums are keyed by the
+    index of the task.
 
-    `before`: None for a range from 0. `since`: later polls, the last of them with the internal topics to take.
+    `before`: None for a range from 0. `since`: the polls after `before`, oldest first. The internal topics are taken
+    from the last one.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
         self._after = since[-1]
-        self.words = "0 and those of now" if before is None else "the look before the rebalance and the one after it"
+        self.description = (
+            "0 and those of now" if before is None else "the look before the rebalance and the one after it"
+        )
         reported = reported_sums(snapshot)
         lag = snapshot.configs.acceptable_recovery_lag
         ranges = (
@@ -268,13 +282,17 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """All tasks at one point in time, spread evenly between polls: the leader too read at one time."""
+        """Yields the sums of all tasks at points in time, spread evenly between polls: the leader too read all offsets
+        at one time.
+        """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """`sums` with a few tasks drawn again, or moved to where a member is just, or just not, caught up."""
+        """A copy of `sums` in which a few tasks have another random sum, or a sum at which a member's caught-up status
+        changes.
+        """
         changed = dict(sums)
         if draw.random() < _SHARE_OF_SNAPS:
             for index, task in enumerate(self._tasks):
@@ -325,7 +343,9 @@ def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
 def _open(
     snapshot: RebalanceSnapshot, before: ClusterView | None, after: ClusterView
 ) -> dict[TaskId, list[tuple[TopicPartition, int, int]]]:
-    """The changelog partitions of each task, including source topics that serve as changelog."""
+    """The changelog partitions of each task, each with its lowest and highest offset. Source topics that serve as
+    changelog are included.
+    """
     low_ends = (before.changelog_end_offsets if before is not None else None) or {}
     low_committed = before.committed_offsets if before is not None else {}
     tasks: dict[TaskId, list[tuple[TopicPartition, int, int]]] = {}

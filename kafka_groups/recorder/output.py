@@ -1,14 +1,14 @@
 """The recorded lines, in a file or on stdout, and the position from which the next run continues.
 
 Rules:
-- A line is written and synced before the next record is read. After a kill the file may end in half a line. The next
+- A line is synced before the position that covers it is saved. After a kill the file may end in half a line. The next
   run cuts it off, and reads its record again, because no position covers that record yet.
-- The position is the file `<output>.position`. It is replaced as a whole, so a kill leaves the old one or the new one.
-  It may lag behind the output, never lead it: a line is in the file before the position that covers it, and `size` is
-  the number of bytes of the output that are covered. The next run finds later lines by reading the output; the id of
-  each line names its record.
-- The line of an interrupted generation stands before the line of the next generation. Without the latter, it is cut off
-  too. So a kill at any moment loses no line and writes none twice.
+- The position is the file `<output>.position`. It is replaced as a whole, so a kill leaves the old or the new position.
+  The position may cover less than the output, but never more. Its `size` is the number of bytes of the output that it
+  covers. The next run finds later lines by reading the output; the id of each line names its record.
+- The line of an interrupted generation stands before the line of the next generation. If that next line is missing, the
+  next run cuts off the line of the interrupted generation too. So a kill at any moment loses no line and duplicates
+  none.
 - Two recorders cannot write to one file.
 """
 
@@ -37,7 +37,9 @@ SUFFIX = ".position"
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """`partitions`: the next offset of each partition of `__consumer_offsets`. `size`: bytes of the output covered."""
+    """The position from which the next run continues. `partitions`: the next offset of each partition of
+    `__consumer_offsets`. `size`: the number of bytes of the output that the position covers.
+    """
 
     partitions: Mapping[int, int] = field(default_factory=dict)
     groups: Mapping[str, LastSeen] = field(default_factory=dict)
@@ -45,7 +47,7 @@ class Position:
 
 
 def read_position(path: Path) -> Position | None:
-    """None when there is no such file. Raises InputError for a file that is no position."""
+    """Reads a position; None if the file does not exist. Raises InputError for a file that is no position."""
     try:
         document = json.loads(path.read_bytes())
         if document["format"] != POSITION_FORMAT:
@@ -68,7 +70,7 @@ def read_position(path: Path) -> Position | None:
 
 
 def write_position(path: Path, position: Position) -> None:
-    """The position is on disk once this returns. Raises InputError."""
+    """Writes the position and syncs it to disk. Raises InputError."""
     document = {
         "format": POSITION_FORMAT,
         "partitions": {str(number): offset for number, offset in sorted(position.partitions.items())},
@@ -85,7 +87,7 @@ def write_position(path: Path, position: Position) -> None:
 
 
 class StandardOutput:
-    """Keeps no position: the next run starts afresh."""
+    """Writes lines to stdout. It keeps no position, so the next run does not continue this one."""
 
     position: Position | None = None
 
@@ -104,9 +106,10 @@ class StandardOutput:
 
 
 class OutputFile:
-    """`position`: where an earlier run stopped, including lines after its last saved position; None on a first run.
+    """Writes lines to a file. `position`: the position at which an earlier run stopped, including lines after its last
+    saved position; None on a first run.
 
-    Raises InputError when the file cannot be written, or another recorder writes to it.
+    Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -117,7 +120,7 @@ class OutputFile:
             self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, FILE_MODE)
         except OSError as error:
             raise InputError(f"cannot be written: {error.strerror}", str(path)) from None
-        self._position_path = path.with_name(path.name + SUFFIX)  # it has a name: no directory could be opened so
+        self._position_path = path.with_name(path.name + SUFFIX)  # `name` is not empty, because the path was opened
         warn_if_readable_by_others(path)
         try:
             self._lock()
@@ -127,7 +130,7 @@ class OutputFile:
             raise
 
     def append(self, *documents: Mapping[str, object]) -> None:
-        """Append lines that belong together."""
+        """Append lines and sync them to disk. Raises InputError."""
         raw = b"".join(line_of_document(each).encode("utf-8", "surrogatepass") + b"\n" for each in documents)
         try:
             while raw:
@@ -137,7 +140,7 @@ class OutputFile:
             raise InputError(f"cannot be written: {error.strerror}", str(self._path)) from None
 
     def last_lines(self) -> Mapping[str, Mapping[str, object]]:
-        """The last line of each group, which the run before may not have reported."""
+        """The last line of each group, which the previous run may not have reported."""
         lines: dict[str, Mapping[str, object]] = {}
         with self._path.open("rb") as stream:
             for line in stream:
@@ -161,7 +164,7 @@ class OutputFile:
             raise InputError("another `assignor record` writes to it", str(self._path)) from None
 
     def _recovered(self) -> Position | None:
-        """The position that covers all whole lines. Cuts off half a line at the end."""
+        """The position that covers all complete lines. Cuts off an incomplete end of the file."""
         saved = read_position(self._position_path)
         size = os.fstat(self._file).st_size
         whole = saved.size if saved is not None and saved.size <= size else 0
@@ -194,7 +197,7 @@ Output = StandardOutput | OutputFile
 
 
 def _document(line: bytes) -> Mapping[str, object]:
-    """Empty for a line that `assignor record` did not write."""
+    """The document of a line; empty for a line that is no valid document."""
     try:
         return document_of_line(line)
     except InputError:

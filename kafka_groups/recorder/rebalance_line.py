@@ -1,9 +1,11 @@
-"""One generation as one `rebalance/1` line: the members as the leader received them, and the assignment of each. Pure.
+"""Makes one `rebalance/1` line of one generation: its members as the leader received them, and their assignments. No
+I/O.
 
 Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
 record names the leader by member id. A leader of this project is out of process: it and its standbys are left out of
-the members, and the line has `led_by`. The time of a rebalance is its probing deadline minus the interval, when a
-member carries a deadline, because the leader added the two; otherwise it is the time at which the broker wrote it.
+the members, and the line has `led_by`. If a member carries a probing deadline, the time of the rebalance is the
+deadline minus the interval, because the leader computed the deadline as now + interval. Otherwise it is the time at
+which the broker wrote the record.
 Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
@@ -37,15 +39,17 @@ from rebalance_analysis.rerun import run
 
 LED_BY_OWN_LEADER = "assignor"
 INTERRUPTED_SUFFIX = "-interrupted"
-"""Ends the id of the line of a generation that never got an assignment."""
+"""The suffix of the id of a line whose generation never got an assignment."""
 
 
 @dataclass(frozen=True, slots=True)
 class DecodedRebalance:
-    """`members`: without a leader of this project. `leader_process_id`: None when the leader is not among `members`.
+    """A generation with its decoded fields. `members`: the members of the group. If this project's out-of-process
+    leader led the rebalance, it and its standbys are left out. `leader_process_id`: None if the leader is not among
+    `members`.
 
-    `led_by`: as in rebalance/1, None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: the deadline that a
-    member carries.
+    `led_by`: the field of rebalance/1; None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: the earliest
+    probing deadline that a member carries; None if none does.
     """
 
     rebalance: ObservedRebalance
@@ -58,14 +62,14 @@ class DecodedRebalance:
     has_future_members: bool
 
     def now_ms(self, configs: AssignmentConfigs) -> int:
-        """When the leader placed the tasks, in ms since the epoch."""
+        """The time at which the leader placed the tasks, in ms since the epoch."""
         if self.probing_rebalance_at_ms is None:
             return self.rebalance.written_ms
         return max(self.probing_rebalance_at_ms - configs.probing_rebalance_interval_ms, 0)
 
 
 def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
-    """Raises DecodeError."""
+    """Decodes the members of a generation. Raises DecodeError."""
     value = rebalance.value
     infos = {member.member_id: _info(member) for member in value.members}
     led_by, leader_process_id = None, None
@@ -106,7 +110,9 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
 def recorded_output(
     decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
-    """`internal_topics`: those that exist afterwards, with their partitions. `created`: None when unknown."""
+    """The leader's output. `internal_topics`: the internal topics that exist after the rebalance, to their numbers of
+    partitions. `created`: the topics that the rebalance created; None if unknown.
+    """
     made_ready = decoded.error_code == AssignorErrorCode.NONE
     created_topics = None
     if created is not None:
@@ -123,7 +129,7 @@ def recorded_output(
 def recorded_document(
     decoded: DecodedRebalance, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
 ) -> dict[str, object]:
-    """The line as a document. `snapshot`: with the view of the cluster."""
+    """The line as a document. `snapshot`: includes the view of the cluster."""
     document = rebalance_document(
         id=decoded.rebalance.id,
         group_id=decoded.rebalance.group,
@@ -140,7 +146,7 @@ def recorded_document(
 
 
 def interrupted_documents(rebalance: ObservedRebalance, document: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    """A line for each generation that began after the last completed one and never got an assignment.
+    """Yields a line for each generation that began after the last completed one and never got an assignment.
 
     `document`: the line of `rebalance`.
     """
@@ -184,9 +190,10 @@ def _assigned(member: MemberMetadata) -> AssignmentInfo:
 
 
 class RebalanceSummary(NamedTuple):
-    """Which tasks moved, and why the rebalance started: for the line of progress, and the note of the recording.
+    """A summary of the moves and of the cause of the rebalance, for the progress line and for the note of the line.
 
-    `moved`: `6 tasks move`. `why`: `a joined with 2 threads`. Empty where it is not known.
+    `moved`: for example `6 tasks move`. `why`: for example `a joined with 2 threads`. A field is empty if it is not
+    known.
     """
 
     moved: str = ""
@@ -197,14 +204,14 @@ class RebalanceSummary(NamedTuple):
 
 
 class LineComparison:
-    """Compares each line of a group with the one that was written before it."""
+    """Compares each line of a group with the group's previous line."""
 
     def __init__(self, task_assignor: TaskAssignor | None = None) -> None:
         self._load = None if task_assignor is None else lambda _name: task_assignor
         self._before: SeenRebalance | None = None
 
     def compare_with_last(self, document: Mapping[str, Any]) -> RebalanceSummary:
-        """Compare this line with the last one. The summary is empty for a line that cannot be run again."""
+        """Compare this line with the group's previous line. The summary is empty if this line cannot be run again."""
         try:
             ran = run(document, self._load)
             now = see(PastRebalance(document["generation_id"], ran), self._before)

@@ -1,6 +1,7 @@
-"""The command `assignor record`: rebalances of real Kafka Streams groups as `rebalance/1` lines, as they happen.
+"""The command `assignor record`: writes the rebalances of real Kafka Streams groups as `rebalance/1` lines, as they
+happen.
 
-For groups whose `__consumer_offsets` cannot be read, `--from-log` reads what the assignors of JVM members logged.
+For groups whose `__consumer_offsets` cannot be read, `--from-log` reads the logs of JVM members.
 Kafka and HTTP are imported when the command runs, so that the other commands of `assignor` start without them.
 """
 
@@ -25,7 +26,7 @@ import typer
 from assignor.errors import InputError
 from assignor.recording.fields import line_of_document
 from assignor.types import JAVA_INT_MAX
-from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.help_texts import example
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, shown
@@ -113,7 +114,7 @@ class RecordOptions:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
     def following(self) -> Following:
-        """Open the output, which the caller closes, and read the files. Raises InputError."""
+        """Makes the recorder: opens the output, which the caller has to close; reads the files. Raises InputError."""
         from kafka_client.settings.client_settings import client_settings
         from kafka_groups.application import topology_facts
         from kafka_groups.recorder.choices import group_choices
@@ -131,7 +132,7 @@ class RecordOptions:
             groups=groups,
             output=StandardOutput() if self.output is None else OutputFile(self.output),
             limits=RecordingLimits(self.until_generations, self.for_seconds, self.once),
-            report=say,
+            report=print_message,
             from_start=self.from_start,
             poll_interval_s=self.look_every,
             coordinator=coordinator_address(self.coordinator, self.token_file),
@@ -156,14 +157,14 @@ def record(options: RecordOptions) -> None:
         following.output.close()
     summary = {"lines": following.lines, "differing": following.differing, "unusable": following.unusable}
     text = f"{following.lines} lines, {following.differing} of them not as 4.3.1 decides"
-    say(shown(summary, text, options.format))
+    print_message(shown(summary, text, options.format))
     if following.unusable:
         leave(EXIT_UNUSABLE)
 
 
 async def _run(following: Following) -> None:
-    """SIGINT and SIGTERM stop it after the line that is being written."""
-    # this program reports in its own words everything that the user has to know
+    """Runs the recorder. SIGINT and SIGTERM stop it after the line that is being written."""
+    # log lines of the client library would repeat the errors that this program reports itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("kafka_client").setLevel(logging.ERROR)
     loop = asyncio.get_running_loop()
@@ -173,8 +174,8 @@ async def _run(following: Following) -> None:
 
 
 def _import_log(log: str, options: RecordOptions) -> None:
-    """`log`: a file, plain or gzip, or `-` for stdin. It has no offsets and no keys, so each run reads all of it and
-    writes the whole output.
+    """Converts a log to placement/1 lines. `log`: a file, plain or gzip, or `-` for stdin. A log has no positions to
+    continue from, so each run reads all of it and writes the whole output.
     """
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.jvm_log import placements_from_log
@@ -182,12 +183,12 @@ def _import_log(log: str, options: RecordOptions) -> None:
     configs = explicit_configs((), options.config or ())
     count = 0
     with _lines(log) as lines, _written(options.output) as stream:
-        for document in placements_from_log(lines, configs, assignor=options.assignor, on_skipped=say):
+        for document in placements_from_log(lines, configs, assignor=options.assignor, on_skipped=print_message):
             stream.write(line_of_document(document) + "\n")
             if options.output is None:
                 stream.flush()
             count += 1
-    say(shown({"lines": count}, f"{count} lines", options.format))
+    print_message(shown({"lines": count}, f"{count} lines", options.format))
     if count == 0:
         leave(EXIT_NO)
 
@@ -210,7 +211,7 @@ def _lines(log: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[TextIO]:
-    """A stream to the output. A file appears only once it is complete."""
+    """A context manager that returns a stream to the output. A file appears only when it is complete."""
     if output is None:
         yield sys.stdout
         return

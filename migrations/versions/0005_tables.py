@@ -1,4 +1,4 @@
-"""All tables. Versions 0001 to 0004 had records under other names, and cannot be brought up to date."""
+"""Creates all tables. Versions 0001 to 0004 named records differently, and cannot be brought up to date."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("number", sa.BigInteger, nullable=False),
     )
-    # several coordinators change this row at one time, and none of them has to make it
+    # coordinators only update this row, concurrently, so it has to exist from the start
     op.bulk_insert(checks, [{"id": 1, "number": 0}])
 
 

@@ -1,4 +1,4 @@
-"""The commands `replay` and `sweep` of the one `assignor` program: they need pyarrow, and Spark for its engine only."""
+"""The commands `replay` and `sweep` of the `assignor` program. They need pyarrow; only `--engine spark` needs Spark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`assignor replay`: recorded rebalances run again by many processes, with a row for each."""
+"""`assignor replay`: runs recorded rebalances again in many processes, and writes a row for each rebalance."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, say
+from assignor_cli.console import EXIT_NO, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
 from rebalance_analysis.commands.shared_options import changes_from_options
@@ -28,21 +28,21 @@ def replay_inputs(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", metavar="DIR", help="Where the rows go; the same command continues a stopped run there."
+            "--output", metavar="DIR", help="Directory of the rows; the same command continues a stopped run there."
         ),
     ],
     run_by: EngineChoice,
     changes: Changes,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run recorded rebalances again, with a row for each.
+    """Run recorded rebalances again, and write a row for each.
 
-    A row says whether the result is equal, what moved, how even the load is and how long it took.
+    A row has the comparison with the recording, the moved tasks, the balance of the load and the run time.
 
     Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a rebalance differs or was refused, 2 when
     a line was unusable. With changes (--set, --add-instances, ...) rebalances are expected to differ.
     """
-    # Arrow is loaded when the command runs, so that the other commands start without it
+    # import Arrow only when the command runs, so that the other commands start faster
     from rebalance_analysis.replay.replay_run import replay
 
     with batch_run():
@@ -62,6 +62,6 @@ def _show(ended: Ended, output: Path, format: Format) -> None:
         print(data_text(ended.document, format))
         return
     print_summary(ended.summary, console_of(format), wide=format is Format.WIDE)
-    say(f"rebalances: {output / 'rounds.parquet'}")
+    print_message(f"rebalances: {output / 'rounds.parquet'}")
     if ended.outcome.rejects:
-        say(f"lines that gave no row: {output / 'rejects.jsonl'}")
+        print_message(f"lines that gave no row: {output / 'rejects.jsonl'}")

@@ -1,4 +1,4 @@
-"""`assignor sweep`: every combination of a grid, forecast from every episode of every recorded group, as one job."""
+"""`assignor sweep`: forecasts every combination of a grid from every episode of every recorded group, as one job."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from assignor_cli.console import EXIT_NO, leave, say
+from assignor_cli.console import EXIT_NO, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, console_of, data_text
 from rebalance_analysis.commands.shared_options import (
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SweepResultOptions:
-    """Where the picture of a sweep goes, what is measured beside the usual, and how its front is shown."""
+    """The output options of `sweep`: the file of the picture, the user's own measures, and the format of the front."""
 
     plot: Annotated[
         str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
@@ -62,7 +62,7 @@ def sweep(
     output: Annotated[
         str,
         typer.Option(
-            "--output", metavar="DIR", help="Where all results go; the same command continues a stopped run there."
+            "--output", metavar="DIR", help="Directory of all results; the same command continues a stopped run there."
         ),
     ],
     run_by: EngineChoice,
@@ -74,10 +74,11 @@ def sweep(
 
     Writes forecasts.parquet, the Pareto front and a picture of it.
 
-    A forecast starts at every recorded rebalance whose instances or threads are not those of the one before it. Exit 1
-    when no combination lets all of them settle. Options of what-if (--set, --remove ..) change every rebalance first.
+    A forecast starts at every recorded rebalance whose instances or threads differ from those of the previous
+    rebalance. Exit 1 when there is no combination with which all these forecasts settle. Options of what-if (--set,
+    --remove ..) change every rebalance first.
     """
-    # Arrow is loaded when the command runs, so that the other commands start without it
+    # import Arrow only when the command runs, so that the other commands start faster
     from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep
 
     order = SweepOrder(
@@ -93,22 +94,24 @@ def sweep(
     )
     with batch_run():
         finished = run_sweep(order, read_with_bar(order.inputs), Console(stderr=True))
-        _say_what_was_done(finished)
+        _print_outcome(finished)
         _print_front(finished, shown.format)
     if not finished.result.front:
         leave(EXIT_NO)
 
 
-def _say_what_was_done(finished: FinishedSweep) -> None:
+def _print_outcome(finished: FinishedSweep) -> None:
     result, outcome = finished.result, finished.outcome
     took = "found finished" if outcome.finished_before else f"in {outcome.seconds:.1f} s"
     settled = f"{result.settled:,} of {len(result.totals):,} combinations settle everywhere"
-    say(f"{finished.forecasts:,} forecasts {took}; {settled}")
-    say(f"rows: {outcome.rows_file}  front: {finished.front_file}  picture: {finished.plot}")
+    print_message(f"{finished.forecasts:,} forecasts {took}; {settled}")
+    print_message(f"rows: {outcome.rows_file}  front: {finished.front_file}  picture: {finished.plot}")
     if outcome.rejects:
-        say(f"{outcome.rejects:,} lines could not be used, for the reasons in {outcome.rejects_file}")
+        print_message(f"{outcome.rejects:,} lines could not be used, for the reasons in {outcome.rejects_file}")
     if not result.front:
-        say("no combination lets every episode settle, so there is no front; the rows say which groups loop or fail")
+        print_message(
+            "no combination lets every episode settle, so there is no front; the rows say which groups loop or fail"
+        )
 
 
 def _print_front(finished: FinishedSweep, format: Format) -> None:

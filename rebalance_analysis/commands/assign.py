@@ -1,4 +1,6 @@
-"""`assignor assign`: rebalance/1 and placement/1 lines in, what the leader decides out; or how that compares."""
+"""`assignor assign`: reads rebalance/1 and placement/1 lines, and writes the leader's decisions or, with --check,
+compares them with the recorded ones.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +20,7 @@ from assignor.protocol.consumer_protocol import decode_assignment
 from assignor.recording import line_of_document
 from assignor.task_assignors.base import Placement
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TaskId
-from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
+from assignor_cli.console import EXIT_NO, LinesSetAside, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, show
 from assignor_cli.tables import View, fitted
@@ -34,7 +36,7 @@ _DIFFERENCES_SHOWN = 10
 
 @dataclass(frozen=True, slots=True)
 class AssignOptions:
-    """What is run again, and what becomes of the results."""
+    """The options of `assign`: inputs, output, and whether to compare with the recording."""
 
     files: Annotated[list[str], typer.Argument(metavar="FILE...", help="JSON Lines, plain or gzip; - for stdin.")]
     output: Annotated[
@@ -71,7 +73,7 @@ def assign_files(options: AssignOptions) -> None:
 
 
 def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) -> Rerun | None:
-    """None for a line that cannot be run: it is reported and counted."""
+    """Runs one line. Returns None for a line that cannot be run, after it has been reported and counted."""
     tally.total += 1
     try:
         ran = run(line.usable_document(), load_own_assignor)
@@ -79,7 +81,7 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) 
             tally.compare(line.where, ran)
     except NotBuiltYet as error:
         tally.add_refused(str(error))
-        say(f"error: {line.where}: refused: {error}")
+        print_message(f"error: {line.where}: refused: {error}")
         return None
     except AssignorFault as error:
         tally.unusable += 1
@@ -90,7 +92,9 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) 
 
 @contextlib.contextmanager
 def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]]:
-    """Takes each result to a file, which is written as a whole or not at all; to stdout; or nowhere, for --check."""
+    """Gives a function that writes one result: to the file of --output (written whole or not at all), to stdout, or,
+    for --check, to nothing.
+    """
     if options.output is None:
         if options.check:
             yield lambda ran: None
@@ -107,9 +111,10 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]
 
 @dataclass(slots=True)
 class Tally:
-    """How many results equal what was recorded. `refused`: lines of a later release; `unusable`: lines that are wrong.
-    `errors`: results in which Kafka's leader threw; `errors_equal_in_text`: the message and the cause are equal, too.
-    `differences`, `error_differences`: the first ones, as text.
+    """Counts of the results that equal the recorded ones, and of those that differ. `refused`: lines of a later
+    release; `unusable`: invalid lines. `errors`: recordings in which Kafka's leader threw; `errors_equal_in_text`:
+    those of them whose message and cause are equal, too. `differences`, `error_differences`: the first differences,
+    as text.
     """
 
     total: int = 0
@@ -182,7 +187,7 @@ def _document(ran: Rerun) -> dict[str, object]:
 
 
 def output_text(ran: Rerun, view: View) -> str:
-    """What was decided: one line for each member or process."""
+    """The decision as text, one line for each member or process."""
     lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result, view)
     return fitted("\n".join([ran.id, *(f"  {line}" for line in lines)]), view)
 

@@ -31,7 +31,7 @@ def decode_bytes(
     ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Show what the bytes of a subscription or an assignment say."""
+    """Decode the bytes of a subscription or an assignment."""
     if kind is not None and kind not in KINDS:
         raise InputError(f"must be one of {', '.join(KINDS)}, not {kind!r}", "--as")
     found, described = _described(_readings(value), KINDS if kind is None else (kind,))
@@ -40,7 +40,7 @@ def decode_bytes(
 
 
 def _readings(value: str) -> list[bytes]:
-    """The bytes that `value` can stand for: some text is both hex and base64."""
+    """All bytes that `value` can stand for: some texts are valid both as hex and as base64."""
     if value == STDIN:
         content = sys.stdin.buffer.read()
     elif value.startswith("@"):
@@ -65,7 +65,7 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """The first kind that the bytes can be decoded as."""
+    """Returns the first kind as which some reading can be decoded, and the decoded fields."""
     problems = []
     for raw in readings:
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""`assignor diff`: which tasks moved between two outputs or recordings."""
+"""`assignor diff`: the tasks that moved between two outputs or recordings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,9 @@ def diff_files(
     b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with A.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Say which tasks are elsewhere in B. Lines are paired by id; when A and B have one line each, those are paired.
+    """List the tasks that other members own in B.
+
+    Lines are paired by id. If A and B have one line each, these two lines are paired whatever their ids are.
 
     Exit 1 when a task moved, like the Unix diff.
     """
@@ -38,7 +40,7 @@ def diff_files(
 
 
 def _lines_of(source: str) -> dict[str, TaskOwners]:
-    """Owners by id. Raises InputError for a line that has no output."""
+    """Returns the task owners of each line by its id. Raises InputError for a line that has no output."""
     file, _, wanted = source.partition("#")
     lines: dict[str, TaskOwners] = {}
     for line in read_with_bar([file]):
@@ -71,7 +73,7 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
 
 
 def _text(document: Mapping[str, Any], view: View) -> str:
-    """A line for each task, below the names of the two; with `-o wide` each line has them."""
+    """A line for each moved task, below the id of the compared lines; with `-o wide` the id begins each line."""
     name, short = document["id"], {} if view.wide else short_members(_members(document["moves"]))
     lines = diff_rows(document, short)
     if view.wide:

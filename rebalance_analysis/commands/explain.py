@@ -1,6 +1,7 @@
-"""`assignor explain`: what happened in recorded rebalances and why, as the history of each group or of one task.
+"""`assignor explain`: recorded rebalances and their reasons, as the history of each group or of one task.
 
-As data, without --last, --group and --all, every line of a file is explained by itself: a document for each task.
+With a data format and without --last, --group and --all, every line of a file is explained by itself: the output has a
+document for each task.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from assignor.errors import InputError
 from assignor.explain import explanation_document
 from assignor.names.short_names import FullNames, InstanceNames, ShortNames
 from assignor.types import JAVA_INT_MAX, AssignorErrorCode, ProcessId, TaskId
-from assignor_cli.console import EXIT_NO, LinesSetAside, leave, say
+from assignor_cli.console import EXIT_NO, LinesSetAside, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from assignor_cli.tables import View, paragraph
@@ -42,13 +43,13 @@ DEFAULT_LAST = 10
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """What is to be explained. Raises InputError for options that do not go together."""
+    """The options of `explain`. Raises InputError for options that do not go together."""
 
     files: Annotated[
         list[str] | None,
         typer.Argument(
             metavar="FILE",
-            help="JSON Lines, plain or gzip, directories, Parquet, a database; - for stdin. None: ask a coordinator.",
+            help="JSON Lines (also gzip), directories, Parquet, a database; - for stdin. Without FILE: a coordinator.",
         ),
     ] = None
     id: Annotated[str | None, typer.Option("--id", metavar="ID", help="Only the rebalance with this id.")] = None
@@ -92,20 +93,20 @@ class ExplainOptions:
 
     @property
     def shows_history(self) -> bool:
-        """A history over several rebalances, not each line by itself."""
+        """True for a history over several rebalances; False if each line is explained by itself."""
         by_itself = self.files and self.group is None and self.last is None and not self.every
         return not (by_itself and self.format.is_data)
 
     @property
     def most(self) -> int:
-        """How many rebalances a history shows at most."""
+        """The largest number of rebalances that a history shows."""
         if self.id is not None:
             return 1
         return DEFAULT_LAST if self.last is None else self.last
 
     @property
     def only_task(self) -> TaskId | None:
-        """Raises InputError for text that is no task."""
+        """The task of --task; None without this option. Raises InputError for text that is no task id."""
         if self.task is None:
             return None
         try:
@@ -116,11 +117,12 @@ class ExplainOptions:
 
 @options_of(options=ExplainOptions)
 def explain_files(options: ExplainOptions) -> None:
-    """Tell what happened in recorded rebalances, and why.
+    """Explain recorded rebalances: each change and its reason.
 
-    For each rebalance of a group: what set it off, which tasks were where and are where now, and because of what.
-    Tasks that stay where they are are counted in one line. FILEs have recordings; without one, a running coordinator
-    is asked. With --format json or yaml and a FILE alone: one document for each task of each rebalance.
+    For each rebalance of a group, shows its trigger, the old and the new place of each task that changed, and the
+    reason. One line counts the tasks that stay where they are. FILEs have recordings; without a FILE the command asks a
+    running coordinator. With --format json or yaml and a FILE alone, prints one document for each task of each
+    rebalance.
 
     Exit 1 when there is nothing to explain.
     """
@@ -131,12 +133,12 @@ def explain_files(options: ExplainOptions) -> None:
     )
     set_aside.leave_if_any()
     if nothing is not None:
-        say(f"error: nothing to explain: {nothing}")
+        print_message(f"error: nothing to explain: {nothing}")
         leave(EXIT_NO)
 
 
 def _print_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """The reason why there is no history; None when one was printed."""
+    """Prints the histories. Returns the reason why there is none; None if a history was printed."""
     nothing: str | None = "there are no rebalances" if options.id is None else "no such task or id"
     for number, history in enumerate(_chosen(options, set_aside)):
         nothing = _print_history(history, task, options, set_aside, first=number == 0)
@@ -160,8 +162,8 @@ def _chosen(options: ExplainOptions, set_aside: LinesSetAside) -> list[RecordedG
 def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
-    """The history of one group, or of a task of it. Returns the reason why there is none; None when it was printed.
-    `first`: nothing is printed above it.
+    """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history; None if it
+    was printed. `first`: no history was printed before, so no blank line is needed.
     """
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > options.most else None
@@ -190,7 +192,7 @@ def _print_history(
 
 
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Each line by itself, as data. Returns the reason why nothing was explained; None when something was."""
+    """Explains each line by itself, as data. Returns the reason why nothing was explained; None if something was."""
     explained = 0
     lines = (
         line
@@ -203,7 +205,7 @@ def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAs
 
 
 def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
-    """Returns how many explanations there were."""
+    """Prints the explanations of one rebalance, and returns their number."""
     explanations = ran.explanations(only)
     for explanation in explanations:
         print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
@@ -216,17 +218,17 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
 
 _INDENT = 2
 _LABELS = 11
-"""How wide the column of labels is."""
+"""Width of the column of labels, in characters."""
 
 
 def task_history_text(group_id: str, history: TaskHistory, recorded: int | None, view: View, *, every: bool) -> str:
-    """See `task_history_rows`; `-o wide` has every rebalance in full."""
+    """The rows of `task_history_rows` as text; `-o wide` has every rebalance in full."""
     names = names_for(history.instances, view)
     return _text(task_history_rows(group_id, history, recorded, names, every=every or view.wide), view)
 
 
 def group_history_text(group_id: str, history: GroupHistory, recorded: int | None, view: View, *, every: bool) -> str:
-    """See `group_history_rows`; `-o wide` has every task in full."""
+    """The rows of `group_history_rows` as text; `-o wide` has every task in full."""
     names = names_for(history.instances, view)
     return _text(group_history_rows(group_id, history, recorded, names, every=every or view.wide), view)
 

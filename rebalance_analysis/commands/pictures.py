@@ -1,8 +1,9 @@
-"""The pictures of two commands.
+"""The pictures of `what-if` and `simulate`.
 
-What-if: the copies of every instance, as it is on the left and what if on the right; one bar for each instance, in the
-same row on both sides, and both sides on one scale, so that bars can be compared. Forecast: over time, how many tasks
-moved so far, are warming up, and have no owner.
+The what-if picture shows the task copies of every instance: the recorded rebalance on the left, the changed rebalance
+on the right. Each instance has one bar, in the same row on both sides, and both sides have one scale, so that bars can
+be compared. The forecast picture shows over time the numbers of tasks that have moved so far, that are warming up, and
+that have no owner.
 """
 
 from __future__ import annotations
@@ -41,7 +42,8 @@ _MOST_ROWS = 150
 _BAR = 0.74
 _LINE = "#444444"
 
-# hue says the role, a lighter shade with hatches what is new to the instance; also told apart in grey
+# The hue shows the role. A lighter shade with hatches shows copies that are new on the instance. The parts also differ
+# when printed in grey.
 _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
     ("active, stays", lambda copies: copies.active_kept, "#2b6ca8", ""),
     ("active, new", lambda copies: copies.active_moved_in, "#8fc1ec", "////"),
@@ -54,7 +56,9 @@ Copies = Mapping[ProcessId, ProcessCopies]
 
 
 def draw_what_if(before: Rerun, after: Rerun) -> Figure:
-    """Raises InputError when one of the two rebalances placed no tasks, or matplotlib is not installed."""
+    """Draws the what-if picture. Raises InputError if one of the two rebalances placed no tasks, or if matplotlib is
+    not installed.
+    """
     sides = _copies(before, "as it is"), _copies(after, "what if")
     labels = process_labels([before, after])
     rows = _rows(*sides, labels)
@@ -65,7 +69,7 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
         axes.set_title(f"{title}: {_total(copies)}", fontsize=9, loc="left")
     left.set_yticks(range(len(rows)), [_row_label(labels[each], each, *sides) for each in rows], fontsize=8)
     longest = max(_copies_of(each) for copies in sides for each in copies.values())
-    left.set_xlim(0, max(1, longest) * 1.1)  # the numbers behind the bars have room
+    left.set_xlim(0, max(1, longest) * 1.1)  # leaves room for the numbers at the ends of the bars
     left.set_ylim(len(rows) - 0.4, -0.6)
     handles = [_patch(colour, hatch, name) for name, _, colour, hatch in _PARTS]
     figure.legend(handles=handles, loc="outside lower center", ncols=len(_PARTS), fontsize=8, frameon=False)
@@ -76,7 +80,9 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
 
 
 def _rows(before: Copies, after: Copies, labels: Mapping[ProcessId, str]) -> list[ProcessId]:
-    """By name, new instances last; of too many for one page, those that change most."""
+    """The instances to draw, sorted by name, new instances last. If there are more than `_MOST_ROWS`, only those whose
+    copies change most.
+    """
 
     def change(process: ProcessId) -> int:
         pairs = ((read(before[process]) if process in before else 0, read) for _, read, _, _ in _PARTS)
@@ -151,7 +157,9 @@ def _patch(colour: str, hatch: str, name: str) -> Patch:
 
 
 def draw_forecast(title: str, forecast: Forecast) -> Figure:
-    """Raises InputError for a forecast without a rebalance, and when matplotlib is not installed."""
+    """Draws the forecast picture. Raises InputError for a forecast without a rebalance, and if matplotlib is not
+    installed.
+    """
     rebalances = forecast.rebalances
     if not rebalances:
         raise InputError(f"there is nothing to draw: {forecast.error}", "--picture")
@@ -164,7 +172,7 @@ def draw_forecast(title: str, forecast: Forecast) -> Figure:
         (warm_ups, "warming up", [len(each.warming_up) for each in rebalances], "#d98324"),
         (unowned, "without owner", [each.unowned for each in rebalances], "#a83232"),
     ):
-        if axes is unowned:  # tasks get owners between two rebalances, so a line would be wrong
+        if axes is unowned:  # tasks get owners between two rebalances, so a step curve would show wrong values there
             axes.vlines(times, 0, counts, color=colour)
         else:
             axes.step(times, counts, where="post", color=colour)

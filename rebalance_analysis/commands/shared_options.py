@@ -1,7 +1,7 @@
-"""The options that several commands share, and the values they make: which recorded lines are read and used, which
-changes are asked for (`--set`, `--add-instances` and so on), and what a forecast assumes of members and cluster.
+"""The options that several commands share, and the values made from them: the choice of recorded lines, the changes
+(`--set`, `--add-instances` and so on), and a forecast's assumptions about members and cluster.
 
-So the same words mean the same thing in what-if, simulate, replay and sweep.
+With one definition, an option means the same in what-if, simulate, replay and sweep.
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ def choice_from_options(
 
 
 def read_with_bar(inputs: Sequence[str]) -> Iterator[Line]:
-    """Every line that is not blank, of all inputs, with a progress bar on a terminal. Raises InputError for an input
-    that cannot be opened.
+    """Yields every line of all inputs that is not blank, and shows a progress bar if stderr is a terminal. Raises
+    InputError for an input that cannot be opened.
     """
     if not sys.stderr.isatty():
         yield from read_lines(inputs)
@@ -83,7 +83,7 @@ Value = TypeVar("Value")
 
 
 def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: LinesSetAside) -> Iterator[Value]:
-    """The results of `use`. A line for which it raises AssignorFault is set aside, and the next one is used."""
+    """Yields the result of `use` for each line. Sets aside, and skips, a line for which `use` raises AssignorFault."""
     for line in lines:
         try:
             found = use(line)
@@ -94,7 +94,9 @@ def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: Lines
 
 
 _ASSIGNOR_AS_CONFIG = "assignor"
-"""`--set assignor=NAME` is `--assignor NAME`: who sets configs need not know which of them a line has apart."""
+"""`--set assignor=NAME` means `--assignor NAME`: users need not know that a recording keeps the assignor outside its
+configs.
+"""
 
 Several = list[str] | None
 
@@ -142,9 +144,10 @@ def changes_from_options(
         ),
     ] = None,
 ) -> Changes:
-    """`Changes()` when no option is given. Reads the file that `topology` names.
+    """Makes the `Changes` of the options; `Changes()` without options. Reads the file that `topology` names.
 
-    Raises InputError naming the option. Processes, topics and tasks are looked up when a rebalance is changed.
+    Raises InputError, which names the option, for an invalid value. The existence of processes, topics and tasks is
+    checked later, when a rebalance is changed.
     """
     pairs = typed_configs(set or (), "--set")
     also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)
@@ -186,7 +189,9 @@ def _tags(texts: Sequence[str], where: str) -> dict[str, dict[str, str]]:
 
 
 def _topology(file: str) -> GroupTopology:
-    """The file has a topology, the definition of a group as it is PUT, or a whole rebalance/1."""
+    """Reads a topology from a file that has the topology itself, the definition of a group as in a PUT request, or a
+    whole rebalance/1.
+    """
     where = f"--topology {file}"
     try:
         with open(file, "rb") as stream:
@@ -205,7 +210,7 @@ def _topology(file: str) -> GroupTopology:
 
 
 RestoreRateOption = Annotated[
-    float, typer.Option("--restore-rate", metavar="R", help="Records a stream thread restores in a second.")
+    float, typer.Option("--restore-rate", metavar="R", help="Records that a stream thread restores in a second.")
 ]
 _MODEL = ForecastModel()
 _OPTIONS = {
@@ -213,11 +218,11 @@ _OPTIONS = {
     "standby_records_per_s": "--standby-rate",
     "appended_records_per_s": "--append-rate",
 }
-"""Of the fields of the model whose options are not their names."""
+"""The options of those fields of `ForecastModel` whose option is not named like the field."""
 
 
 class ForecastAsked(NamedTuple):
-    """`max_rounds`: the recorded one included."""
+    """The options of a forecast. `max_rounds`: largest number of rebalances, including the recorded one."""
 
     model: ForecastModel
     max_rounds: int
@@ -235,21 +240,19 @@ def forecast_from_options(
     append_rate: Annotated[
         float, typer.Option(metavar="R", help="Records that a stateful task writes in a second.")
     ] = _MODEL.appended_records_per_s,
-    rebalance_ms: Annotated[
-        int, typer.Option(metavar="MS", help="How long one rebalance takes.")
-    ] = _MODEL.rebalance_ms,
+    rebalance_ms: Annotated[int, typer.Option(metavar="MS", help="Duration of one rebalance.")] = _MODEL.rebalance_ms,
     session_timeout_ms: Annotated[
         int, typer.Option(metavar="MS", help="Time until the group notices that an instance is gone.")
     ] = _MODEL.session_timeout_ms,
     state_cleanup_delay_ms: Annotated[
-        int, typer.Option(metavar="MS", help="How long the state of a closed task stays on disk.")
+        int, typer.Option(metavar="MS", help="Time that the state of a closed task stays on disk.")
     ] = _MODEL.state_cleanup_delay_ms,
     jitter: Annotated[
         float, typer.Option(metavar="J", help="0 to 1: the largest fraction by which an instance is faster or slower.")
     ] = _MODEL.jitter,
     seed: Annotated[int, typer.Option(help="Seed from which the jitter is drawn.")] = _MODEL.seed,
 ) -> ForecastAsked:
-    """Raises InputError naming the option that is out of bounds."""
+    """Makes the model of the options. Raises InputError, which names the option, for a value that is out of bounds."""
     model = ForecastModel(
         restore_rate, standby_rate, append_rate, rebalance_ms, session_timeout_ms, state_cleanup_delay_ms, jitter, seed
     )

@@ -1,4 +1,4 @@
-"""`assignor simulate`: what a group does from a recorded rebalance on, until it is stable."""
+"""`assignor simulate`: forecasts the rebalances of a group after a recorded rebalance, until the group is stable."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from rebalance_analysis.what_if import Changes, changed
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """How a forecast is shown."""
+    """The output options of `simulate`."""
 
     picture: PictureOption = None
     format: FormatOption = Format.TEXT
@@ -41,7 +41,7 @@ class SimulateOptions:
 
 @dataclass(frozen=True, slots=True)
 class _TitledForecast:
-    """`id`: of the recorded rebalance; `title`: with what was changed."""
+    """A forecast with its title. `id`: the id of the recorded rebalance; `title`: this id and the changes."""
 
     id: str
     title: str
@@ -55,11 +55,11 @@ class _TitledForecast:
 def simulate_files(
     files: Recordings, *, choice: LineChoice, ahead: ForecastAsked, changes: Changes, options: SimulateOptions
 ) -> None:
-    """Forecast what a group does until it is stable.
+    """Forecast the rebalances of a group until it is stable.
 
-    Computes the rebalances that follow a recorded one. Exit 1 when the group never becomes stable.
+    Computes the rebalances that follow a recorded rebalance. Exit 1 when the group never becomes stable.
 
-    Takes the last rebalance of each group, unless --id names one or --all asks for every one.
+    Starts from the last rebalance of each group, unless --id names another or --all selects every rebalance.
     """
     if options.picture is not None:
         check_picture_path(options.picture)
@@ -85,7 +85,7 @@ def simulate_files(
 
 
 def _forecast(line: Line, ahead: ForecastAsked, changes: Changes) -> _TitledForecast:
-    """Raises AssignorFault for a line that cannot be used."""
+    """Forecasts from one line. Raises AssignorFault for a line that cannot be used."""
     as_recorded = parse_recorded(line.usable_document())
     recorded = changed(as_recorded, changes)
     forecast_ahead = forecast(

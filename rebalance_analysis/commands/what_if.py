@@ -1,6 +1,6 @@
-"""`assignor what-if`: recorded rebalances run again under other conditions, and what is different.
+"""`assignor what-if`: runs recorded rebalances again under other conditions, and shows the differences.
 
-Over a whole history: a row for each rebalance as it is run, and totals at the end.
+With --all, prints a row as soon as a rebalance has been run, and totals at the end.
 """
 
 from __future__ import annotations
@@ -49,13 +49,13 @@ _Write = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
-    """How a what-if is measured and shown. Raises InputError for a rate or a picture that cannot be."""
+    """The options of `what-if` for measures and output. Raises InputError for a restore rate that is not positive."""
 
     restore_rate: RestoreRateOption = RESTORE_RECORDS_PER_S
     picture: PictureOption = None
     write: Annotated[
         str | None,
-        typer.Option("--write", metavar="F", help="Write the changed rebalances here, for the other commands."),
+        typer.Option("--write", metavar="F", help="Write the changed rebalances to F, as input of other commands."),
     ] = None
     format: FormatOption = Format.TEXT
 
@@ -78,11 +78,11 @@ class _Compared:
 
 @options_of(choice=choice_from_options, changes=changes_from_options, options=WhatIfOptions)
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
-    """Show what other conditions would have changed.
+    """Show the effect of other conditions on recorded rebalances.
 
-    Runs recorded rebalances as recorded and as changed, and compares the two.
+    Runs each rebalance as recorded and with the changes, and compares the two results.
 
-    Takes the last rebalance of each group, unless --id names one or --all asks for every one.
+    Takes the last rebalance of each group, unless --id names another or --all selects every rebalance.
     """
     if changes == Changes():
         raise InputError("nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)")
@@ -119,7 +119,7 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
 
 
 def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
-    """Raises AssignorFault for a line that cannot be used."""
+    """Runs and compares the rebalance of one line. Raises AssignorFault for a line that cannot be used."""
     recorded = parse_recorded(line.usable_document())
     before = run_recorded(recorded, load_own_assignor)
     after = run_recorded(changed(recorded, changes), load_own_assignor)
@@ -128,12 +128,14 @@ def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
 
 @contextlib.contextmanager
 def _lines_written(file: str | None) -> Iterator[_Write | None]:
-    """The file is written as a whole or not at all. It is gzip when its name ends in .gz."""
+    """Gives a function that writes to the file; None without a file. The file is written whole or not at all, and is
+    compressed with gzip if its name ends in .gz.
+    """
     if file is None:
         yield None
         return
     try:
-        with whole_file(file, private_opener) as raw:  # a recording
+        with whole_file(file, private_opener) as raw:  # private: recordings are readable by their owner only
             if file.endswith(".gz"):
                 with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
                     yield packed.write
@@ -161,7 +163,7 @@ _WIDE_COLUMNS: _Columns = (
 
 @dataclass(slots=True)
 class _Totals:
-    """Sums over the rebalances that placed tasks. The records are those of rebalances whose lags are known."""
+    """Sums over the rebalances that placed tasks. `records_to_restore` leaves out rebalances with unknown lags."""
 
     active_moved: int = 0
     standby_moved: int = 0
@@ -180,7 +182,7 @@ class _Totals:
 
 
 class _History:
-    """Prints as it goes: a history may be longer than memory."""
+    """Prints each row at once and keeps only totals: a history may not fit into memory."""
 
     def __init__(self, format: Format) -> None:
         self._format = format
@@ -258,7 +260,7 @@ def _cells(
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:
-    """Cells that have no column are left out: the time is the last one, and only shown when wide."""
+    """Formats one row. Cells without a column are left out: only the wide table has a column for the time."""
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:
         columns, first = _WIDE_COLUMNS, f"{name:<{_WIDE_ID_WIDTH}}"
@@ -267,7 +269,7 @@ def _line(name: str, cells: list[str], format: Format) -> str:
     view = view_of(format)
     if view.wide or len(line) <= view.width:
         return line
-    # a figure that is longer than its column takes the room of the name
+    # if a figure is wider than its column, the name is shortened to make room
     room = max(view.width - len(figures) - 2, _SHORTEST_ID)
     return fitted(f"{shortened(name, room):<{room}}  {figures}", view)
 

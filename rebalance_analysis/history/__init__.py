@@ -1,8 +1,8 @@
-"""What happened to a task, or to all tasks of a group, over recorded rebalances, and what set each rebalance off.
+"""The history of one task, or of all tasks of a group, over recorded rebalances, with the triggers of each rebalance.
 
-Everything comes from the recordings: a rebalance run again gives the reasons, two in a row give what changed between
-them. Where this program would have placed a task elsewhere than the recorded leader did, the history follows the
-recording and says so.
+Everything comes from the recordings: running a rebalance again gives the reasons, and comparing it with the previous
+rebalance gives the changes. Where this program would have placed a task elsewhere than the recorded leader did, the
+history follows the recording and marks the difference.
 """
 
 from rebalance_analysis.history.group_history import (

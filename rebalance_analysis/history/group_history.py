@@ -1,4 +1,4 @@
-"""A whole group over recorded rebalances: what set each one off, and which tasks went where. And histories as JSON."""
+"""The history of a group over recorded rebalances: the triggers and task moves of each; and histories as JSON."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from rebalance_analysis.history.task_history import TaskHistory, TaskRebalance, 
 
 
 class Move(NamedTuple):
-    """An active task that changes its process. `giver`: its process before, None for nowhere; `receiver`: its process
-    now, None for nowhere. `held_back`: the receiver gets the task only after the giver has given it up.
+    """An active task that changes its process. `giver`: its process before, `receiver`: its process now; None if the
+    task had or has no process. `held_back`: the receiver gets the task only after the giver has revoked it.
     """
 
     task: TaskId
@@ -26,10 +26,11 @@ class Move(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
-    """`moves`: in the order of the tasks. `handed_over`: tasks that the rebalance before held back and that run now.
-    `held_back`: tasks that no member was given yet, including those that only change their thread. `differing`: tasks
-    that this program would have placed elsewhere. `task_rebalances`: what the rebalance meant for every task, in their
-    order; empty unless that was asked for.
+    """One rebalance of a group. `moves`: the moves of active tasks, sorted by task. `handed_over`: the number of tasks
+    that the previous rebalance held back and that run now. `held_back`: the number of tasks that no member was given
+    yet, including those that only change their thread. `differing`: the number of tasks that this program would have
+    placed elsewhere. `task_rebalances`: the changes of every task, sorted by task; empty unless `group_history` was
+    called with `every_task`.
     """
 
     facts: RebalanceFacts
@@ -46,22 +47,23 @@ class GroupRebalance:
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """`instances`: what each process calls itself, see `SeenRebalance.instances`."""
+    """The history of one group. `instances`: the name of each process, see `SeenRebalance.instances`."""
 
     rebalances: tuple[GroupRebalance, ...]
     instances: Mapping[ProcessId, str | None]
 
     @property
     def moves(self) -> int:
-        """Tasks that ran nowhere before, as in the first rebalance, are not counted."""
+        """The number of moves. Tasks that ran nowhere before, as in the first rebalance, are not counted."""
         return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
 
 def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
-    """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
-    history leaves out. `every_task`: fill in `task_rebalances`, which costs an explanation for each.
+    """Makes the history of one group. `rebalances`: the group's rebalances, oldest first; they are read one at a time.
+    `before`: the rebalance before the first of `rebalances`; it is not part of the history. `every_task`: fill in
+    `task_rebalances`, which explains every task and so takes longer.
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None
@@ -84,7 +86,7 @@ def group_history(
 def _tasks(
     past: PastRebalance, seen: SeenRebalance, before: Mapping[TaskId, TaskRebalance]
 ) -> dict[TaskId, TaskRebalance]:
-    """Every task of the rebalance, and those that were there `before`."""
+    """Returns the changes of every task of this rebalance and of the previous one (`before`)."""
     explanations = {explanation.task: explanation for explanation in past.ran.explanations(None)}
     tasks = {*explanations, *seen.placed.differing, *before}
     return {task: task_rebalance(task, seen, explanations.get(task), before.get(task)) for task in tasks}
@@ -120,7 +122,9 @@ def _group_rebalance(
 
 
 def task_history_document(group_id: str, history: TaskHistory) -> dict[str, object]:
-    """Times in milliseconds, lags in records: -2 for a running active task, -3 when not known."""
+    """The history of a task as a JSON document. Times are in milliseconds, lags in records; the lag is -2 for a running
+    active task and -3 if it is not known.
+    """
     return {
         "group_id": group_id,
         "task": str(history.task),
@@ -138,7 +142,7 @@ def task_history_document(group_id: str, history: TaskHistory) -> dict[str, obje
 
 
 def group_history_document(group_id: str, history: GroupHistory) -> dict[str, object]:
-    """Every move of every rebalance."""
+    """The history of a group as a JSON document, with every move of every rebalance."""
     return {
         "group_id": group_id,
         "rounds": [

@@ -1,9 +1,9 @@
-"""One recorded rebalance as a history needs it: what sets it apart from the one before, and where the copies are after
-it.
+"""One recorded rebalance as a history needs it: the differences from the previous rebalance, and the copies that
+result from it.
 
-A recording has the bytes; this program's own run has the reasons. For most recordings both agree. A rebalance of
-another leader, or of another release, can differ in some tasks. The copies of those tasks are then read from the
-recorded bytes, which show a warm-up as a standby and a task that is held back as active nowhere.
+A recording has the assignment bytes; this program's own run has the reasons. For most recordings the two agree. A
+rebalance of another leader, or of another release, can differ in some tasks. The copies of those tasks are then read
+from the recorded bytes, which show a warm-up as a standby and a task that is held back as active nowhere.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 
 
 class PastRebalance(NamedTuple):
-    """`generation`: the group's generation; placement problems have none, so theirs is their place in the row.
+    """A recorded rebalance, run again. `generation`: the group's generation; a placement problem has no generation, so
+    its position in the history stands for it.
 
-    `interrupted`: how many generations before it are recorded as interrupted, since the rebalance before.
+    `interrupted`: the number of generations since the previous rebalance that are recorded as interrupted.
     """
 
     generation: int
@@ -36,11 +37,12 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """Every history tells these of a rebalance. Times in milliseconds since the epoch, None for placement problems.
+    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch, and None for
+    placement problems.
 
-    `interrupted`: generations between the rebalance before and this one that never got an assignment; `not_recorded`:
-    the others between them. `note`: what the recording says about itself. `error`: why no task was placed. `created`:
-    topics that the rebalance created and the group reads.
+    `interrupted`: the number of generations between the previous rebalance and this one that never got an assignment;
+    `not_recorded`: the number of other generations between the two. `note`: the recording's own note. `error`: the
+    reason why no task was placed. `created`: topics that the rebalance created and the group reads.
     """
 
     generation: int
@@ -60,7 +62,7 @@ class RebalanceFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenRebalance:
-    """A rebalance compared with the one before it."""
+    """A rebalance compared with the previous rebalance."""
 
     facts: RebalanceFacts
     view: RebalanceView
@@ -71,12 +73,12 @@ class SeenRebalance:
         return self.view.processes
 
     def instances(self) -> dict[ProcessId, str | None]:
-        """For every process the common beginning of its threads' client ids, None when they have none."""
+        """For every process, the common beginning of its threads' client ids; None if there is no common beginning."""
         return {process: view.name for process, view in self.view.processes.items()}
 
 
 def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
-    """`before`: the rebalance before; None for the first that is recorded."""
+    """Compares a rebalance with `before`, the previous rebalance; None for the first recorded rebalance."""
     ran = past.ran
     processes = processes_of(ran)
     placed = _placed_after(ran, processes)
@@ -104,7 +106,9 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
 
 
 def _error(ran: Rerun) -> str | None:
-    """As recorded. As decided here when nothing is recorded, or when the members were sent the error as a code."""
+    """Returns the recorded error. If no output is recorded, or the output has only an error code for the members,
+    returns the error of this program's own run.
+    """
     if isinstance(ran, RerunPlacement):
         return None
     if ran.recorded.output is None:
@@ -114,9 +118,9 @@ def _error(ran: Rerun) -> str | None:
 
 
 class PlacedCopy(NamedTuple):
-    """A copy after a rebalance. `member`: the thread that has it; `name`: its instance id, client id or member id;
-    both are None where threads are not known. `lag`: in records, as the leader knew it. `held_back`: the task does not
-    run there yet.
+    """A copy after a rebalance. `member`: the thread that has the copy; `name`: the member's instance id, client id or
+    member id. `member` and `name` are None if threads are not known. `lag`: the lag in records that the leader used.
+    `held_back`: the task does not run on this process yet.
     """
 
     role: Role
@@ -138,8 +142,9 @@ _OwnedCopies = dict[TaskId, list[_OwnedCopy]]
 
 @dataclass(frozen=True, slots=True)
 class RecordedCopies:
-    """`problem`: None when the rebalance ended before tasks were placed. `held_back`: tasks that no member was given
-    yet. `differing`: tasks whose recorded copies are not where this program places them.
+    """The copies of all tasks after a recorded rebalance. `problem`: the placement problem; None if the rebalance ended
+    before tasks were placed. `held_back`: tasks that no member was given yet. `differing`: tasks whose recorded copies
+    are not where this program places them; `recorded` has these copies.
     """
 
     problem: PlacementProblem | None
@@ -150,7 +155,7 @@ class RecordedCopies:
     names: Mapping[str, str]
 
     def active(self) -> dict[TaskId, ProcessId]:
-        """Where each task is active, or will be once its owner has given it up."""
+        """The process on which each task is active, or will be active once its previous owner has revoked it."""
         clients = {} if self.placement is None else self.placement.clients
         active = {task: process for process, client in clients.items() for task in client.active}
         for task in self.differing:
@@ -160,7 +165,7 @@ class RecordedCopies:
         return active
 
     def copies(self, task: TaskId, explanation: Explanation | None) -> tuple[PlacedCopy, ...]:
-        """The active copy comes first. `explanation`: from this program's own run."""
+        """The copies of a task, the active copy first. `explanation`: the task's explanation by this program's run."""
         if task in self.differing:
             found = [(*copy, False) for copy in _in_order(self.recorded.get(task, ()))]
         else:
@@ -174,13 +179,15 @@ class RecordedCopies:
         return None if member is None else self.names.get(member, member)
 
     def lag(self, task: TaskId, process: ProcessId | None) -> int | None:
-        """As the leader knew it; None where it was given none."""
+        """The lag in records that the leader used; None if the leader was given no lag."""
         client = None if self.problem is None or process is None else self.problem.clients.get(process)
         return client.lags.lag_for(task) if client is not None and task in client.lags else None
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """`processes`: those of the rebalance; their members tell which recorded bytes belong to which process."""
+    """Returns the copies after a rebalance. `processes`: the rebalance's processes, whose members assign the recorded
+    bytes to processes.
+    """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):
         ours, recorded = _by_process(ran.placement), _by_process(ran.recorded.output)
@@ -216,7 +223,7 @@ def _differing(ours: _OwnedCopies, recorded: _OwnedCopies) -> frozenset[TaskId]:
 
 
 def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _OwnedCopies:
-    """A member whose bytes cannot be read counts as having no tasks."""
+    """Returns the copies by task. A member whose bytes cannot be decoded counts as having no tasks."""
     copies: _OwnedCopies = {}
     for member, raw in assignments.items():
         process = process_of.get(member)

@@ -1,5 +1,7 @@
-"""One task over recorded rebalances: in each one where it was and is, what that means for it and what it waits for; and
-over all of them how often it moved, and how long it had no owner.
+"""The history of one task over recorded rebalances.
+
+For each rebalance: the task's copies before and after, the kind of change, and the event that the task waits for. Over
+all rebalances: the number of moves, and the time without an owner.
 """
 
 from __future__ import annotations
@@ -18,15 +20,15 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 
 class TaskChange(StrEnum):
-    """What the rebalance meant for the task. When several apply, the first one counts."""
+    """The change that a rebalance made to a task. If several kinds apply, the first one counts."""
 
     ABSENT = "not there"  # the rebalance has no such task
     NOT_PLACED = "not placed"  # the rebalance placed no tasks at all, or gave this one to no member
-    FIRST = "placed"  # it ran nowhere before, or nothing earlier is recorded
-    HELD_BACK = "held back"  # its new owner gets it once the old one has given it up
-    HANDED_OVER = "handed over"  # it was held back, and runs now
-    MOVED = "moved"  # active on another process than before
-    THREAD = "to another thread"  # of the same process
+    FIRST = "placed"  # the task ran nowhere before, or nothing earlier is recorded
+    HELD_BACK = "held back"  # the new owner gets the task once the old owner has revoked it
+    HANDED_OVER = "handed over"  # the task was held back, and runs now
+    MOVED = "moved"  # the task is active on another process than before
+    THREAD = "to another thread"  # the task is active on another thread of the same process
     COPIES = "standbys changed"
     STAYED = "stays"
 
@@ -35,8 +37,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 
 class TaskWaiting(NamedTuple):
-    """What has to happen next: `member` has to give the task up, or `process` has to catch up or to get a turn at
-    warming up. `lag`: of `process`, in records. `next_round_ms`: when the group rebalances again by itself.
+    """The event that a task waits for: `member` has to revoke the task, or `process` has to catch up or to become one
+    of max.warmup.replicas. `lag`: the lag of `process` in records. `next_round_ms`: the time of the next probing
+    rebalance.
     """
 
     kind: DecisionKind
@@ -48,9 +51,10 @@ class TaskWaiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
-    """`before`: the copies after the rebalance before. `outcome`, `reason` and `explanation` come from this program's
-    own run; `differs`: it placed the task elsewhere than recorded. `is_held_back`: no member was given the
-    task yet. `problem`: what the assignor was given.
+    """One task in one rebalance. `before`: the task's copies when the rebalance began, as the previous rebalance left
+    them. `outcome`, `reason` and `explanation` come from this program's own run; `differs`: this run placed the task
+    elsewhere than the recording. `is_held_back`: no member was given the task yet. `problem`: the input of the
+    assignor.
     """
 
     task: TaskId
@@ -75,8 +79,8 @@ class TaskRebalance:
 def task_rebalance(
     task: TaskId, seen: SeenRebalance, explanation: Explanation | None, was: TaskRebalance | None
 ) -> TaskRebalance:
-    """`explanation`: of this program's own run, None when it placed no such task. `was`: the task in the rebalance
-    before, None when this is the first.
+    """Makes the entry of a task for one rebalance. `explanation`: the explanation of this program's own run; None if
+    the run did not place the task. `was`: the task in the previous rebalance; None for the first rebalance.
     """
     placed = seen.placed
     copies = placed.copies(task, explanation)
@@ -120,12 +124,12 @@ def _change(copies: Sequence[PlacedCopy], was: TaskRebalance | None, *, is_held_
 
 
 def active_of(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
-    """The active copy, also when it is held back."""
+    """The active copy, even if it is held back."""
     return next((copy for copy in copies if copy.role is Role.ACTIVE), None)
 
 
 def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
-    """Standbys by process: which thread of the process has one does not matter."""
+    """The standbys and warm-ups by process; a change of the thread within a process does not count as a difference."""
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
 
@@ -141,9 +145,10 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """`moves`: how often the process that runs the task changed. `without_owner_ms`: from each rebalance that gave the
-    task to no member to the next one that did; the time between the death of an owner and its rebalance is not
-    included. `without_owner_since_ms`: the time of the last rebalance, when it gave the task to no member.
+    """The history of a task in numbers. `moves`: the number of times that the process that runs the task changed.
+    `without_owner_ms`: the sum of the times from a rebalance that gave the task to no member to the next rebalance; the
+    time between the failure of an owner and the rebalance that follows is not included. `without_owner_since_ms`: the
+    time of the last rebalance if it gave the task to no member, else None.
     """
 
     moves: int
@@ -156,7 +161,7 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """`instances`: what each process calls itself, see `SeenRebalance.instances`."""
+    """The history of one task. `instances`: the name of each process, see `SeenRebalance.instances`."""
 
     task: TaskId
     rebalances: tuple[TaskRebalance, ...]
@@ -165,13 +170,13 @@ class TaskHistory:
 
     @property
     def found(self) -> bool:
-        """Whether any rebalance has the task."""
+        """True if any rebalance has the task."""
         return any(each.change not in (TaskChange.ABSENT, TaskChange.NOT_PLACED) for each in self.rebalances)
 
 
 def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
-    """`rebalances`: of one group, oldest first; they are read one at a time. `before`: the one before them, which the
-    history does not tell.
+    """Makes the history of `task`. `rebalances`: the rebalances of one group, oldest first; they are read one at a
+    time. `before`: the rebalance before the first of `rebalances`; it is not part of the history.
     """
     found: list[TaskRebalance] = []
     seen: SeenRebalance | None = None

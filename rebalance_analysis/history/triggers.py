@@ -1,9 +1,9 @@
-"""What set a rebalance off, found by comparing it with the recorded rebalance before it.
+"""The triggers of a rebalance, found by comparing it with the previous recorded rebalance.
 
-A recording has what the members sent, not what they did. So a cause is a difference: a new process, a task that waited
-to be revoked, a deadline that has passed. When nothing differs, either the leader saw topics appear that it had
-created, or a member rejoined for a reason that the recording does not show. Several things can happen between two
-rebalances.
+A recording has the members' requests, not the events that caused them. So a trigger is a difference: a new process, a
+task that waited to be revoked, a deadline that has passed. If nothing differs, either the leader saw topics appear that
+it had created, or a member rejoined for a reason that the recording does not show. A rebalance can have several
+triggers.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ class TriggerKind(StrEnum):
     FIRST = "first-round"  # nothing earlier is recorded
     JOINED = "joined"  # a new process; names = its members
     LEFT = "left"  # a process that is gone; names = its members
-    RETURNED = "returned"  # a process with new members; names = them; before = its earlier id, if it has changed
+    RETURNED = "returned"  # a process with new members; names = these members; before = its earlier id, if that changed
     THREADS = "threads"  # before and after = the number of members of a process
-    TAGS = "tags"  # client tags of a process
-    CONFIG = "config"  # names = the key, before and after = its value; the assignor among them
-    TOPOLOGY = "topology"  # subtopologies, their topics or stores
+    TAGS = "tags"  # the client tags of a process changed
+    CONFIG = "config"  # names = the key, before and after = its value; the assignor counts as a config
+    TOPOLOGY = "topology"  # subtopologies, their topics or their stores changed
     TOPIC = "topic"  # names = the source topic; before and after = its partitions, None when it did not exist
-    FOLLOW_UP = "followup-rebalance"  # names = tasks that the rebalance before held back until their owner gave them up
-    CREATED = "topics-created"  # names = topics the group reads that the rebalance before created
-    PROBING = "probing-rebalance"  # after = milliseconds since the deadline of the rebalance before
-    REJOINED = "rejoined"  # a reason that the recording does not show
+    FOLLOW_UP = "followup-rebalance"  # names = tasks that the previous rebalance held back until they were revoked
+    CREATED = "topics-created"  # names = topics the group reads that the previous rebalance created
+    PROBING = "probing-rebalance"  # after = milliseconds since the probing deadline of the previous rebalance
+    REJOINED = "rejoined"  # a member rejoined for a reason that the recording does not show
 
 
 class Trigger(NamedTuple):
@@ -47,8 +47,9 @@ class Trigger(NamedTuple):
 
 
 class ProcessView(NamedTuple):
-    """One process in one rebalance. `members`: each member id with the name to show: instance id, client id, or the id
-    itself. `name`: the common beginning of its threads' client ids, None when they have none.
+    """One process in one rebalance. `members`: each member id with the name to show: the instance id, the client id,
+    or the member id itself. `instances`: the members' group.instance.ids. `name`: the common beginning of the threads'
+    client ids; None if there is no common beginning.
     """
 
     members: Mapping[str, str]
@@ -60,9 +61,9 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
-    """The part of a rebalance that the next one is compared with. `held_back`: tasks that no member was given yet.
-    `created`: topics that the rebalance created and the group reads; a leader whose consumer sees them appear asks for
-    another rebalance.
+    """The part of a rebalance with which the next rebalance is compared. `held_back`: tasks that no member was given
+    yet. `created`: topics that the rebalance created and the group reads; a leader whose consumer sees them appear asks
+    for another rebalance.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -75,7 +76,9 @@ class RebalanceView:
 
 
 def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
-    """Follow-up and probing are those recorded; those decided here when nothing is recorded."""
+    """Returns the view of a rebalance. `followup` and `probing_at_ms` are the recorded ones; if no output is recorded,
+    those of this program's run.
+    """
     if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
         return RebalanceView(processes, None, configs)
@@ -94,12 +97,16 @@ def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: I
 
 
 def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
-    """In the order in which the leader received the members, without those that cannot be read."""
+    """The processes of a rebalance, in the order in which the leader received the members; without members whose
+    subscription cannot be decoded.
+    """
     return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
-    """In this order: processes, then what the group runs, then what the rebalance before asked for. Never empty."""
+    """Returns the triggers in this order: changes of processes, changes of configs and topology, then the rebalances
+    that the previous rebalance asked for. Never empty.
+    """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
     found = [
@@ -163,7 +170,9 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
-    """Only of the user's own topics; rebalances create repartition topics, which is a trigger of its own."""
+    """The partition counts of the user's own source topics. Repartition topics are left out: rebalances create them,
+    which is the trigger `CREATED`.
+    """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics
     }
@@ -184,7 +193,7 @@ def _processes(snapshot: RebalanceSnapshot) -> dict[ProcessId, ProcessView]:
 
 
 def _process(members: Sequence[tuple[str, Member, SubscriptionInfo]]) -> ProcessView:
-    # a leader is not told the client ids of the others; member ids begin with them
+    # the leader does not receive the client ids of other members, but their member ids begin with the client id
     names = {instance_name(member.client_id or called(member_id)) for member_id, member, _ in members}
     return ProcessView(
         {member_id: member.group_instance_id or member.client_id or member_id for member_id, member, _ in members},

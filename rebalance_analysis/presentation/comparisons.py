@@ -1,4 +1,4 @@
-"""Two rebalances beside each other as people read them: what a what-if asks and changes, and what a diff finds."""
+"""Texts that compare two rebalances: the changes and effects of a what-if, and the differences that a diff finds."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _NONE = "-"
 
 
 def difference_text(before: Rerun, after: Rerun, difference: Difference, changes: Changes) -> str:
-    """Many lines, without a line end at the end."""
+    """Returns the text of a what-if: several lines, without a line break at the end."""
     labels = {str(process): label for process, label in process_labels([before, after]).items()}
     lines = [f"{before.id}: what if {changes_text(changes)}", ""]
     lines += _table(difference)
@@ -29,7 +29,7 @@ def difference_text(before: Rerun, after: Rerun, difference: Difference, changes
 
 
 def changes_text(changes: Changes) -> str:
-    """Returns the changes in the words of the options."""
+    """Returns the changes as text, in the terms of the command-line options."""
     parts = [f"{key}={value}" for key, value in changes.configs.items()]
     if changes.assignor is not None:
         parts.insert(0, changes.assignor)
@@ -50,7 +50,7 @@ def changes_text(changes: Changes) -> str:
 
 
 def difference_sentence(difference: Difference) -> str:
-    """Ends with a full stop."""
+    """Returns the summary of a what-if as a sentence with a full stop."""
     problem = not_placed(difference)
     if problem is not None:
         which, error = problem
@@ -60,7 +60,7 @@ def difference_sentence(difference: Difference) -> str:
 
 
 def difference_summary(document: Mapping[str, Any]) -> str:
-    """Counts the copies that are elsewhere. `document`: as `assignor what-if -o json` has it."""
+    """Counts the copies that are on other instances. `document`: the output of `assignor what-if -o json`."""
     if any(document[side].get("error") is not None for side in ("before", "after")):
         return "one of the two rebalances places no task, so there is nothing to compare"
     parts = [
@@ -76,7 +76,7 @@ def difference_summary(document: Mapping[str, Any]) -> str:
 
 
 def not_placed(difference: Difference) -> tuple[str, str] | None:
-    """Which of the two rebalances placed no task, and why; None when both did."""
+    """Returns the name of the rebalance that placed no task, and its error; None if both rebalances placed tasks."""
     for summary, which in ((difference.before, "as it is"), (difference.after, "what if")):
         if summary.error is not None:
             return which, summary.error
@@ -131,7 +131,7 @@ MEASURES: Mapping[str, str] = {
     "active_skew": "active tasks per thread, most minus fewest",
     "records_to_restore": "records to restore",
 }
-"""The names that people read for the fields of `RebalanceMeasures`, in the order of the table."""
+"""The names to show for the fields of `RebalanceMeasures`, in the order of the table."""
 
 TIME_TO_RESTORE = "time to restore"
 _SHARES = ("standby_coverage", "rack_spread")
@@ -161,7 +161,7 @@ def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:
 def _cells(
     sides: Sequence[ComparedRebalance], values: Sequence[float | None], write: _Write, nothing: str
 ) -> tuple[str, ...]:
-    """The value of each side, and how much more the second one is."""
+    """The value of each side, and the second value minus the first."""
     cells = [
         (_NONE if side.error is not None else nothing) if value is None else write(value)
         for side, value in zip(sides, values, strict=True)
@@ -195,8 +195,8 @@ def _tags_text(tags: Mapping[str, str]) -> str:
 
 
 def diff_rows(document: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """A line for each task that others have, and one that counts them. `document`: as `assignor diff -o json` has it.
-    `names`: of members, those to show instead.
+    """A line for each task that other members have, and a line with their number. `document`: the output of
+    `assignor diff -o json`. `names`: for each member, the name to show instead.
     """
     moves = (str(copy_changes(move, lambda name: names.get(name, name))) for move in document["moves"])
     return [*moves, diff_summary(document)]

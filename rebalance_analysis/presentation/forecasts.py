@@ -1,5 +1,5 @@
-"""A forecast as people read it: a table of its rebalances, and how it ends. Made of the document, which the commands
-and the coordinator's answers have in common.
+"""A forecast as text: a table of its rebalances, and its end. The input is the JSON document of a forecast, because the
+commands and the coordinator's responses share this document.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from rebalance_analysis.simulate.model import End, ForecastTrigger
 MAX_ROWS = 60
 _FIRST_ROWS = 40
 _HEADINGS = ("#", "at", "because", "moved", "warm-ups", "standbys", "no owner", "restore", "skew")
-_WORDS = 2
+_TEXT_COLUMNS = 2
 
 Document = Mapping[str, Any]
-"""A forecast as `assignor simulate -o json` has it, or one of its `rounds`."""
+"""A forecast from the output of `assignor simulate -o json`, or one of its `rounds`."""
 
 
 def forecast_text(title: str, forecast: Document) -> str:
-    """`title`: what was forecast."""
+    """Returns the title, the table and the final sentence. `title`: names the recorded rebalance and the changes."""
     lines = [title]
     if forecast["rounds"]:
         lines += _table(forecast["rounds"])
@@ -30,7 +30,7 @@ def forecast_text(title: str, forecast: Document) -> str:
 
 
 def forecast_sentence(forecast: Document) -> str:
-    """Returns the end of the forecast, its moves and warm-ups; starts small, without a full stop."""
+    """Returns the end of the forecast, its moves and warm-ups; begins in lower case and has no full stop."""
     ending = forecast_ending(forecast)
     match forecast["end"]:
         case End.ERROR:
@@ -49,7 +49,9 @@ def forecast_sentence(forecast: Document) -> str:
 
 
 def forecast_ending(forecast: Document) -> str:
-    """`stable after 5 rebalances, 5 follow-ups and 4 min 2 s`; starts small, without a full stop."""
+    """Returns the end of the forecast, such as `stable after 5 rebalances, 5 follow-ups and 4 min 2 s`; begins in lower
+    case and has no full stop.
+    """
     match forecast["end"]:
         case End.ERROR:
             return f"ends with an error in rebalance {len(forecast['rounds']) + 1}: {forecast['error']}"
@@ -67,10 +69,10 @@ def verdict(forecast: Document) -> str:
 
 
 def _table(rebalances: Sequence[Document]) -> list[str]:
-    """Of many rebalances only the first and the last ones."""
+    """The lines of the table. If there are more than `MAX_ROWS` rebalances, only the first and the last ones."""
     left_out = max(len(rebalances) - MAX_ROWS, 0)
     shown = [*rebalances[:_FIRST_ROWS], *rebalances[_FIRST_ROWS + left_out :]]
-    lines = [f"  {line}" for line in aligned([_HEADINGS, *map(_row, shown)], left=_WORDS)]
+    lines = [f"  {line}" for line in aligned([_HEADINGS, *map(_row, shown)], left=_TEXT_COLUMNS)]
     if left_out:
         lines.insert(1 + _FIRST_ROWS, f"  ... {left_out} more ...")
     return lines
@@ -130,7 +132,7 @@ def _loop(forecast: Document) -> str:
 
 
 def _wait_ms(forecast: Document, each: Document) -> int:
-    """From a rebalance to the next one; after the last one of a loop comes the first again."""
+    """The time from a rebalance of a loop to the next one; the first rebalance of the loop follows the last."""
     rebalances = forecast["rounds"]
     if each["number"] < len(rebalances):
         until_ms: int = rebalances[each["number"]]["at_ms"]

@@ -1,8 +1,8 @@
-"""The histories of a group and of one task as rows: trigger, was, is, because. Of a task, rebalances that changed
-nothing share one row.
+"""The histories of a group and of one task as rows: trigger, was, is, because.
 
-Of a group, tasks that did the same for the same reason share rows. Tasks that stay where they are share one row. Every
-task that moves is named, unless there are very many of them.
+In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
+with the same change and the same reason share rows, and tasks that stay where they are share one row. Every task that
+moves is named, unless there are very many.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""Of the tasks in no block: how many kinds of movement are named."""
+"""The largest number of moves (from a process to a process) that a row lists for tasks without a block of their own."""
 INSTANCES_SHOWN = 6
 
 _ORDER = list(ChangeTitle)
@@ -58,7 +58,7 @@ _MOVING = (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
 
 class _HistoryBlock(NamedTuple):
-    """The texts about a task: tasks with equal blocks share rows. An empty text has no row."""
+    """The texts about a task. Tasks with equal blocks share rows. An empty text gets no row."""
 
     change: ChangeTitle
     where: str
@@ -68,8 +68,9 @@ class _HistoryBlock(NamedTuple):
 
 
 class _TitledTask(NamedTuple):
-    """`block`: with standbys. `without_standbys`: the same about the active copy alone. `place`: from where to where it
-    goes. `lags`: of the reason.
+    """A task with its texts. `block`: the texts about all copies. `without_standbys`: the texts about the active copy
+    alone. `place`: the old and the new process of the active copy, as text. `lags`: the lags for the template of the
+    reason.
     """
 
     task: TaskId
@@ -82,8 +83,9 @@ class _TitledTask(NamedTuple):
 def group_history_rows(
     group_id: str, history: GroupHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
-    """`history`: with every task. `recorded`: how many rebalances there are in all, None when not known. `every`: each
-    task by itself, also where it stays, with every step of the reason.
+    """Yields the rows of a group's history. `history`: a history made with `every_task`. `recorded`: the number of all
+    recorded rebalances; None if not known. `every`: show each task by itself, even if it stays, with every step of the
+    reason.
     """
     yield history_heading(f"group {group_id}", [each.facts for each in history.rebalances], recorded)
     previous = None
@@ -147,7 +149,7 @@ def _alike(
 
 
 def _rest(tasks: Sequence[_TitledTask]) -> Iterator[FactRow]:
-    """Tasks whose reason is left out: a row for each kind of change, with from where to where."""
+    """Yields a row for each kind of change, with the tasks and their old and new processes, but without reasons."""
     for change in _ORDER:
         same = [task for task in tasks if task.block.change is change]
         if not same:
@@ -167,7 +169,9 @@ def _by_place(task: _TitledTask) -> tuple[str, TaskId]:
 def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
-    """Yields what is not settled yet: in the rebalance that began it, and in the last one."""
+    """Yields the tasks that wait and the tasks without standbys, if they changed since the previous rebalance or if the
+    rebalance is the last one.
+    """
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
         for text in waiting:
@@ -206,7 +210,7 @@ def _titled(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _Tit
         given_up = " once it is given up" if any(copy.held_back for copy in each.copies) else ""
         thread = _HistoryBlock(change, f" of {active}{given_up}", "", "", reason.template)
         return _TitledTask(each.task, thread, thread, f" of {active}{given_up}", reason.lags)
-    before = [_copy_text(copy, names) for copy in each.before] or _as_members_say(each, names)
+    before = [_copy_text(copy, names) for copy in each.before] or _owners_by_members(each, names)
     now = [_copy_text(copy, names, _giver(each, names)) for copy in each.copies] or ["nowhere"]
     block = _HistoryBlock(change, "", ", ".join(before), ", ".join(now), reason.template)
     if change not in _MOVING and change is not ChangeTitle.STARTS:
@@ -217,7 +221,7 @@ def _titled(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _Tit
 
 
 def _owners(each: TaskRebalance, names: ShortNames) -> list[str]:
-    """The processes that had the active copy."""
+    """The names of the processes that had the active copy."""
     process = active_process(each.before)
     return [names.short(process)] if process is not None else [" and ".join(map(names.short, owners_before(each)))]
 
@@ -228,13 +232,13 @@ def _copy_text(copy: PlacedCopy, names: ShortNames, giver: str = "") -> str:
     return f"{copy.role} on {names.short(copy.process)}{held_back}"
 
 
-def _as_members_say(each: TaskRebalance, names: ShortNames) -> list[str]:
+def _owners_by_members(each: TaskRebalance, names: ShortNames) -> list[str]:
     text = " and ".join(f"active on {names.short(process)}" for process in owners_before(each))
     return [text] if text else []
 
 
 def _giver(each: TaskRebalance, names: ShortNames) -> str:
-    """The owner that has to give up a task that is held back."""
+    """The name of the owner that has to revoke a task that is held back."""
     previous = owners_before(each)
     if active_process(each.copies) in previous:
         return "its other thread"
@@ -242,7 +246,7 @@ def _giver(each: TaskRebalance, names: ShortNames) -> str:
 
 
 def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
-    """Tasks that run somewhere for now and are to move later."""
+    """A text for each instance that tasks wait for: the tasks run elsewhere until the instance is caught up."""
     texts = []
     waiting = [(task.waiting, task.task) for task in each.task_rebalances if task.waiting is not None]
     rows = sorted((wait.kind, str(wait.process), task, wait) for wait, task in waiting if wait.kind in WAITED_FOR)
@@ -277,7 +281,7 @@ def _running_text(running: Counter[ProcessId], names: ShortNames) -> str:
 
 
 def _follows(last: GroupRebalance) -> str:
-    """Which rebalance the group asked for; empty when no recording says so."""
+    """The next rebalance that the group asked for, as text; empty if the recording does not show it."""
     facts: RebalanceFacts = last.facts
     if facts.now_ms is None or facts.error is not None:
         return ""
@@ -322,8 +326,8 @@ DIFFERS = "recorded placement differs from this program's: reasons are of a re-r
 def task_history_rows(
     group_id: str, history: TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
-    """`recorded`: how many rebalances there are in all, None when not known. `every`: in full also without a change,
-    and with every step of the reason.
+    """Yields the rows of a task's history. `recorded`: the number of all recorded rebalances; None if not known.
+    `every`: show rebalances without a change in full, too, and every step of the reason.
     """
     rebalances = history.rebalances
     yield history_heading(f"group {group_id}, task {history.task}", [each.facts for each in rebalances], recorded)
@@ -374,7 +378,7 @@ def _outcome(each: TaskRebalance) -> str:
 
 
 def _is_unchanged(each: TaskRebalance, before: TaskRebalance | None) -> bool:
-    """Nothing about the task changed, nor what it waits for."""
+    """True if neither the task nor the kind of event that it waits for changed."""
     if before is None or each.differs or each.facts.error is not None:
         return False
     if each.facts.not_recorded or each.facts.interrupted:
@@ -415,7 +419,9 @@ def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactR
 
 
 def _without_owner(summary: TaskSummary) -> str:
-    """The old owner runs the task until it learns of the rebalance, so this is the longest time without an owner."""
+    """The time without an owner, as text. It is an upper limit: the old owner runs the task until it learns of the
+    rebalance.
+    """
     parts = []
     if summary.without_owner_ms:
         parts.append(f"at most {duration_text(summary.without_owner_ms)} between rebalances")

@@ -1,4 +1,4 @@
-"""The copies of a task as people read them, and what a rebalance or another condition changes about them."""
+"""The copies of a task as text, and their changes by a rebalance or by the changed conditions of a what-if."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ NOT_HANDED_OUT = "not handed out yet"
 
 
 class CopyRow(NamedTuple):
-    """`process`: its name. `about`: its thread and its lag, as far as they are known. `held_back`: empty, or that the
-    task does not run there yet.
+    """A copy of a task as texts. `process`: the name of its process. `about`: its thread and its lag, as far as they
+    are known. `held_back`: a remark that the task does not run there yet; else empty.
     """
 
     role: str
@@ -43,7 +43,7 @@ def copies_text(copies: Sequence[PlacedCopy], names: ShortNames, *, lags: bool =
 
 
 def waiting_text(waiting: TaskWaiting | None, names: ShortNames) -> str:
-    """Names the event that a task waits for: `b (lag 12) to catch up`."""
+    """The event that a task waits for, as text: `b (lag 12) to catch up`."""
     if waiting is None:
         return "nothing"
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
@@ -57,11 +57,11 @@ WAITED_FOR = {
     DecisionKind.WARM_UP: "to catch up",
     DecisionKind.WARM_UP_BUDGET_SPENT: "to get its turn at warming up (max.warmup.replicas)",
 }
-"""An instance has to do this before a task moves to it."""
+"""Texts for the step that an instance has to finish before a task moves to the instance."""
 
 
 class Title(NamedTuple):
-    """`of_one` and `of_several`: the verb after `1 task` and `3 tasks`."""
+    """A kind of change as a verb: `of_one` follows `1 task`, `of_several` follows `3 tasks`."""
 
     of_one: str
     of_several: str
@@ -99,7 +99,9 @@ _SAME = {
 
 
 def title_of(each: TaskRebalance) -> ChangeTitle:
-    """The members say where a task was before the first rebalance that is recorded."""
+    """Returns the kind of change of a task. For the first recorded rebalance, the previous owners come from the
+    members' subscriptions.
+    """
     active = active_process(each.copies)
     previous = owners_before(each)
     if each.change is TaskChange.FIRST and active is not None and previous:
@@ -114,18 +116,20 @@ def title_of(each: TaskRebalance) -> ChangeTitle:
 
 
 def owners_before(each: TaskRebalance) -> tuple[ProcessId, ...]:
-    """The processes that had it active, as the members say."""
+    """The processes that ran the task before, according to the members' subscriptions."""
     return () if each.explanation is None else each.explanation.previous
 
 
 def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
-    """Of the active copy, also when it is held back."""
+    """The process of the active copy, even of one that is held back."""
     active = active_of(copies)
     return None if active is None else active.process
 
 
 def same_copies(each: TaskRebalance) -> bool:
-    """Whether each process has what it had, or was to get."""
+    """True if the task's copies are on the same processes in the same roles as before, copies that were held back
+    included.
+    """
     return places(each.before) == places(each.copies)
 
 
@@ -149,8 +153,9 @@ def _of_standbys(each: TaskRebalance) -> ChangeTitle:
 
 
 class CopyChanges(NamedTuple):
-    """The copies of a task that are elsewhere, with processes or members by the names to show. `active`: from where to
-    where; None when that is the same. `to_restore`: how many records on which process; empty for none.
+    """The changed copies of a task, with the names to show of processes or members. `active`: the old and the new owner
+    of the active copy; None if they are the same. `to_restore`: the records to restore on each process, as text; empty
+    if there are none.
     """
 
     task: str
@@ -162,7 +167,7 @@ class CopyChanges(NamedTuple):
     to_restore: str = ""
 
     def __str__(self) -> str:
-        """`0_3: active a -> b; standby -b; to restore: 5,000 on b`."""
+        """All changes as a line, such as `0_3: active a -> b; standby -b; to restore: 5,000 on b`."""
         parts = [] if self.active is None else [f"active {' -> '.join(self.active)}"]
         for role, signed in (("standby", self.standby), ("warm-up", self.warm_up)):
             parts += [f"{role} {signed}"] if signed else []
@@ -171,7 +176,7 @@ class CopyChanges(NamedTuple):
 
     @property
     def standby(self) -> str:
-        """`-a +b`."""
+        """The lost and the new standbys, such as `-a +b`."""
         return _signed(self.standby_gone, self.standby_new)
 
     @property
@@ -180,8 +185,8 @@ class CopyChanges(NamedTuple):
 
 
 def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> CopyChanges:
-    """`document`: of one task, as `assignor what-if -o json` and `assignor diff -o json` have it. `name`: the name to
-    show of a process or a member.
+    """Makes the texts for one task. `document`: the task in the output of `assignor what-if -o json` or
+    `assignor diff -o json`. `name`: returns the name to show of a process or a member.
     """
     active, warm_up = document["active"], document.get("warm_up", {"gone": (), "new": ()})
     records: Mapping[str, int | None] = document.get("records_to_restore", {})
@@ -204,7 +209,7 @@ def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> Cop
 
 
 def _owners(owners: str | Sequence[str] | None, name: Callable[[str], str]) -> str:
-    """A process of a what-if, or the members of a diff."""
+    """The owners as text: the process in a what-if, the members in a diff."""
     if isinstance(owners, str):
         return name(owners)
     return ", ".join(map(name, owners)) if owners else "nobody"

@@ -1,6 +1,6 @@
-"""The reason why a task is where it is, in one clause: the step that decided, without the steps that only confirmed it.
+"""The reason for the place of a task in one clause: the decisive step, without the steps that only confirmed it.
 
-`assignor.explain` words every step. A history has this clause, and has it once for all tasks that have the same reason.
+`assignor.explain` has a text for every step. A history shows only this clause, once for all tasks with the same reason.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from rebalance_analysis.presentation.quantities import lag_text
 from rebalance_analysis.presentation.rebalances import SEPARATOR, FactRow, led_by
 
 LAG = "\0"
-"""Stands in a template for a number of records."""
+"""The placeholder for a number of records in a template."""
 
 ROUND_ROBIN = "(round robin"
-"""Stands in every reason that comes from it."""
+"""The beginning of a remark in every reason that comes from round robin; `with_terms_explained` searches for it."""
 
 _ROUND_ROBIN_EXPLAINED = (
     "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
@@ -34,8 +34,8 @@ NameProcess = Callable[[ProcessId | None], str]
 
 
 class ShortReason(NamedTuple):
-    """`template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons differ in numbers alone
-    can share one row.
+    """A reason as one clause. `template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons
+    differ in numbers alone can share one row.
     """
 
     template: str
@@ -46,7 +46,7 @@ class ShortReason(NamedTuple):
 
 
 def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
-    """The reason with its numbers: of several tasks from the smallest to the largest."""
+    """The reason with its numbers. `lags`: the lags of each task; different numbers become a range."""
     parts = template.split(LAG)
     text = parts[0]
     for column, part in enumerate(parts[1:]):
@@ -57,14 +57,14 @@ def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
 
 
 def full_reason(each: TaskRebalance, names: ShortNames) -> str | None:
-    """Every step of the reason; None when there is none."""
+    """The reason with every step, as text; None if there is no reason."""
     if each.explanation is None or each.problem is None:
         return each.reason
     return reason_in_full(each.explanation, each.problem, names) or None
 
 
 def reason_sentences(each: TaskRebalance, names: ShortNames) -> list[str]:
-    """A sentence for each rule that had a part in it; empty when the rebalance placed no such task."""
+    """A sentence for each step of the reason; empty if the rebalance did not place the task."""
     reason = full_reason(each, names)
     return [] if reason is None else [f"{part[:1].upper()}{part[1:]}." for part in reason.split("; ")]
 
@@ -74,7 +74,7 @@ def decided_elsewhere(each: TaskRebalance) -> str:
 
 
 def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
-    """Says in one clause why the rebalance changed the task so; an empty one when nothing was logged."""
+    """The reason for the change of a task in one clause; an empty clause if the assignor logged no step."""
     explanation, problem = each.explanation, each.problem
     if each.differs:
         return ShortReason(decided_elsewhere(each))
@@ -94,7 +94,7 @@ def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> S
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
-    """Says why processes have no copy any more."""
+    """The reason why the processes `gone` have no copy any more; empty if it is not known."""
     clients = {} if each.problem is None else each.problem.clients
     steps = () if each.explanation is None else each.explanation.steps
     left = sorted(names.short(process) for process in gone if process not in clients)
@@ -106,7 +106,7 @@ def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
 
 
 def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
-    """The rows, and below them a sentence for each term in them that a reader may not know."""
+    """Yields the rows, and after them an explanation of round robin if a row mentions it."""
     explains_round_robin = False
     for row in rows:
         explains_round_robin |= ROUND_ROBIN in row.text
@@ -117,7 +117,7 @@ def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
 
 
 def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
-    """Says why the active copy is where it is. None when the assignor has logged no reason."""
+    """The reason for the place of the active copy; None if the assignor has logged no reason."""
     steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
     reason = _Reason(explanation, problem, name)
     belongs = reason.belonging(steps)
@@ -127,7 +127,7 @@ def short_reason(explanation: Explanation, problem: PlacementProblem, name: Name
 
 
 def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
-    """Says why standbys and warm-ups are on `hosts`, which did not have them before."""
+    """The reason why standbys and warm-ups are on `hosts`, which did not have them before; None if it is not known."""
     warming = sorted(
         name(step.process)
         for step in explanation.steps
@@ -144,7 +144,7 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """Counts the standbys of num.standby.replicas that found no client."""
+    """The number by which the standbys fall short of num.standby.replicas, because no client is left for them."""
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
 
@@ -171,7 +171,7 @@ _NAMES_ITS_TARGET = frozenset(
 
 
 class _Reason:
-    """Collects the lags while the clauses are made."""
+    """Makes the clauses of one task's reason."""
 
     def __init__(self, explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> None:
         self._task: TaskId = explanation.task
@@ -182,12 +182,12 @@ class _Reason:
         self._name = name
 
     def made(self, text: str) -> ShortReason:
-        """Lags stand in the text as NUL, number, NUL until here, so that their order is that of the words."""
+        """Splits the lags out of `text`, where a lag is NUL, number, NUL. So the lags have the order of the text."""
         parts = text.split(LAG)
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
 
     def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Names the process on which the task belongs once all processes are caught up."""
+        """The clause about the process on which the task belongs once all processes are caught up."""
         moved = steps.get(DecisionKind.RACK_MOVED)
         if moved is not None:
             return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
@@ -199,7 +199,7 @@ class _Reason:
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """Names the process on which the task runs for now."""
+        """The clause about the process on which the task runs for now."""
         for kind, words in _RUNS:
             step = steps.get(kind)
             if step is not None:
@@ -264,7 +264,7 @@ _BELONGS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.PREVIOUS_STANDBY, "{process} had a standby of it"),
     (DecisionKind.LEAST_LOADED, "{process} has the most room for it"),
 )
-"""The first that was logged counts."""
+"""The clauses of `_Reason.belonging` by kind of decision. The first kind that was logged counts."""
 
 _RUNS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.AWAY_KEEPS, "but it waits for {process}, which is away"),
@@ -279,6 +279,6 @@ _RUNS: tuple[tuple[DecisionKind, str], ...] = (
     (DecisionKind.HANDED_OVER, "and {taker} is caught up"),
     (DecisionKind.WAITS, "but {other}{other_lag} has to catch up first"),
 )
-"""The first that was logged counts."""
+"""The clauses of `_Reason.running` by kind of decision. The first kind that was logged counts."""
 
 _CHOSEN = (DecisionKind.TARGET_MOVED, DecisionKind.TARGET_NEW)

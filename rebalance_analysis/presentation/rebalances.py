@@ -1,4 +1,4 @@
-"""A recorded rebalance as people read it: when it was, what set it off, and the rows that every history has of it."""
+"""A recorded rebalance as text: its time, its triggers, and the rows that every history shows of a rebalance."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from rebalance_analysis.history import RebalanceFacts, Trigger, TriggerKind
 from rebalance_analysis.presentation.quantities import counted, duration_text, listed, time_text
 
 SAME_SHOWN = 3
-"""So many processes with the same kind of change are named; the JSON has all of them."""
+"""The largest number of triggers of one kind that a text names; the JSON has all of them."""
 
 
 class FactRow(NamedTuple):
-    """One fact of a history. `label`: what the text is about; None for a sentence by itself. `depth`: 0 for a heading,
-    1 for what belongs to it, 2 for what belongs to a row of depth 1. A row without a text separates its neighbours.
+    """One row of a history. `label`: the subject of the text; None for a sentence by itself. `depth`: 0 for a heading,
+    1 for a row below a heading, 2 for a row below a row of depth 1. A row with an empty text separates its neighbours.
     """
 
     text: str
@@ -33,7 +33,7 @@ def rebalances_text(count: int) -> str:
 
 
 def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
-    """`task`: the one to name first among those that waited."""
+    """The triggers as text. `task`: the task to name first among the tasks that waited."""
     parts = []
     for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
         same = list(several)
@@ -81,7 +81,7 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
-    """`2 threads` of an instance whose name says which, else their names."""
+    """The number of threads (`2 threads`) if all members are named by their threads, else the names of the members."""
     threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
     if threads and all(name.startswith("thread ") for name in threads):
         return counted(len(threads), "thread")
@@ -100,7 +100,7 @@ def _waited(tasks: Sequence[str], task: TaskId | None) -> str:
 
 
 def history_heading(subject: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> FactRow:
-    """`recorded`: how many rebalances there are in all, None when not known."""
+    """The heading of a history. `recorded`: the number of all recorded rebalances; None if not known."""
     if not facts:
         return FactRow(f"{subject}: no rebalances")
     first, last = facts[0].generation, facts[-1].generation
@@ -122,8 +122,9 @@ def rebalance_heading(facts: RebalanceFacts) -> FactRow:
 def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
-    """Says what set the rebalance off. `before`: the rebalance in the rows above; what its note says is not repeated,
-    nor is the trigger itself, with which a recorder begins its notes. `task`: the one to name first.
+    """Yields the rows about gaps before the rebalance, and about its triggers. `before`: the rebalance in the rows
+    above; parts of its note are not repeated. The trigger, with which a recorder begins its notes, is not repeated
+    either. `task`: the task to name first.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

@@ -1,6 +1,6 @@
 """Reads the sources that `sources.py` finds, line by line.
 
-A line that cannot be used does not end the reading: it comes back as a line with a problem, and the next one is read.
+A line that cannot be used does not end the reading: it is returned with its problem, and the next line is read.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from rebalance_analysis.reading.sources import (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """`document` is None when there is a `problem`. `where`: file:line. `content`: the bytes of the line, None where
-    the source could not be read any further.
+    """One line of a recording. `document` is None if there is a `problem`. `where`: file:line. `content`: the bytes of
+    the line; None where the source could not be read any further.
     """
 
     where: str
@@ -32,21 +32,21 @@ class Line:
     content: bytes | None = None
 
     def usable_document(self) -> Mapping[str, object]:
-        """Raises InputError with the line's problem."""
+        """Returns the document. Raises InputError with the line's problem if there is none."""
         if self.document is None:
             raise InputError(self.problem or "is not usable")
         return self.document
 
     def has_id(self, id: str) -> bool:
-        """Whether its document is called so. A recorder adds to `group.generation` the place where the broker keeps it,
-        `@partition:offset`, which nobody has to type.
+        """True if the document has this id. A recorder makes ids such as `group.generation@partition:offset`; the part
+        from the @ on may be left out.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
 
 
 def read_lines(inputs: Sequence[str], progress: ReadingProgress = NO_PROGRESS) -> Iterator[Line]:
-    """Every line that is not blank, of all inputs. Raises InputError for an input that cannot be opened."""
+    """Yields every line of all inputs that is not blank. Raises InputError for an input that cannot be opened."""
     for source in find_sources(inputs):
         try:
             for line in raw_lines(source, progress):
@@ -57,7 +57,7 @@ def read_lines(inputs: Sequence[str], progress: ReadingProgress = NO_PROGRESS) -
 
 
 def as_read(raw: RawLine) -> Line:
-    """The line's document, or what is wrong with it."""
+    """Parses a line. The result has the document or the problem."""
     try:
         return Line(raw.where, document_of_line(raw.content), content=raw.content)
     except InputError as error:
@@ -66,10 +66,11 @@ def as_read(raw: RawLine) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class LineChoice:
-    """`id`, `group`: None for any. `all`: every rebalance instead of the last one of each group.
+    """A choice of lines. `id`, `group`: None for any. `all`: every rebalance instead of the last one of each group.
 
-    The last rebalance is the one with the latest `now_ms`; of equal ones, and of placement problems, which have neither
-    time nor group, the one that is read last. So the files of a history may come in any order.
+    The last rebalance of a group is the one with the latest `now_ms`; among equal times, the one that is read last. So
+    the files of a history may come in any order. Placement problems have neither time nor group: the one that is read
+    last counts.
     """
 
     id: str | None = None
@@ -77,7 +78,7 @@ class LineChoice:
     all: bool = False
 
     def among(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """A line that is not JSON is always among them, so that the command can report it."""
+        """Yields the chosen lines. A line without a document is always chosen, so that the command can report it."""
         last: dict[str, tuple[int, Line]] = {}
         for line in lines:
             if line.document is None:

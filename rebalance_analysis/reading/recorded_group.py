@@ -1,8 +1,8 @@
-"""The last recorded rebalances of one group, chosen out of lines of many groups, or asked of a running coordinator.
+"""The last recorded rebalances of one group, from recordings of many groups or from a running coordinator.
 
-Lines may come in any order; of each group only the newest are kept while they are read. A coordinator is asked by the
-package that knows it, which registers a function (address, group, last, token file) in the entry-point group
-`assignor.histories`.
+Lines may come in any order; while they are read, only the newest lines of each group are kept. The coordinator's
+package asks a running coordinator: it registers a function (address, group, last, token file) in the entry-point group
+`assignor.histories`, so that this package does not depend on it.
 """
 
 from __future__ import annotations
@@ -22,20 +22,20 @@ from rebalance_analysis.rerun import run
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
 UNCHAINED = "placements"
-"""The group of placement problems that do not name the chain they belong to."""
+"""The name of the group for placement problems that do not name the chain to which they belong."""
 
 SetAside = Callable[[str, AssignorFault], None]
-"""Gets the place (file:line) and the fault of each line that cannot be used."""
+"""Receives the place (file:line) and the fault of each line that cannot be used."""
 
 _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
-    """`lines`: generation and line of the group's newest rebalances, oldest first; one more than asked for, when there
-    is one, to compare the first with. `recorded`: how many of the group's rebalances there were to choose from; None
-    when not known. `interrupted`: generations whose lines say that they never got an assignment; they are not among
-    `lines`.
+    """The newest recorded rebalances of one group. `lines`: the generation and line of each rebalance, oldest first.
+    They begin with one rebalance more than the caller asked for, if there is one, for comparison. `recorded`: the
+    number of all recorded rebalances of the group; None if not known. `interrupted`: generations that never got an
+    assignment, according to their lines; they are not among `lines`.
     """
 
     group_id: str
@@ -44,14 +44,16 @@ class RecordedGroup:
     interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
-        """The one rebalance with this id, after the one before it, if there is one. None when there is no such."""
+        """Returns the group with only the rebalance of this id and the previous rebalance, if there is one. Returns
+        None if no rebalance has this id.
+        """
         for index, (_, line) in enumerate(self.lines):
             if line.has_id(id):
                 return replace(self, lines=self.lines[max(index - 1, 0) : index + 1], recorded=None)
         return None
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
-        """Each one run again, in order. One that cannot be run is set aside."""
+        """Yields each rebalance, run again, in order. A rebalance that cannot be run is passed to `set_aside`."""
         before: int | None = None
         for generation, line in self.lines:
             interrupted = 0 if before is None else sum(1 for each in self.interrupted if before < each < generation)
@@ -63,8 +65,8 @@ class RecordedGroup:
 
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
-    """The lines of the group's last rebalances, one more than `last`. Raises InputError when no coordinator answers,
-    when it has no such group, and when it has several and none is named.
+    """Yields the lines of the group's `last` + 1 newest rebalances. Raises InputError if no coordinator answers, if it
+    does not have the group, and if it has several groups and `group` is None.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
@@ -74,8 +76,9 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 
 
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
-    """The last rebalances of `group`; None: of the only group there is. The history is empty when lines were set aside
-    and none is left. Raises InputError when there is no such group, and when there are several and none is named.
+    """The last rebalances of `group`, or, if `group` is None, of the only group in the lines. The history is empty if
+    all lines were set aside. Raises InputError if the lines do not have the group, and if they have several groups and
+    `group` is None.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -85,7 +88,9 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
 
 
 def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
-    """The same for every group of the lines, or for `group` alone, in the order in which they appear. Never empty."""
+    """The last rebalances of every group of the lines, or of `group` alone, in the order in which the groups appear.
+    The list is never empty. Raises InputError if there is no such rebalance.
+    """
     groups: dict[str, _Newest] = {}
     any_set_aside = False
     for line in lines:
@@ -117,7 +122,7 @@ def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside:
 
 @dataclass(slots=True)
 class _Newest:
-    """The newest lines of one group, by generation and time, at most `limit` of them."""
+    """The `limit` newest lines of one group, by generation and time."""
 
     limit: int
     lines: dict[tuple[int, int], Line] = field(default_factory=dict)
@@ -136,7 +141,9 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Group, generation (None: after the one read before), time. Raises InputError for a line that is no rebalance."""
+    """Returns the group, generation and time of a line. A placement problem has generation None; its generation is its
+    position among the lines of its group. Raises InputError for a line that is no rebalance.
+    """
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:
         chain = chain_of(document)
@@ -148,7 +155,7 @@ def _place(line: Line) -> tuple[str, int | None, int]:
 
 
 def chain_of(document: Mapping[str, object]) -> str | None:
-    """The chain that a placement problem names as its own; None for none."""
+    """The chain to which a placement problem belongs according to its `meta`; None if it names no chain."""
     meta = document.get("meta")
     chain = meta.get("chain") if isinstance(meta, Mapping) else None
     return chain if isinstance(chain, str) else None

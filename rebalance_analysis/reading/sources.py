@@ -1,8 +1,8 @@
-"""What recordings are read from: JSON Lines, plain or gzip, directories, Parquet, a coordinator's database, stdin.
+"""The sources of recordings: JSON Lines, plain or gzip, directories, Parquet, a coordinator's database, stdin.
 
-The first bytes of a file tell its kind; its name does not. JSON Lines are read here. Every other kind is read by the
-package that knows it, which registers `read(name) -> Iterator[RawLine]` under the kind's name in the entry-point group
-`assignor.recordings`. So reading one kind needs no library of another.
+The kind of a file is recognised by its first bytes, not by its name. JSON Lines are read here. Parquet files and
+databases are read by other packages, which register `read(name) -> Iterator[RawLine]` under the kind's name in the
+entry-point group `assignor.recordings`. So reading one kind does not need the libraries of another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
 STDIN = "-"
 ENTRY_POINT_GROUP = "assignor.recordings"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-"""The files that are read in a directory. A file that the user names may have any name."""
+"""Suffixes of the files that are read in a directory. A file that the user names directly may have any name."""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
@@ -48,21 +48,21 @@ _EXTRAS = {SourceKind.PARQUET: ("Parquet", "batch"), SourceKind.DATABASE: ("a da
 
 
 class Source(NamedTuple):
-    """One thing to read. `name`: a path, the URL of a database, or `-`."""
+    """One source of recordings. `name`: a path, the URL of a database, or `-`."""
 
     name: str
     kind: SourceKind
 
 
 class RawLine(NamedTuple):
-    """One line of JSON, not parsed yet. `where`: file:line, or the place that its source has for it."""
+    """One line of JSON, not parsed yet. `where`: the place of the line as file:line, or in a form of its source."""
 
     where: str
     content: bytes
 
 
 class DamagedSource(InputError):
-    """The rest of one source cannot be read. What came before can be used, and so can the other sources."""
+    """The rest of one source cannot be read. The lines before the damage and the other sources can be used."""
 
     def __init__(self, reason: str, where: str) -> None:
         super().__init__(reason, where)
@@ -70,8 +70,8 @@ class DamagedSource(InputError):
 
 
 def find_sources(inputs: Sequence[str]) -> list[Source]:
-    """The sources that `inputs` name; a directory stands for the files in it. Raises InputError, also for a directory
-    without recordings.
+    """The sources that `inputs` name; a directory stands for the files in it. Raises InputError for an input that
+    cannot be opened, and for a directory without recordings.
     """
     sources: list[Source] = []
     for name in inputs:
@@ -87,13 +87,13 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
 
 
 class ReadingProgress:
-    """Follows the reading of sources, one source after the other. This one shows nothing of it."""
+    """Receives the progress of reading, one source after the other. This base class shows nothing."""
 
     def begin(self, name: str, size: int | None) -> None:
-        """A source is opened. `size`: in bytes, None when it is not known. `name`: fit to be shown."""
+        """A source is opened. `size`: its size in bytes; None if not known. `name`: its name without passwords."""
 
     def advance(self, position: int | None) -> None:
-        """A line was read. `position`: bytes read so far, None for a source that has no position."""
+        """A line was read. `position`: the number of bytes read so far; None for a source without positions."""
 
     def end(self) -> None:
         """The source has been read to its end, or as far as possible."""
@@ -103,7 +103,7 @@ NO_PROGRESS = ReadingProgress()
 
 
 def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
-    """Every line that is not blank, in order. Raises InputError, and DamagedSource where the readable part ends."""
+    """Yields each line that is not blank. Raises InputError, and DamagedSource where the readable part ends."""
     if source.kind in _EXTRAS:
         progress.begin(shown(source.name), None)
         for line in plug_in_lines(source):
@@ -132,7 +132,7 @@ def _position(raw: io.BufferedReader) -> int | None:
 
 
 def shown(name: str) -> str:
-    """The name as messages show it: the URL of a database without its password."""
+    """The name for messages: the URL of a database without its password."""
     return _PASSWORD.sub(_hidden, name) if _DATABASE_URL.match(name) else name
 
 
@@ -142,7 +142,7 @@ def _hidden(match: re.Match[str]) -> str:
 
 @contextmanager
 def opened(source: Source) -> Iterator[io.BufferedReader]:
-    """The bytes of a source of JSON Lines. Raises InputError."""
+    """Opens a source of JSON Lines as a stream of bytes. Raises InputError."""
     if source.kind is SourceKind.STDIN:
         buffer = sys.stdin.buffer
         yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
@@ -156,7 +156,9 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
 
 
 def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
-    """The lines in the bytes of a source of JSON Lines. Whether a pipe is gzip is only known here."""
+    """Yields the lines of a source of JSON Lines. Gzip is recognised here by the first bytes: the content of a pipe is
+    not known before.
+    """
     name = "stdin" if source.kind is SourceKind.STDIN else source.name
     number = 0
     try:
@@ -177,7 +179,7 @@ def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
 
 
 def plug_in_lines(source: Source) -> Iterator[RawLine]:
-    """The lines of a kind that another package reads. Raises InputError, also when that package is not installed."""
+    """Yields the lines of a source that another package reads. Raises InputError, also if the package is missing."""
     what, extra = _EXTRAS[source.kind]
     try:
         read: Callable[[str], Iterable[RawLine]] = plug_in(ENTRY_POINT_GROUP, str(source.kind))
@@ -187,16 +189,18 @@ def plug_in_lines(source: Source) -> Iterator[RawLine]:
 
 
 def plug_in(group: str, name: str) -> Any:
-    """The function that another package has registered. Raises ImportError when none has, or it cannot be loaded."""
+    """The function that another package has registered under `name`. Raises ImportError if there is none, or if it
+    cannot be loaded.
+    """
     for entry_point in entry_points(group=group, name=name):
         return entry_point.load()
     raise ImportError("no installed package registers it")
 
 
 def _in_directory(directory: str) -> list[Source]:
-    """The files in it and below it, in the order of their paths.
+    """The files in the directory and below it, sorted by path.
 
-    Names that begin with `_` or a dot are left out: those are Spark's markers and unfinished files. Results of a run
+    Names that begin with `_` or a dot are left out: they are Spark's markers and unfinished files. Results of a run
     are left out, too, so that they may be kept beside the recordings.
     """
     if _has_results(directory):
@@ -233,7 +237,7 @@ def _has_results(directory: str) -> bool:
 def _kind_of_file(path: str) -> SourceKind:
     try:
         if not stat.S_ISREG(os.stat(path).st_mode):
-            return SourceKind.JSONL  # a look at a pipe would take bytes out of it
+            return SourceKind.JSONL  # reading the first bytes of a pipe would consume them
         with open(path, "rb") as stream:
             return _kind_of_bytes(stream.read(len(_SQLITE_MAGIC)))
     except (OSError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Which member has which task, read from any line with an output: a recording, or a line of `assignor assign`."""
+"""The owners of each task, read from any line with an output: a recording, or a line that `assignor assign` wrote."""
 
 from __future__ import annotations
 
@@ -20,7 +20,9 @@ class TaskOwners:
 
 
 def owners_in(document: Mapping[str, object]) -> TaskOwners:
-    """Raises InputError for a document without a usable output, DecodeError for bytes that cannot be read."""
+    """Reads the owners from a line. Raises InputError for a document without a usable output, and DecodeError for bytes
+    that cannot be decoded.
+    """
     output = as_object(document.get("output"), "output")
     if "clients" in output:
         return _of_clients(output["clients"])
@@ -28,14 +30,14 @@ def owners_in(document: Mapping[str, object]) -> TaskOwners:
 
 
 def tasks_of(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
-    """Every task that somebody has in one of the two."""
+    """Every task that has an owner in `before` or `after`."""
     return {*before.active, *before.standby, *after.active, *after.standby}
 
 
 def owner_moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
-    """Each task that others have in `after`, in order: `{"task", "active", "standby"}`.
+    """Yields each task whose owners in `after` differ, sorted: `{"task", "active", "standby"}`.
 
-    `active`: `{"from", "to"}`, None when the same have it; `standby`: `{"gone", "new"}`.
+    `active`: `{"from", "to"}`, or None if the active owners are the same; `standby`: `{"gone", "new"}`.
     """
     for task in sorted(tasks_of(before, after)):
         move = _move(task, before, after)

@@ -1,4 +1,4 @@
-"""Recorded rebalances as input of batch work: `planning` cuts inputs into chunks, `chunk` reads the lines of one.
+"""Recorded rebalances as input of batch jobs: `planning` divides inputs into chunks, `chunk` reads a chunk's lines.
 
-`parquet`: tables of recordings.
+`parquet`: reads recordings from Parquet files.
 """

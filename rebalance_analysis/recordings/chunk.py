@@ -1,11 +1,12 @@
-"""A chunk of recordings: consecutive lines of one input, and where they begin. It holds no line itself: they are read
-where the chunks run.
+"""A chunk of recordings: the position and number of consecutive lines of one input. A chunk does not contain the lines:
+the worker that runs the chunk reads them.
 
-Lines of an input that can be read only once or only here (a pipe, a database) are spooled: a file has the place of each
-recorded line as JSON text, a tab, and the line.
+An input that can be read only once, or only by the driver (a pipe, a database), is spooled to a file: each line of it
+has the place of the recorded line as JSON text, a tab, and the recorded line.
 
-Rule: a later chunk of the same gzip file continues with the open reader, so that nothing is decompressed twice. So does
-the next chunk of a Parquet file. In plain files a chunk is found by its byte offset.
+Rule: a later chunk of the same gzip file continues with the open reader, so that nothing is decompressed twice. The
+next chunk of a Parquet file continues with the open reader, too. In plain files the reader seeks the chunk's byte
+offset.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from spark_engine.batch.work import REFUSED, UNUSABLE, Reject
 
 
 class ChunkKind(StrEnum):
-    """The format of the file. `SPOOLED`: as `write_spool` writes it, each line with its place in front."""
+    """The format of the file. `SPOOLED`: the format of `write_spool`, with its place in front of each line."""
 
     PLAIN = "plain"
     GZIP = "gzip"
@@ -34,18 +35,19 @@ class ChunkKind(StrEnum):
 
 
 def as_text(name: str) -> str:
-    """Text that can be encoded: the bytes of a file name may be no valid text."""
+    """The name as text that can be encoded in UTF-8: the bytes of a file name may be no valid text."""
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingChunk:
-    """`number`: from 0. `source`: the input as places of lines name it; `path`: the file to read.
+    """Consecutive lines of one input. `number`: the chunk's number, from 0. `source`: the input's name in the places of
+    lines; `path`: the file to read.
 
-    `start`: byte (plain, spooled), line (gzip) or row (Parquet) of the first line, from 0. `first_line`: its number in
-    the input, from 1, blank lines counted. `readable`: lines that are not blank, or rows. `damage`: what is wrong with
-    the rest of the input, in the last chunk of one that cannot be read to its end; it counts as one line more, at
-    `damaged_at`.
+    `start`: the byte (plain, spooled), line (gzip) or row (Parquet) of the first line, from 0. `first_line`: the number
+    of the first line in the input, from 1, blank lines counted. `readable`: the number of lines that are not blank, or
+    of rows. `damage`: the error at which reading the input ends, in the last chunk of a damaged input; it counts as one
+    more line, at `damaged_at`.
     """
 
     number: int
@@ -70,7 +72,9 @@ _TAB = b"\t"  # JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
-    """Raises InputError when the file cannot be written, and any error of `lines`; earlier lines are kept."""
+    """Writes `lines` to a spool file. Raises InputError if the file cannot be written, and passes on any error of
+    `lines`; the lines before the error are kept.
+    """
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as target:
@@ -84,7 +88,7 @@ def write_spool(lines: Iterable[RawLine], path: Path) -> None:
 
 
 def rejected(where: str, content: bytes | None, error: AssignorFault, reason: str | None = None) -> Reject:
-    """The line that gave no row. `reason`: the words of `error` unless others are given."""
+    """The reject for a line that gave no row. `reason`: a text that replaces the text of `error`."""
     kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
     line = None if content is None else content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     return Reject(as_text(where), kind, as_text(reason or str(error)), line)
@@ -97,7 +101,7 @@ def digest(path: Path) -> str:
 
 
 class ChunkLines(NamedTuple):
-    """`lines`: without blank ones. `damage`: what is wrong with the rest of the input, if anything."""
+    """A chunk with its lines, without blank lines. `damage`: the error at which reading the input ended, if any."""
 
     chunk: RecordingChunk
     lines: list[RawLine]
@@ -105,7 +109,7 @@ class ChunkLines(NamedTuple):
 
 
 def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
-    """Each chunk with its lines, read on demand. Raises InputError when an input has changed."""
+    """Yields each chunk with its lines, read on demand. Raises InputError if an input has lost lines since planning."""
     reader: _RecordingReader | None = None
     try:
         for chunk in chunks:
@@ -128,7 +132,7 @@ def _known_damage(chunk: RecordingChunk) -> DamagedSource | None:
 
 
 class _RecordingReader:
-    """The lines of one input, starting with those of a chunk."""
+    """Reads the lines of one input for one chunk and, if possible, for the chunks that follow."""
 
     def __init__(self, chunk: RecordingChunk) -> None:
         self._path, self._kind = chunk.path, chunk.kind
@@ -146,7 +150,9 @@ class _RecordingReader:
         return chunk.kind is ChunkKind.PARQUET and self._next_line == chunk.first_line
 
     def take(self, chunk: RecordingChunk) -> tuple[list[RawLine], DamagedSource | None]:
-        """The chunk's lines; fewer when the input is damaged. Raises InputError."""
+        """Reads the chunk's lines; fewer, and the damage, if the input is damaged. Raises InputError if the input ends
+        too early.
+        """
         lines: list[RawLine] = []
         taken = 0
         try:
@@ -171,7 +177,7 @@ _Numbered = Generator[tuple[int, RawLine], None, None]
 
 
 def _plain(chunk: RecordingChunk) -> _Numbered:
-    """Of a spooled file, too, where each line has its place in front."""
+    """Reads a plain file, or a spooled file, where each line has its place in front."""
     with opened(Source(chunk.path, SourceKind.JSONL)) as raw:
         raw.seek(chunk.start)
         for number, content in enumerate(raw, chunk.first_line):

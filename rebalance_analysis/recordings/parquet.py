@@ -1,11 +1,12 @@
-"""Recordings in Parquet files: all rows (entry point `assignor.recordings`), or those from a given row on.
+"""Reads recordings from Parquet files: all rows (entry point `assignor.recordings`), or the rows from a given row on.
 
-The place of a line is file:row, from 1. A file is read some hundreds of rows at a time, whatever its row groups.
+The place of a line is file:row, from 1. A file is read in batches of `ROWS_AT_ONCE` rows, so that large row groups do
+not need much memory.
 
 A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
 Text and numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list) that Spark
-makes of JSON. In a nested type null means absent, and what Spark left out because it was empty in every row is put
-back. Binary is base64, as in the JSON.
+makes of JSON. In a nested type null means absent, and fields that Spark left out because they were empty in every row
+are put back. Binary values become base64, as in the JSON.
 """
 
 from __future__ import annotations
@@ -26,20 +27,20 @@ ROWS_AT_ONCE = 256
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """All rows except blank ones. Raises InputError, and DamagedSource where the readable part of the file ends."""
+    """Yields all rows except blank ones. Raises InputError, and DamagedSource where the readable part ends."""
     return (line for line in rows_from(name, 0, name) if line.content.strip())
 
 
 def count_rows(path: str) -> int:
-    """Raises InputError when it is no Parquet file, or its columns are not those of recordings."""
+    """The number of rows. Raises InputError if the file is no Parquet file, or has not the columns of recordings."""
     with _opened(path) as source:
         _columns(source, path)
         return int(source.metadata.num_rows)
 
 
 def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
-    """The rows from number `start` (0-based), including blank ones. `name`: the file as places name it. Raises as
-    `read`.
+    """Yields the rows from number `start` (0-based), including blank ones. `name`: the file's name in the places of
+    lines. Raises InputError and DamagedSource as `read` does.
     """
     row = start
     with _opened(path) as source:
@@ -74,7 +75,9 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _batches(source: pq.ParquetFile, start: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """The rows from number `start`, one row group at a time, so that a damaged group costs no rows of another."""
+    """Yields the rows from number `start`. Reads one row group at a time, so that damage in a row group does not affect
+    the rows of earlier groups.
+    """
     skip = start
     for group in range(source.metadata.num_row_groups):
         rows = source.metadata.row_group(group).num_rows
@@ -114,7 +117,9 @@ _REQUIRED = {
         "error": _NULL,
     },
 }
-"""What a line must have and a row of nested types may lack: objects that were empty in every row, and nulls."""
+"""Fields that a line must have and that a row of nested types may lack: objects that were empty in every row, and
+nulls.
+"""
 _OF_PLACEMENTS = frozenset({"probing_rebalance_needed", "clients"})
 _OF_REBALANCES = frozenset({"assignments", "internal_topics", "probing_rebalance_at_ms", "error"})
 
@@ -122,7 +127,7 @@ Convert = Callable[[object], object]
 
 
 def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
-    """The columns to read from a table with these names. Raises InputError when they are not those of recordings."""
+    """The columns to read from a table with these column names. Raises InputError if recordings have other columns."""
     if FORMAT_COLUMN not in names:
         if LINE_COLUMN in names:
             return [LINE_COLUMN]
@@ -142,7 +147,9 @@ def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
 
 
 def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
-    """One line for each row, blank for a null `value`. Raises InputError for a column of another type."""
+    """Yields a line of JSON for each row; the line is blank if `value` is null. Raises InputError for a column `value`
+    that is not text.
+    """
     if FORMAT_COLUMN not in batch.schema.names:
         yield from _value_lines(batch.column(batch.schema.get_field_index(LINE_COLUMN)))
         return
@@ -156,7 +163,7 @@ def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
-    """Raises InputError when a column of this type cannot hold lines."""
+    """Checks the type of the column `value`. Raises InputError if it is neither text nor binary."""
     if not _is_text(kind) and not _is_binary(kind):
         raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
 
@@ -169,7 +176,7 @@ def _value_lines(column: pa.Array) -> Iterator[bytes]:
 
 
 def _member(name: str, value: object, convert: Convert) -> str:
-    """`"name":value`, empty for a field that the row does not have."""
+    """A member of the JSON object, `"name":value`; empty for a field that the row does not have."""
     if value is None:
         return ""
     if name in OBJECTS and isinstance(value, str | bytes):
@@ -178,7 +185,7 @@ def _member(name: str, value: object, convert: Convert) -> str:
 
 
 def _json_text(value: str | bytes) -> str:
-    """Unchanged when it is JSON; else as a JSON string, which reading the line then refuses."""
+    """The value if it is JSON. Otherwise the value as a JSON string, which the parser of the line then refuses."""
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     try:
         json.loads(text)
@@ -221,7 +228,9 @@ def _struct_converter(kind: pa.DataType, path: str) -> Convert:
 
 
 def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
-    """The fields to put back, and whether as empty objects. End offsets that no row has were empty, not failed."""
+    """The fields to put back, each with True for an empty object and False for null. If no row has
+    `changelog_end_offsets`, they were empty; null would mean that the request for them had failed.
+    """
     required = _REQUIRED.get(path, {})
     if path == "output":
         others = _OF_REBALANCES if "probing_rebalance_needed" in names else _OF_PLACEMENTS

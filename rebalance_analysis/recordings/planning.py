@@ -1,8 +1,8 @@
-"""Inputs cut into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
+"""Divides inputs into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
 
-Every chunk has the number of lines that `batch/work.py` sets, fewer when they are very long; the last chunk of an input
-has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first spooled to
-a file.
+Every chunk has the number of lines that `batch/work.py` sets, or fewer if the lines are very long; the last chunk of an
+input has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first
+spooled to a file.
 """
 
 from __future__ import annotations
@@ -35,40 +35,42 @@ from rebalance_analysis.recordings.chunk import ChunkKind, RecordingChunk, as_te
 from rebalance_analysis.recordings.parquet import count_rows
 from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 
-Tell = Callable[[int], None]
-"""Receives how many bytes of the input have been scanned."""
+Advance = Callable[[int], None]
+"""Receives the number of bytes of the input that have been scanned."""
 
 
 def plan_recordings(
     inputs: Sequence[str], spool: Path, console: Console, lines_a_chunk: int = LINES_A_CHUNK
 ) -> list[RecordingChunk]:
-    """All lines of all inputs, in order. `spool`: the directory for copies of pipes and databases, which must be
-    reachable where chunks are read. Raises InputError for an input that cannot be read.
+    """Returns the chunks of all lines of all inputs, in order. `spool`: the directory for copies of pipes and
+    databases; the workers that read chunks must be able to read it. Raises InputError for an input that cannot be read.
     """
     sources = find_sources(inputs)
     planned: list[RecordingChunk] = []
     with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         for place, source in enumerate(sources):
             bar = progress.add_task(f"scanning {shown(source.name)}", total=_size(source))
-            tell = functools.partial(_tell, progress, bar)
-            for chunk in _chunks(source, spool / f"{place:04d}.lines", lines_a_chunk, tell):
+            advance = functools.partial(_advance, progress, bar)
+            for chunk in _chunks(source, spool / f"{place:04d}.lines", lines_a_chunk, advance):
                 planned.append(replace(chunk, number=len(planned)))
             progress.remove_task(bar)
     return planned
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """What identifies these inputs across runs, as JSON: name, size and time, or the sha256 of a spooled input.
+    """The identity of each input across runs, as JSON: name, size and modification time, or the sha256 of a spooled
+    input.
 
-    Raises InputError when one no longer exists.
+    Raises InputError if an input no longer exists.
     """
     return [_identity(list(of_input)) for _, of_input in itertools.groupby(chunks, key=lambda chunk: chunk.path)]
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
-    """A function that compares the files with their state now. It raises InputError for a rewritten file.
+    """Notes the present state of the files, and returns a function that compares their later state with it. The
+    function raises InputError for a rewritten file.
 
-    Lines added in the meantime do no harm, since they are not read; nor does the removal of a file.
+    Appended lines are allowed, since they are not read. So is the removal of a file.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -90,7 +92,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
-    """Whether it is the same file, unchanged or appended to."""
+    """True if the file is the same one, unchanged or appended to."""
     same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
     return same_file and (
         now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
@@ -109,12 +111,12 @@ def _identity(of_input: Sequence[RecordingChunk]) -> dict[str, object]:
     return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
 
 
-def _tell(progress: Progress, bar: TaskID, done: int) -> None:
+def _advance(progress: Progress, bar: TaskID, done: int) -> None:
     progress.update(bar, completed=done)
 
 
 class _PlannedLine(NamedTuple):
-    """Where a line begins, its number, and its length in bytes."""
+    """The start of a line (byte offset, or line number in gzip files), its number, and its length in bytes."""
 
     place: int
     number: int
@@ -124,10 +126,10 @@ class _PlannedLine(NamedTuple):
 _KINDS = {SourceKind.JSONL: ChunkKind.PLAIN, SourceKind.GZIP: ChunkKind.GZIP, SourceKind.PARQUET: ChunkKind.PARQUET}
 
 
-def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
+def _chunks(source: Source, spool: Path, size: int, advance: Advance) -> Iterator[RecordingChunk]:
     """The chunks of one input, not yet numbered."""
     if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
-        yield from _spooled(source, spool, size, tell)
+        yield from _spooled(source, spool, size, advance)
         return
     empty = RecordingChunk(0, source.name, os.path.abspath(source.name), _KINDS[source.kind], 0, 1, 0)
     if source.kind is SourceKind.PARQUET:
@@ -138,13 +140,13 @@ def _chunks(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[Reco
         with opened(source) as raw:
             numbered = ((int(where.rpartition(":")[2]), len(content)) for where, content in lines_of(source, raw))
             lines = (_PlannedLine(number - 1, number, length) for number, length in numbered)
-            yield from _cut(empty, lines, size, lambda _: tell(raw.tell()))
+            yield from _cut(empty, lines, size, lambda _: advance(raw.tell()))
     else:
         with _reading(source.name), opened(source) as raw:
-            yield from _cut(empty, _numbered(raw), size, tell)
+            yield from _cut(empty, _numbered(raw), size, advance)
 
 
-def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[RecordingChunk]:
+def _spooled(source: Source, spool: Path, size: int, advance: Advance) -> Iterator[RecordingChunk]:
     name = "stdin" if source.kind is SourceKind.STDIN else shown(source.name)
     empty = RecordingChunk(0, name, os.path.abspath(spool), ChunkKind.SPOOLED, 0, 1, 0)
     damage: DamagedSource | None = None
@@ -153,11 +155,11 @@ def _spooled(source: Source, spool: Path, size: int, tell: Tell) -> Iterator[Rec
     except DamagedSource as error:
         damage = error
     with _reading(str(spool)), spool.open("rb") as raw:
-        yield from _cut(empty, _numbered(raw, damage), size, tell)
+        yield from _cut(empty, _numbered(raw, damage), size, advance)
 
 
 def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
-    """Every line that is not blank, with its byte offset. `damage`: raised at the end."""
+    """Yields every line that is not blank, with its byte offset. Raises `damage`, if given, at the end."""
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
@@ -167,15 +169,15 @@ def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iter
         raise damage
 
 
-def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, tell: Tell) -> Iterator[RecordingChunk]:
-    """Chunks of `size` lines, fewer when they are long. The last one has the damage of the input."""
+def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, advance: Advance) -> Iterator[RecordingChunk]:
+    """Yields chunks of `size` lines, or fewer if the lines are long. The last chunk has the damage of the input."""
     chunk, readable, length = empty, 0, 0
     damage: DamagedSource | None = None
     try:
         for line in lines:
             if readable == size or (readable and length + line.length > BYTES_A_CHUNK):
                 yield replace(chunk, readable=readable)
-                tell(line.place)
+                advance(line.place)
                 readable = length = 0
             if readable == 0:
                 chunk = replace(empty, start=line.place, first_line=line.number)

@@ -1,5 +1,5 @@
-"""`assignor replay`: every recorded rebalance run again. `replay_run` is the job, `replay_work` one chunk.
+"""`assignor replay`: runs every recorded rebalance again. `replay_run`: the job; `replay_work`: the work on a chunk.
 
-`rebalance_rows`: one row. `summary` adds the rows up, `summary_tables` prints it; `dataframe` does the same inside a
-Spark program.
+`rebalance_rows` makes the row of a rebalance, `summary` adds the rows up, `summary_tables` prints the summary.
+`dataframe` makes the same rows inside a Spark program.
 """

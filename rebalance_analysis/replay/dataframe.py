@@ -1,13 +1,13 @@
-"""Replay inside a Spark program: a DataFrame of recorded rebalances in, a DataFrame with a row for each of them out.
+"""Replay inside a Spark program: turns a DataFrame of recorded rebalances into a DataFrame with a row for each of them.
 
     from rebalance_analysis.replay.dataframe import replayed
 
     rebalances = replayed(spark.read.text("s3://…/rebalances/"))
     rebalances.where("equal = false").select("id", "difference").show()
 
-The rows are those of `assignor replay`, without `input` and `line`, which a DataFrame does not know; a rebalance that
-could not be run is a row with `reject` set. Executors need this project: installed, or sent by
-`spark.sparkContext.addPyFile(write_code_archive(directory))` (`spark_engine.session` does that by itself).
+The rows are those of `assignor replay`, without the columns `input` and `line`, because a DataFrame has no line
+numbers; a rebalance that could not be run is a row with `reject` set. Executors need this project: installed, or sent
+by `spark.sparkContext.addPyFile(write_code_archive(directory))` (`spark_engine.session` does that by itself).
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ _ROWS = pa.schema(
 
 
 def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
-    """One row for each rebalance of `df`, by `mapInArrow`; blank lines have none.
+    """Returns a DataFrame with a row for each rebalance of `df`, made by `mapInArrow`. Blank lines get no row.
 
     `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
-    as columns (`rebalance_analysis.recordings.parquet`). Columns out: those of docs/batch/replay.md, and `reject_kind`
-    ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a rebalance that was run.
-    Raises InputError when `df` has not these columns.
+    as columns (`rebalance_analysis.recordings.parquet`). The result has the columns of docs/batch/replay.md, and
+    `reject_kind` ("refused", "unusable"), `reject` (the reason) and `reject_line`, which are null for a rebalance that
+    was run. Raises InputError if `df` does not have the columns of recordings.
     """
     if FORMAT_COLUMN not in df.columns and column in df.columns:
         lines = df.select(df[f"`{column}`"].alias(LINE_COLUMN))

@@ -1,8 +1,8 @@
 """The columns of rounds.parquet, and the row of one rebalance that was run again.
 
 The measures are those of `rebalance_analysis.measures`; `recorded_…` are the same measures of the recorded placement.
-When the rerun equals the recording, that is the placement it came to. Otherwise it is read from the recorded bytes,
-where a warm-up is a standby, and a task that is withheld until its owner gives it up is active nowhere.
+If the rerun equals the recording, the recorded placement is the one of the rerun. Otherwise it is read from the
+recorded bytes, where a warm-up is a standby, and a task that is held back until its owner revokes it is active nowhere.
 """
 
 from __future__ import annotations
@@ -24,11 +24,15 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""Above it a rebalance has no measures: a line may claim any capacity, and `thread_loads` has an entry a thread."""
+"""A rebalance with more threads gets no measures: a line may have any capacity, and `thread_loads` has an entry for
+each thread.
+"""
 
 COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
-"""Compute times differ from run to run, so they have a file of their own, each beside these columns."""
+"""The columns of the file of compute times that identify a row. Compute times differ from run to run, so they have a
+file of their own.
+"""
 
 
 def _columns(kind: pa.DataType, *names: str, nullable: bool = True) -> list[pa.Field]:
@@ -65,9 +69,10 @@ SCHEMA = pa.schema(
 
 
 class Replayed(NamedTuple):
-    """A rebalance that was run again. `recorded`: its line. `ran`: the rerun, with the changes if there are any.
+    """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the rerun, with the changes if there
+    are any.
 
-    `as_recorded`: the rerun without changes, the same as `ran` when there are none; None when it was not run.
+    `as_recorded`: the rerun without changes, the same as `ran` if there are no changes; None if there was no such run.
     """
 
     recorded: Recorded
@@ -97,7 +102,7 @@ def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, o
 
 
 def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
-    """The rerun compared with the recording; None without a recorded output, or when another leader led it."""
+    """Compares the rerun with the recording; None without a recorded output, or if another leader led the rebalance."""
     if recorded.output is None:
         return None
     if isinstance(ran, RerunRebalance):
@@ -132,7 +137,7 @@ def _of_format(recorded: Recorded, ran: Rerun) -> dict[str, object]:
 
 
 def _measures(placed: tuple[PlacementProblem, Placement] | None) -> RebalanceMeasures | None:
-    """None for a rebalance without a placement, and for one with more than MAX_THREADS threads."""
+    """The measures of a rebalance; None without a placement, or with more than MAX_THREADS threads."""
     if placed is None:
         return None
     problem, placement = placed
@@ -179,5 +184,5 @@ def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
 
 
 def storable(value: object) -> object:
-    """A value that Parquet can store."""
+    """The value in a form that Parquet can store: text may contain bytes that are not UTF-8."""
     return as_text(value) if isinstance(value, str) else value

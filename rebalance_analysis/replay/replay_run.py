@@ -1,4 +1,4 @@
-"""A replay from inputs to summary: planned, run by an engine, summed up in `summary.json` beside the rebalances."""
+"""Runs a replay: plans the inputs, runs the plan with an engine, and writes `summary.json` beside the rows."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Ended:
 
 
 def replay(inputs: Sequence[str], directory: Path, changes: Changes, run_by: EngineChoice, console: Console) -> Ended:
-    """Run every rebalance of `inputs` again, and leave the result in `directory`. `console`: talk and progress.
+    """Run every rebalance of `inputs` again, and write the result to `directory`. `console`: for messages and progress.
 
-    Raises what `plan_recordings` and `run_plan` do.
+    Raises the errors of `plan_recordings` and `run_plan`.
     """
     own_assignors = OwnAssignors(os.getcwd())
     own_assignors.check([changes.assignor])

@@ -1,7 +1,8 @@
-"""What a chunk of a replay does: every line run again, one row or one reject each. The same for every engine.
+"""The work of a replay on one chunk: runs every line again and makes a row or a reject of each. Every engine uses it.
 
-A line is a reject for the reasons, and with the words, that `assignor assign` has: "refused" when it asks for what a
-later release brings, "unusable" when it is wrong. Changes that a rebalance cannot be given make it unusable, too.
+A line is rejected for the same reasons, and with the same texts, as by `assignor assign`: "refused" if it needs a
+feature of a later release, "unusable" if it is invalid. A rebalance to which the changes cannot be applied is
+"unusable", too.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ NO_CHANGES = Changes()
 
 @dataclass(frozen=True, slots=True)
 class ReplayWork:
-    """`changes` are made to every rebalance; the row compares with what was recorded all the same."""
+    """Runs the lines of chunks again. `changes` are made to every rebalance; the row still compares the result with the
+    recorded output.
+    """
 
     own_assignors: OwnAssignors
     changes: Changes = NO_CHANGES
@@ -56,12 +59,12 @@ class ReplayWork:
         return ChunkOutput(batch_of(rows), tuple(rejects))
 
     def line(self, line: RawLine) -> dict[str, object] | Reject:
-        """The row of one line, or why it has none."""
+        """The row of one line, or a reject with the reason why there is no row."""
         try:
             return self._row(line)
         except AssignorFault as error:
             return rejected(line.where, line.content, error)
-        except Exception as error:  # one line that finds a fault of this program must not cost all the others
+        except Exception as error:  # a bug that one line triggers must not end the run of all other lines
             fault = InputError(f"a fault of this program: {type(error).__name__}: {error}")
             return rejected(line.where, line.content, fault)
 
@@ -77,7 +80,9 @@ class ReplayWork:
         return row_of(input_name, number, Replayed(recorded, ran, as_recorded, compute_ms))
 
     def _as_recorded(self, recorded: Recorded) -> Rerun | None:
-        """Run without the changes, to know what was measured then; None when nothing was, or it cannot be run."""
+        """Runs the rebalance without the changes, for the `recorded_...` measures; None if no output is recorded, or if
+        the rebalance cannot be run.
+        """
         if recorded.output is None:
             return None
         try:
@@ -87,7 +92,7 @@ class ReplayWork:
 
 
 def place(where: str) -> tuple[str, int | None]:
-    """`input:line` as the two."""
+    """Splits `input:line` into the two parts; the line is None if there is no line number."""
     name, colon, number = where.rpartition(":")
     if colon and number.isascii() and number.isdigit() and len(number) <= 18:
         return name, int(number)

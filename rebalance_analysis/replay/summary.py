@@ -1,7 +1,7 @@
-"""What a replay came to, read from its files: for `summary.json` and for the tables on stdout. Lines are counted as
-`assignor assign --check` counts them.
+"""The summary of a replay, computed from its files, for `summary.json` and for the tables on stdout. Lines are counted
+as `assignor assign --check` counts them.
 
-The files are read some thousands of rows at a time; only one entry per input is kept.
+The files are read in batches of some thousand rows, and only totals and one entry per input are kept in memory.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ _COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUT
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of lines, counted as `assignor assign --check` does, except that a line without a recorded output counts
-    as a rebalance: `nothing_recorded`. `not_compared`: led by a leader other than Kafka Streams 4.3.1.
+    """Numbers of lines, counted as `assignor assign --check` counts them, but lines without a recorded output have a
+    count of their own, `nothing_recorded`. `not_compared`: rebalances led by another leader than Kafka Streams 4.3.1.
     """
 
     total: int = 0
@@ -70,7 +70,7 @@ class Counts:
 
 
 class ColumnSums:
-    """Sums and means of columns, over the rows that have a number in them."""
+    """Sums and means of columns, over the rows whose value is a number."""
 
     def __init__(self) -> None:
         self._sums: defaultdict[str, float] = defaultdict(int)
@@ -97,9 +97,11 @@ _AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
 
 @dataclass(slots=True)
 class MeasureSums:
-    """What the rebalances did. `measured`: those that ended with a placement; the sums and means are over them.
+    """Sums and means of the measures. `measured`: the number of rebalances with measures; the sums and means are over
+    these rebalances.
 
-    `records_to_restore`: over rebalances in which all lags are known; `cross_rack_reads`: all racks.
+    `records_to_restore` counts only rebalances in which all lags are known; `cross_rack_reads` only rebalances in which
+    all racks are known.
     """
 
     rounds: int = 0
@@ -135,7 +137,7 @@ _MOVED = ("active_moved", "standby_moved")
 
 @dataclass(slots=True)
 class Beside:
-    """The rebalances that have measures both as recorded and as run now."""
+    """Sums over the rebalances that have measures both of the recorded placement and of the rerun."""
 
     rounds: int = 0
     columns: ColumnSums = field(default_factory=ColumnSums)
@@ -158,7 +160,9 @@ class Beside:
 
 
 class ComputeTimes:
-    """Compute times in milliseconds, counted in classes of 1 %: quantiles of millions of values in a few kilobytes."""
+    """Compute times in milliseconds, counted in classes of 1 % width, so that quantiles of millions of values need only
+    a few kilobytes.
+    """
 
     def __init__(self) -> None:
         self._classes: Counter[int] = Counter()
@@ -171,7 +175,7 @@ class ComputeTimes:
         self._max_ms = max(self._max_ms, milliseconds)
 
     def quantile(self, share: float) -> float | None:
-        """The time within which this share of the rebalances was computed, None without any."""
+        """The time within which this share of the rebalances was computed; None without rebalances."""
         rank = share * self._classes.total()
         passed = 0
         for each in sorted(self._classes):
@@ -192,9 +196,10 @@ class ComputeTimes:
 
 @dataclass(slots=True)
 class Summary:
-    """`differences`: the first ten, as text. `refusals`: reason to its number of lines, at most 50 reasons.
+    """The summary of a replay. `differences`: the first ten, as text. `refusals`: the number of lines by reason, for at
+    most 50 reasons.
 
-    `changes`: as a document, empty when the rebalances were run as recorded.
+    `changes`: the changes as a document; empty if the rebalances were run as recorded.
     """
 
     changes: Mapping[str, object]
@@ -242,7 +247,7 @@ class Summary:
         }
 
     def sort_inputs(self, sources: Iterable[str]) -> None:
-        """Sort by the order of `sources`. A database among them is one input per group."""
+        """Sorts the inputs by the order of `sources`. A database in `sources` has one input for each group."""
         order = {source: number for number, source in enumerate(dict.fromkeys(sources))}
 
         def number_of(name: str) -> int:
@@ -255,7 +260,7 @@ class Summary:
 
 
 def summarized(outcome: RunOutcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
-    """Read the files of a complete run. `sources`: the inputs, in the order to show them."""
+    """Reads the files of a complete run. `sources`: the inputs, in the order of the output."""
     summary = Summary(changes)
     with pq.ParquetFile(outcome.rows_file) as rows:
         for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=_COLUMNS):

@@ -37,7 +37,7 @@ _BESIDE = {"active_moved": "active tasks moved", "standby_moved": "standby tasks
 
 
 def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> None:
-    """Print counts by input, the measures, what was refused, and what differs. `wide`: also what no line was."""
+    """Prints counts by input, the measures, refusals and differences. `wide`: print columns without any lines, too."""
     console.print(_counts_table(summary, console.width, wide))
     console.print()
     console.print(_measures_table(summary))
@@ -48,7 +48,8 @@ def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> 
     for reason, lines in summary.refusals.items():
         console.print(Text(one_line(f"refused: {reason} ({lines:,} lines)")), soft_wrap=True)
     for text in differences:
-        console.print(Text(one_line(f"difference: {text}")), soft_wrap=True)  # a path is copied from it
+        # soft_wrap: users copy the path in the line, so no line breaks may be inserted
+        console.print(Text(one_line(f"difference: {text}")), soft_wrap=True)
 
 
 def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
@@ -69,7 +70,7 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
     table.add_column("input", overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
-    of_all = _cells(counts, columns)  # no figure is longer than that of all inputs
+    of_all = _cells(counts, columns)  # the totals are the widest figures of their columns
     figures = sum(max(len(cell), *map(len, name.split("\n"))) + GAP for name, cell in zip(columns, of_all, strict=True))
     room = max(width - figures, _SHORTEST_INPUT)
     for name, of_input in _shown(summary.inputs):
@@ -80,14 +81,14 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
 
 
 def _common_directory(names: Iterable[str]) -> str:
-    """With the slash at its end; empty when they have none in common."""
+    """The directory that all names have in common, with a slash at its end; empty if there is none."""
     directories = (name.split("/")[:-1] for name in names)
     common = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*directories, strict=False))
     return "".join(f"{level[0]}/" for level in common)
 
 
 def _shown(inputs: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
-    """The first inputs, and one entry for all others."""
+    """Yields the first `INPUTS_SHOWN` inputs, and one entry for all others."""
     rest = Counts()
     for place, (name, counts) in enumerate(inputs.items()):
         if place < INPUTS_SHOWN:

@@ -1,9 +1,10 @@
-"""What a group does after a recorded rebalance, until nothing moves any more. `forecast` is the way in.
+"""Forecasts the rebalances of a group after a recorded rebalance, until nothing moves any more. Call `forecast`.
 
 The leader is the real one (`rebalance_analysis.rerun`); only the members are a model, which `ForecastModel` describes.
-A placement problem has another leader than a rebalance (`placement_leader`, `rebalance_leader`). They differ in what a
-member is (a whole process, or a stream thread with its bytes), and in who holds a moved task back until its owner has
-given it up (a model of the pipeline, or the pipeline itself).
+There are two leaders: `placement_leader` for a placement problem and `rebalance_leader` for a rebalance. For
+`placement_leader` a member is a whole process, and a model of the pipeline holds a moved task back until its owner has
+revoked it. For `rebalance_leader` a member is a stream thread with its subscription bytes, and the pipeline itself
+holds the task back.
 """
 
 from rebalance_analysis.simulate.forecasting import forecast

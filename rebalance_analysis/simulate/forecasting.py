@@ -1,8 +1,8 @@
-"""`forecast`: rebalance after rebalance, until the group is stable, goes in circles, or has had as many as it may.
+"""`forecast` computes one rebalance after another, until the group is stable, repeats a loop, or reaches `max_rounds`.
 
-The leader decides when a rebalance begins, and the assignments arrive `rebalance_ms` later; until then every member
-goes on with the tasks it has. Members that have to rejoin at once do so on arrival; otherwise the group waits for the
-probing rebalance. Times are milliseconds since the recorded rebalance.
+The leader decides at the start of a rebalance, and the assignments arrive `rebalance_ms` later; until then every member
+continues with the tasks it has. Members that have to rejoin at once do so when the assignments arrive; otherwise the
+group waits for the probing rebalance. Times are milliseconds since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ from rebalance_analysis.simulate.placement_leader import PlacementLeader
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader
 
 MeasureEnd = Callable[[PlacementProblem, Placement], tuple[float, ...]]
-"""A caller's own measures of what the last rebalance was asked and answered."""
+"""Computes a caller's own measures from the placement problem and the placement of the last rebalance."""
 
 
 @dataclass(slots=True)
 class ForecastHistory:
-    """The rebalances of a forecast, and what they add up to. A move is a change of the process that a task is given
-    to, from one rebalance to the next; so a task that is held back and handed over in the follow-up moves once.
+    """The rebalances of a forecast, and their totals. A move is a change of the process to which a task is assigned,
+    from one rebalance to the next. So a task that is held back and handed over in the follow-up moves once.
     """
 
     _rebalances: list[ForecastRebalance] = field(default_factory=list)
@@ -77,8 +77,8 @@ class ForecastHistory:
     def ended(
         self, end: End, members: Members | None, now_ms: int, *, loop_from: int | None = None, error: str | None = None
     ) -> Forecast:
-        """`now_ms`: a task without an owner counts as unowned at least until then. `members`: None when no rebalance
-        took place.
+        """Returns the finished forecast. `now_ms`: a task without an owner counts as unowned at least until this time.
+        `members`: None if no rebalance took place.
         """
         rebalances = tuple(self._rebalances)
         stable = end is End.STABLE
@@ -135,13 +135,14 @@ def forecast(
     as_recorded: RecordedRebalance | RecordedPlacement | None = None,
     measure_end: MeasureEnd | None = None,
 ) -> Forecast:
-    """What the group does from the recorded rebalance on; the same for the same arguments.
+    """Forecasts the rebalances of the group from the recorded rebalance on; deterministic for the same arguments.
 
-    `max_rounds`: the most rebalances, the recorded one included. `load_own`: see `rebalance_analysis.rerun`.
-    `as_recorded`: for a what-if, the line without it; who ran what before, and how many standbys were wanted, then
-    comes from there. A rebalance that the leader cannot place ends the forecast with `End.ERROR`. `measure_end`:
-    measures the placement of the last rebalance. Raises InputError for a model out of bounds, and for a recording whose
-    members have a future version; DecodeError for members that cannot be read; NotBuiltYet.
+    `max_rounds`: the largest number of rebalances, the recorded one included. `load_own`: see
+    `rebalance_analysis.rerun`. `as_recorded`: for a what-if, the line without the changes; the previous owners of tasks
+    and the previous number of standbys come from it. A rebalance that the leader cannot place ends the forecast with
+    `End.ERROR`. `measure_end`: measures the placement of the last rebalance. Raises InputError for a model out of
+    bounds, and for a recording whose members have a future version; DecodeError for members whose bytes cannot be
+    decoded; NotBuiltYet.
     """
     check_model(model, max_rounds)
     leader: RebalanceLeader | PlacementLeader

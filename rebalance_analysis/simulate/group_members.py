@@ -1,13 +1,14 @@
-"""The members of a group during a forecast: what each has open, which closed state lies on which disk, what each would
-report. `first_members`: as they were when the recorded rebalance began, as far as their subscriptions tell.
+"""The members of a group during a forecast: their open tasks, the closed state on their disks, and the offset sums that
+they would report. `first_members` makes the members as they were when the recorded rebalance began, from their
+subscriptions.
 
-A process keeps the state of a task that it gave up until the clean-up delay has passed. In Kafka the thread reports
-that state which is the first to lock its directory when all members rejoin. That is usually the thread that had the
-task open last, because it locks the directory as soon as it has closed the task; in this model it always is.
+A process keeps the state of a task that it closed until the clean-up delay has passed. In Kafka, the thread that is the
+first to lock a state directory when all members rejoin reports this state. That is usually the thread that had the task
+open last, because it locks the directory as soon as it has closed the task. In this model it is always that thread.
 
-In a group where tasks run, a task without an owner was left behind by an owner that is gone; it ran nowhere for the
-session timeout until the group noticed. There is one exception: a process that is still alive has just given the task
-up, as it does between a rebalance and its follow-up. A group in which no task runs is only starting.
+In a group where tasks run, a task without an owner is taken as left behind by an owner that failed: it ran nowhere for
+the session timeout, until the group noticed the failure. There is one exception: a process that is still alive may have
+just revoked the task, as happens between a rebalance and its follow-up. A group in which no task runs has just started.
 """
 
 from __future__ import annotations
@@ -35,10 +36,11 @@ class HandedOut(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Decided:
-    """One rebalance. `handed_out`: by thread. `held_back`: tasks that wait until their owner has given them up.
+    """The decision of one rebalance. `handed_out`: the tasks of each thread, by the thread's name. `held_back`: tasks
+    that wait until their owner has revoked them.
 
-    `rejoin`: the members rejoin as soon as they have applied their assignments. `probing_at_ms`: since the recorded
-    rebalance.
+    `rejoin`: the members rejoin as soon as they have applied their assignments. `probing_at_ms`: the time of the
+    probing rebalance since the recorded rebalance.
     """
 
     problem: PlacementProblem
@@ -50,8 +52,8 @@ class Decided:
 
 
 class ClosedState(NamedTuple):
-    """State on disk that no thread has open. `offset_sum` may be UNKNOWN_OFFSET_SUM; `reporter`: the thread that
-    reports it.
+    """State on disk that no thread has open. `offset_sum` may be UNKNOWN_OFFSET_SUM. `since_ms`: the time at which it
+    was closed. `reporter`: the thread that reports this state.
     """
 
     offset_sum: int
@@ -61,7 +63,9 @@ class ClosedState(NamedTuple):
 
 @dataclass(slots=True)
 class Members:
-    """`threads`: by name, in the order of the recorded members. All times are since the recorded rebalance."""
+    """The members of a group at one time of a forecast. `threads`: the stream threads by name, in the order of the
+    recorded members. All times are since the recorded rebalance.
+    """
 
     threads: Mapping[str, ModelledThread]
     ends: ChangelogEnds
@@ -74,7 +78,7 @@ class Members:
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """What every thread reports: the tasks it has open, and the closed state that it reports."""
+        """The offset sums that every thread reports: those of its open tasks, and of the closed state it reports."""
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
         for (_, task), state in self.closed.items():
@@ -82,7 +86,9 @@ class Members:
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
-        """Every thread closes what it loses and opens what it gets. A thread that is not named loses everything."""
+        """Lets every thread close the tasks it loses and open the tasks it gets. A thread that `handed_out` does not
+        name loses all its tasks.
+        """
         self._clean_up(now_ms)
         on_disk = self._on_disk(now_ms)
         reporters = self._reporters()
@@ -102,7 +108,7 @@ class Members:
         self._close(on_disk, reporters, now_ms)
 
     def caught_up_ms(self) -> int | None:
-        """When every copy will have caught up if nothing is handed out any more; None for never."""
+        """The time at which every copy will have caught up if nothing is handed out any more; None for never."""
         times = [thread.caught_up_ms(self.ends) for thread in self.threads.values()]
         known = [at_ms for at_ms in times if at_ms is not None]
         return max(known, default=0) if len(known) == len(times) else None
@@ -113,7 +119,7 @@ class Members:
         return tuple(sorted({task for thread in slow for task in thread.standby}))
 
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
-        """Tasks with an open copy that has not reached the end."""
+        """Tasks with an open copy that has not reached the end of its changelogs."""
         late: set[TaskId] = set()
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -130,7 +136,7 @@ class Members:
         return to_restore_from(on_disk.get((thread.process, task)))
 
     def _on_disk(self, now_ms: int) -> dict[_Copy, int]:
-        """Offset sums of all state, open and closed; a task that ran until now is at the end."""
+        """Offset sums of all state, open and closed; for a task that ran until now, the sum of the end offsets."""
         on_disk = {copy: state.offset_sum for copy, state in self.closed.items()}
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -146,7 +152,9 @@ class Members:
         return reporters
 
     def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
-        """State on disk that no thread has open any more; what was closed before keeps its time."""
+        """Sets `closed` to the state on disk that no thread has open any more. State that was closed before keeps its
+        time.
+        """
         opened = {
             (thread.process, task) for thread in self.threads.values() for task in (*thread.active, *thread.standby)
         }
@@ -167,8 +175,8 @@ _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
 
 
 class Past(NamedTuple):
-    """What is known of the time before the rebalance, which a what-if does not change. `configs`: as they were then.
-    `left_behind`: tasks whose owners the what-if takes away.
+    """Facts about the time before the rebalance, which a what-if does not change. `configs`: the configs of that time.
+    `left_behind`: tasks whose owners the what-if removes.
     """
 
     configs: AssignmentConfigs
@@ -184,8 +192,9 @@ def first_members(
     model: ForecastModel,
     past: Past,
 ) -> Members:
-    """`threads`: with nothing open yet. `active`: the tasks that each thread reported as active; the first of several
-    owners counts. `reported`: the tasks whose state each thread reported.
+    """Makes the members as they were when the recorded rebalance began. `threads`: the threads, with no task open yet.
+    `active`: the tasks that each thread reported as active; if several threads reported a task, the first one owns it.
+    `reported`: the tasks whose state each thread reported.
     """
     by_name = {thread.name: thread for thread in threads}
     tasks = frozenset(problem.tasks)
@@ -218,7 +227,7 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """For each process the first thread that reported a task; under None its first thread."""
+    """By process and task, the first thread that reported the task; for task None, the process's first thread."""
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:
         for task in (None, *reported.get(thread.name, ())):
@@ -232,7 +241,9 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """A client that lags by everything there is, and never had the task, has no state of it."""
+    """The offset sums of the state on each process. A client whose lag is the whole changelog, and that never had the
+    task, has no state of it.
+    """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():
         had = client.previous_active | client.previous_standby
@@ -279,7 +290,9 @@ def _unowned_since(
 
 
 def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: _Disks, task: TaskId) -> bool:
-    """Whether there is one caught-up copy more than standbys are wanted: that of an owner which is still alive."""
+    """True if there are more caught-up copies than num.standby.replicas: the additional copy belongs to an owner that
+    is still alive and has revoked the task.
+    """
     caught_up = [
         process
         for process, disk in disks.items()

@@ -1,8 +1,9 @@
-"""Whether a group has come back to where it was: a rebalance with the same input and output as an earlier one.
+"""Finds loops in a forecast: a rebalance with the same input and output as an earlier rebalance.
 
-What decides how the group goes on is compared: which state each thread has open and closed, how far behind every copy
-is, and what the leader decided. Absolute times and offsets do not count. The age of closed state counts, because a
-process removes it one day; it does not count while follow-ups chase each other, which is far faster than any clean-up.
+The comparison covers everything on which the future of the group depends: the open and closed state of each thread, the
+lag of every copy, and the leader's decision. Absolute times and offsets do not count. The age of closed state counts,
+because a process removes old state. It does not count if only follow-ups lie between the two rebalances, because
+follow-ups come far faster than any clean-up.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ class _LoopCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class LoopFinder:
-    """`_last_other`: the last rebalance that was not a follow-up."""
+    """Finds the first rebalance that repeats an earlier one. `_last_other`: the number of the last rebalance that was
+    not a follow-up.
+    """
 
     _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
     _last_other: int = 0
@@ -33,8 +36,8 @@ class LoopFinder:
     def find(
         self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
     ) -> int | None:
-        """The earlier rebalance that this one repeats; None when it repeats none. To be called for every rebalance
-        before its assignments are handed out.
+        """Returns the number of the earlier rebalance that this rebalance repeats; None if there is none. Call it for
+        every rebalance before its assignments are handed out.
         """
         if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
@@ -53,7 +56,7 @@ def _digest(value: object) -> Digest:
 
 
 def _assigned(members: Members, now_ms: int) -> list[object]:
-    """For every thread: its active tasks, its standbys, and the lag of all that it reports."""
+    """For every thread: its active tasks, its standbys, and the lag of every task that it reports."""
     assigned: list[object] = []
     for name, sums in members.offset_sums(now_ms).items():
         thread = members.threads[name]
@@ -63,12 +66,14 @@ def _assigned(members: Members, now_ms: int) -> list[object]:
 
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
-    """Negative sums are markers, not positions."""
+    """The lag of a copy. A negative offset sum is a marker, not a position, and is returned unchanged."""
     return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
 
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
-    """A client without state lags by the whole changelog; what counts is whether that is acceptable."""
+    """The tasks whose whole changelog is no longer than acceptable.recovery.lag: for these tasks a client without state
+    counts as caught up, because its lag is the whole changelog.
+    """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 
 

@@ -1,4 +1,4 @@
-"""What a forecast assumes of the members and the cluster, within which bounds, and what it gives, also as JSON."""
+"""The model of members and cluster that a forecast uses, its bounds, and the result of a forecast, also as JSON."""
 
 from __future__ import annotations
 
@@ -13,15 +13,16 @@ from rebalance_analysis.measures import RebalanceMeasures
 
 @dataclass(frozen=True, slots=True)
 class ForecastModel:
-    """Rates are records per second; times are milliseconds.
+    """The assumptions of a forecast. Rates are records per second; times are milliseconds.
 
-    `restore_records_per_s`: of one stream thread, over all active tasks that it restores. `standby_records_per_s`: of
-    one stream thread, over all its standbys and warm-ups, which wait while it restores active tasks.
-    `appended_records_per_s`: how fast the changelogs of each stateful task grow while the task runs. `rebalance_ms`:
-    from the start of a rebalance until its members have their assignments. `session_timeout_ms`: until the group
-    notices that a process is gone; only the unowned time depends on it. `state_cleanup_delay_ms`: after this time a
-    process removes the state of a task that it was not given again (Kafka's state.cleanup.delay.ms). `jitter`: from 0
-    to 1; all rates of a process are multiplied by one number between 1 - jitter and 1 + jitter, which `seed` decides.
+    `restore_records_per_s`: the rate of one stream thread over all active tasks that it restores.
+    `standby_records_per_s`: the rate of one stream thread over all its standbys and warm-ups, which wait while the
+    thread restores active tasks. `appended_records_per_s`: the rate at which the changelogs of each stateful task grow
+    while the task runs. `rebalance_ms`: the time from the start of a rebalance until its members have their
+    assignments. `session_timeout_ms`: the time until the group notices that a process failed; only the unowned time
+    depends on it. `state_cleanup_delay_ms`: the time after which a process removes the state of a task that it was not
+    given again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; all rates of a process are multiplied by one
+    number between 1 - jitter and 1 + jitter, which is drawn with `seed`.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -35,7 +36,7 @@ class ForecastModel:
 
 
 class ForecastTrigger(StrEnum):
-    """Why a rebalance of a forecast takes place."""
+    """The trigger of a rebalance in a forecast."""
 
     RECORDED = "recorded"
     FOLLOW_UP = "follow-up"
@@ -43,7 +44,7 @@ class ForecastTrigger(StrEnum):
 
 
 class End(StrEnum):
-    """How a forecast ends."""
+    """The ways in which a forecast ends."""
 
     STABLE = "stable"
     LOOP = "loop"
@@ -53,9 +54,10 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ForecastRebalance:
-    """`at_ms`: since the recorded rebalance. `moved`: tasks whose active copy changed its process; `warming_up`: tasks
-    with a warm-up. `followup`, `probing_at_ms`: what the leader asked for, the latter since the recorded rebalance
-    too. `unowned`: tasks that run nowhere when the rebalance begins.
+    """One rebalance of a forecast. `at_ms`: its time since the recorded rebalance. `moved`: tasks whose active copy
+    changed its process; `warming_up`: tasks with a warm-up. `followup`: a follow-up is needed. `probing_at_ms`: the
+    time of the probing rebalance that the leader asked for, since the recorded rebalance; None if it asked for none.
+    `unowned`: the number of tasks that run nowhere when the rebalance begins.
     """
 
     number: int
@@ -71,9 +73,9 @@ class ForecastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Rebalances that repeat without end: from `first_round` to `first_round + length - 1`, then the same again.
+    """Rebalances that repeat without end: those from `first_round` to `first_round + length - 1`.
 
-    `tasks`: those that move, warm up or are held back in these rebalances, and so keep the group from settling.
+    `tasks`: the tasks that move, warm up or are held back in these rebalances, and so keep the group from settling.
     """
 
     first_round: int
@@ -83,13 +85,14 @@ class Loop:
 
 @dataclass(frozen=True, slots=True)
 class Forecast:
-    """`stable_after_ms`: when the last rebalance that was needed took place; None when the group does not settle.
+    """The result of a forecast. `stable_after_ms`: the time of the last rebalance that was needed; None if the group
+    does not settle.
 
-    `restored_after_ms`: when every copy had caught up after that; None when one never does. `active_moves`,
-    `standby_moves`, `warm_ups`: copies over all rebalances; a warm-up counts once, when it begins. `unowned_ms`: how
-    long tasks ran nowhere (revoked and not yet handed out, being restored, or their process gone), summed over tasks;
-    `unowned_longest_ms` and `unowned_longest_task`: the longest such time of one task. `final`: the measures of the
-    last rebalance.
+    `restored_after_ms`: the time at which every copy had caught up after that; None if a copy never catches up, or if
+    the group does not settle. `active_moves`, `standby_moves`, `warm_ups`: the number of copies over all rebalances; a
+    warm-up counts once, when it begins. `unowned_ms`: the time in which tasks ran nowhere (revoked and not yet handed
+    out, being restored, or their process failed), summed over tasks; `unowned_longest_ms` and `unowned_longest_task`:
+    the longest such time of one task. `final`: the measures of the last rebalance.
     """
 
     end: End
@@ -106,20 +109,20 @@ class Forecast:
     error: str | None
     final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
-    """Where every task is active at the end."""
+    """The process on which every task is active at the end."""
     behind: tuple[TaskId, ...] = ()
-    """Tasks with a copy that has not caught up at the end; in a stable group, with one that never will."""
+    """Tasks with a copy that has not caught up at the end; in a stable group, tasks with a copy that never will."""
     own_measures: tuple[float, ...] = ()
-    """Of the placement of the last rebalance; what the caller of the forecast measures beside `final`."""
+    """The caller's own measures of the placement of the last rebalance (`MeasureEnd`)."""
 
     @property
     def probing_rounds(self) -> int:
-        """The recorded rebalance and those that probing asked for; follow-ups only hand over what these decided."""
+        """The number of rebalances without follow-ups, which only hand over tasks as these rebalances decided."""
         return sum(1 for each in self.rebalances if each.trigger is not ForecastTrigger.FOLLOW_UP)
 
 
 HIGHEST_RATE = 1e15
-"""Records per second. Beyond it, any number of records takes no time."""
+"""Highest rate, in records per second; far above every real rate."""
 
 LOWEST_RATE = 1e-3
 LONGEST_MS = JAVA_INT_MAX
@@ -127,7 +130,7 @@ _LONGEST_SHOWN_BITS = 128
 
 
 def check_model(model: ForecastModel, max_rounds: int) -> None:
-    """Raises InputError; its `where` is the field of the model."""
+    """Checks the bounds of every field. Raises InputError, whose `where` is the name of the field."""
     for name in ("restore_records_per_s", "standby_records_per_s"):
         _check_number(name, getattr(model, name), LOWEST_RATE, HIGHEST_RATE)
     _check_number("appended_records_per_s", model.appended_records_per_s, 0, HIGHEST_RATE)
@@ -138,7 +141,7 @@ def check_model(model: ForecastModel, max_rounds: int) -> None:
 
 
 def _check_number(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:  # nor is NaN
+    if not low <= value <= high:  # written as `not`, so that NaN is refused, too
         raise InputError(f"must be from {_shown(low)} to {_shown(high)}, not {_shown(value)}", name)
 
 
@@ -149,8 +152,8 @@ def _shown(number: float) -> str:
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
-    """Every field under its name, tasks and processes as text, times in milliseconds. `model`: what the forecast
-    assumed; it is added to the document.
+    """The forecast as a JSON document: every field under its name, tasks and processes as text, times in milliseconds.
+    `model`: the model of the forecast, which is added to the document.
     """
     document = {
         **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),

@@ -1,12 +1,13 @@
-"""The model of a stream thread: which tasks it has open, and how far it has restored them. And of the tasks: when each
-runs, how long it ran nowhere, and how far its changelogs have grown meanwhile.
+"""The model of a stream thread: its open tasks, and their restored positions. And the model of tasks: the times in
+which each task runs or runs nowhere, and the growth of its changelogs.
 
-A thread restores its active tasks one after the other, in the order of task ids; each runs as soon as it is restored.
-Only then does the thread read on for its standbys and warm-ups, all at the same rate. A task that does not run gets no
-records, so what there is to restore is known when the task is handed out; a standby follows a changelog that may grow.
+A thread restores its active tasks one after the other, in the order of task ids; each task runs as soon as it is
+restored. Only after all of them does the thread read records for its standbys and warm-ups, all at the same rate. A
+task that does not run appends no records, so the number of records to restore is known when the task is handed out; a
+standby follows a changelog that may grow.
 
-A task runs from the moment its owner has restored it. That moment is known when the task is handed out, and is dropped
-when the task is taken away earlier. Times are milliseconds since the recorded rebalance.
+A task runs from the time at which its owner has restored it. That time is computed when the task is handed out, and is
+dropped if the task is revoked earlier. Times are milliseconds since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -25,20 +26,20 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 
 class Rates(NamedTuple):
-    """Records per second of one stream thread: over the active tasks it restores, and over its standbys."""
+    """The rates of one stream thread in records per second, over the active tasks it restores and over its standbys."""
 
     restore: float
     standby: float
 
 
 def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
-    """The model's rates with the jitter of the process. `threads`: how many threads are taken together as one."""
+    """The model's rates with the jitter of the process. `threads`: the number of threads that are modelled as one."""
     factor = _factor(model, process) * threads
     return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
 
 
 def _factor(model: ForecastModel, process: ProcessId) -> float:
-    """Between 1 - jitter and 1 + jitter, and never 0."""
+    """The factor of the process: between 1 - jitter and 1 + jitter, and never 0."""
     if not model.jitter:
         return 1.0
     drawn = hashlib.blake2b(f"{model.seed}/{process}".encode(), digest_size=8).digest()
@@ -48,7 +49,7 @@ def _factor(model: ForecastModel, process: ProcessId) -> float:
 
 
 class Restore(NamedTuple):
-    """An active task that is restored from `position` to `end`, both offset sums."""
+    """The restore of an active task from `position` to `end`, which are offset sums."""
 
     begins_ms: int
     runs_from_ms: int
@@ -58,8 +59,8 @@ class Restore(NamedTuple):
 
 @dataclass(slots=True)
 class ModelledThread:
-    """`active`: each active task with the time from which it runs. `restores`: those of them that have to be restored,
-    or had to be. `standby`: each standby with its offset sum at `since_ms`.
+    """A stream thread. `active`: each active task with the time from which it runs. `restores`: the restores of those
+    active tasks that have or had to be restored. `standby`: each standby with its offset sum at `since_ms`.
     """
 
     name: str
@@ -73,8 +74,8 @@ class ModelledThread:
     def take(
         self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
     ) -> None:
-        """Sets what the thread has open from now on. `active`: the offset sum to restore from; None for a task that
-        runs already or has no state.
+        """Sets the tasks that the thread has open from `now_ms` on. `active`: the offset sum from which each task is
+        restored; None for a task that runs already or has no state. `standby`: the offset sum of each standby.
         """
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
@@ -92,11 +93,13 @@ class ModelledThread:
 
     @property
     def free_from_ms(self) -> int:
-        """When the last active task is restored and the thread goes on with its standbys."""
+        """The time at which the last active task is restored and the thread continues with its standbys."""
         return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
 
     def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
-        """What the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise how far the copy has come."""
+        """The offset sums that the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise the position
+        of the copy.
+        """
         sums = {
             task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
             for task, runs_from_ms in self.active.items()
@@ -116,10 +119,10 @@ class ModelledThread:
         return {task: position + read[task] for task, position in self.standby.items()}
 
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
-        """When all copies will have caught up if nothing is handed out any more; None for never.
+        """The time at which all copies will have caught up if nothing is handed out any more; None for never.
 
-        What is read less what is missing is concave over time: a thread that is fast enough in the end stays caught
-        up.
+        Over time more changelogs grow, so the thread catches up ever more slowly: records read minus records appended
+        is a concave function of time. So a thread that is fast enough when all changelogs grow stays caught up.
         """
         free_ms = self.free_from_ms
         if not self.standby:
@@ -143,8 +146,8 @@ class ModelledThread:
 
 
 def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
-    """How many of `records` each task gets: all alike, none more than it misses; the remainder goes to the first
-    tasks.
+    """Shares `records` out over the tasks: equal shares, but no task gets more records than it misses. The remainder
+    goes to the first tasks.
     """
     shares = dict(missing)
     left = records
@@ -162,14 +165,15 @@ def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]
 
 
 def to_restore_from(offset_sum: int | None) -> int:
-    """Where a copy starts to read: at 0 when there is no state, or when its position is not known."""
+    """The offset sum from which a copy starts to read: 0 if there is no state, or if its position is not known."""
     return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum
 
 
 @dataclass(slots=True)
 class TaskRuns:
-    """`unowned_since`: for a task that does not run, when it stopped. `unowned_ms`, `longest_ms`: over all times
-    without an owner that have ended; `finish` adds those that have not.
+    """The times in which tasks run. `unowned_since`: for a task that does not run, the time at which it stopped.
+    `unowned_ms`, `longest_ms`: the sum and the longest of the times without an owner that have ended; `finish` adds the
+    times that have not ended.
     """
 
     unowned_since: dict[TaskId, int]
@@ -180,11 +184,11 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """`at_ms` may lie in the future."""
+        """Notes that an owner runs the task from `at_ms` on, which may lie in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Its owner gives the task up, whether it ran already or was still being restored."""
+        """Notes that the owner closes the task, whether it ran already or was still being restored."""
         runs_from = self._runs_from.pop(task)
         if runs_from > at_ms:
             return
@@ -193,21 +197,21 @@ class TaskRuns:
         self.unowned_since[task] = at_ms
 
     def ran_ms(self, task: TaskId, now_ms: int) -> int:
-        """How long the task ran since the recorded rebalance, over all its owners."""
+        """The time that the task ran since the recorded rebalance, over all its owners."""
         runs_from = self._runs_from.get(task)
         running = 0 if runs_from is None else max(now_ms - max(runs_from, 0), 0)
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Nothing is handed out any more: a task that is being restored is unowned until it runs, a task without an
-        owner until now.
+        """Ends the open times without an owner. Call it when nothing is handed out any more: a task that is being
+        restored is unowned until it runs, a task without an owner until `now_ms`.
         """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))
 
     @property
     def runs_from(self) -> Mapping[TaskId, int]:
-        """For every task that has an owner."""
+        """For every task that has an owner, the time from which it runs."""
         return self._runs_from
 
     def _count(self, task: TaskId, until_ms: int) -> None:
@@ -219,7 +223,7 @@ class TaskRuns:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogEnds:
-    """`recorded`: the end-offset sum of every stateful task at the recorded rebalance."""
+    """The growing changelogs. `recorded`: the end-offset sum of every stateful task at the recorded rebalance."""
 
     recorded: Mapping[TaskId, int]
     appended_records_per_s: float
@@ -233,7 +237,7 @@ class ChangelogEnds:
         return self.recorded[task] + self.appended(task, now_ms)
 
     def appended(self, task: TaskId, now_ms: int) -> int:
-        """Records appended since the recorded rebalance. The end-offset sum stops at the highest long of Java."""
+        """Records appended since the recorded rebalance. The end-offset sum never exceeds the highest long of Java."""
         if not self.appended_records_per_s:
             return 0
         records = int(self.appended_records_per_s * self.runs.ran_ms(task, now_ms) / 1000)

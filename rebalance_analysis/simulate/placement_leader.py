@@ -1,7 +1,8 @@
 """Forecasts of a placement problem: the task assignor alone, with each process as one thread of all its capacity.
 
-What the pipeline does with bytes is modelled here: a task that a living process still owns is held back until that
-process has given it up, and the process that is to get it keeps its state open as a standby meanwhile (KIP-429).
+This file models the steps of the pipeline that need subscription bytes, which a placement problem does not have: a task
+that another process still owns is held back until that process has revoked it. Meanwhile the process that will get the
+task keeps its state open as a standby (KIP-429).
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
 
 MAX_THREADS = 1_000_000
-"""A few bytes can ask for billions of threads, and the load of each is measured."""
+"""Limit for the threads of all clients: a short line can ask for billions of threads, and the load of each is measured.
+"""
 
 
 class PlacementLeader:
@@ -104,7 +106,9 @@ def _active(client: PlacementClient) -> frozenset[TaskId]:
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """A problem has lags but no end offsets; a client without state lags by the whole changelog."""
+    """Estimates the end-offset sums: a problem has only lags, and the lag of a client without state is the whole
+    changelog.
+    """
     ends: dict[TaskId, int] = {}
     for task in problem.stateful_tasks:
         lags = [client.lags.lag_for(task) for client in problem.clients.values() if task in client.lags]

@@ -1,12 +1,12 @@
-"""Forecasts of a recorded rebalance: the whole pipeline, from the bytes members would send to the bytes they get.
+"""Forecasts of a recorded rebalance: runs the whole pipeline, from the members' subscriptions to their assignments.
 
-Later rebalances see the internal topics that the first one created, and changelogs that have grown. Records appended
-to a stateful task are spread over its changelog partitions; a source topic that serves as changelog grows by what is
-committed of it (`assignor.clients.client_state`). A look-up that failed in the recording keeps failing.
+Later rebalances use the internal topics that the first rebalance created, and changelogs that have grown. Records that
+a stateful task appends are spread over its changelog partitions; for a source topic that serves as changelog, the
+committed offsets grow (`assignor.clients.client_state`). A look-up that failed in the recording keeps failing.
 
-A member's bytes are decoded once, and encoded again for every rebalance with what the member has by then. What a
-rebalance does not change stays as recorded: versions, endpoint, tags, topics, rack, process id. The unique field counts
-on, and a member that learns that all support a higher version speaks that one from then on. Source:
+A member's bytes are decoded once, and encoded again for every rebalance with the member's present tasks and offset
+sums. All other fields stay as recorded: versions, endpoint, tags, topics, rack, process id. The unique field is
+incremented, and a member that learns that all members support a higher version uses this version from then on. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
@@ -65,7 +65,7 @@ class RebalanceLeader:
         reported = {member_id: member.info.task_offset_sums for member_id, member in self._members.items()}
         ends = _recorded_ends(result.problem)
         members = first_members(result.problem, threads, active, reported, ends, self._model, self._past)
-        # what an operator kept is kept by one rebalance; a drain goes on
+        # the operator command to keep owned tasks applies to one rebalance only; a drain continues
         later = replace(self._snapshot.steering, keeps_owned=False)
         self._snapshot = with_created(replace(self._snapshot, steering=later), result.created_topics)
         try:
@@ -113,9 +113,9 @@ class RebalanceLeader:
         )
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
-        """Whether the leader's metadata will get topics that the group reads and that did not exist when it decided.
-        Its consumer then asks for another rebalance (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is
-        not a member of the group has no consumer.
+        """True if the rebalance created topics that the group reads, so that they are missing in the metadata of the
+        leader's consumer. When they appear there, the consumer asks for another rebalance
+        (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer.
         """
         read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
         return self._snapshot.leader_process_id is not None and not read.isdisjoint(created)
@@ -127,7 +127,7 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
     if gone:
         alive = {member.process for member in recorded_members(snapshot.members).values()}
         for member_id, member in gone.items():
-            # nothing is known about a removed member whose bytes cannot be read
+            # the tasks of a removed member whose bytes cannot be decoded are not known
             with suppress(InputError, DecodeError):
                 owner = recorded_members({member_id: member})[member_id]
                 left_behind.update(() if owner.process in alive else _active(as_recorded, owner))
@@ -135,7 +135,7 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
 
 
 def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:
-    """The tasks of the partitions it owns, and those that it reports as running."""
+    """The tasks of the partitions that the member owns, and the tasks that it reports as running."""
     reader = {topic: each.id for each in snapshot.topology.subtopologies for topic in each.source_topics}
     owned = [TaskId(reader[each.topic], each.partition) for each in member.owned if each.topic in reader]
     running = [task for task, offset_sum in member.info.task_offset_sums.items() if offset_sum == LATEST_OFFSET]
@@ -149,11 +149,13 @@ def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 _Appended = Mapping[str, Mapping[int, int]]
-"""Records by topic and partition."""
+"""The number of appended records by topic and partition."""
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """The same group with the topics of `created`, empty, and on the brokers where a recorder saw them."""
+    """Returns the snapshot with the topics of `created` as existing, empty topics, with the metadata that a recorder
+    saw, if any.
+    """
     if not created:
         return snapshot
     seen = snapshot.created_internal_topics or {}
@@ -168,7 +170,7 @@ def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic
 
 
 def with_appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> RebalanceSnapshot:
-    """`snapshot`: as at the recorded rebalance. Returns it with its changelogs as long as they are at `now_ms`."""
+    """Returns the snapshot with the changelog offsets of `now_ms`. `snapshot`: as at the recorded rebalance."""
     if not ends.appended_records_per_s:
         return snapshot
     changelogs, committed = _appended(snapshot, ends, now_ms)
@@ -190,7 +192,7 @@ def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
 
 
 def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
-    """What was appended to changelogs, and to source topics that serve as changelogs."""
+    """The records appended to changelogs, and those appended to source topics that serve as changelogs."""
     changelogs: dict[str, dict[int, int]] = {}
     committed: dict[str, dict[int, int]] = {}
     topics_of: dict[int, tuple[list[str], frozenset[str]]] = {
@@ -221,7 +223,9 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
 
 @dataclass(slots=True)
 class RecordedMember:
-    """Owned partitions, version, generation and unique field change from rebalance to rebalance."""
+    """A member of a forecast. Owned partitions, version, generation and unique field change at each rebalance; the rest
+    stays as recorded.
+    """
 
     member: Member
     subscription: Subscription
@@ -234,8 +238,8 @@ class RecordedMember:
         return self.info.process_id
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
-        """Applies an assignment. Returns the tasks that it names, and whether the member rejoins at once: because it
-        has to give up a partition, or because it speaks a higher version from now on.
+        """Applies an assignment. Returns its tasks, and True if the member rejoins at once: because it has to revoke a
+        partition, or because it uses a higher version from now on.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")
@@ -250,7 +254,7 @@ class RecordedMember:
         return HandedOut(active, tasks.standby_tasks), gives_up or upgrades
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
-        """The member with the bytes that it joins the next rebalance with."""
+        """Returns the member with the subscription bytes with which it joins the next rebalance."""
         unique = self.info.unique_field
         if self.info.version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
             unique = (unique + 1 + 128) % 256 - 128
@@ -268,7 +272,9 @@ class RecordedMember:
 
 
 def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
-    """By member id. Raises DecodeError naming a member whose bytes cannot be read, InputError for a future version."""
+    """Decodes the members, by member id. Raises DecodeError, which names a member whose bytes cannot be decoded, and
+    InputError for a future version.
+    """
     decoded = dict(decode_members({member_id: member.subscription for member_id, member in members.items()}))
     return {member_id: _recorded_member(member_id, member, decoded[member_id]) for member_id, member in members.items()}
 

@@ -1,6 +1,6 @@
-"""`assignor sweep`: every combination of a grid, forecast from every episode of recorded groups.
+"""`assignor sweep`: forecasts every combination of a grid from every episode of recorded groups.
 
-`sweep_run` is the job from inputs to results. `grid`: the combinations. `episodes`: where forecasts start, and the file
-that carries their lines. `sweep_work`: one chunk. `totals`: one row, the sums and the Pareto front. `front_tables`,
-`front_picture`: what is shown.
+`sweep_run`: the job from inputs to results. `grid`: the combinations. `episodes`: the recorded rebalances from which
+forecasts start, and the file with their lines. `sweep_work`: the work on one chunk. `totals`: the row of a forecast,
+the sums and the Pareto front. `front_tables`, `front_picture`: the output, as tables and as a picture.
 """

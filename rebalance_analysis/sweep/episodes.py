@@ -1,12 +1,13 @@
-"""Where forecasts start: the rebalances at which something happened to a group, out of all its recorded ones.
+"""The episodes of recorded groups: the rebalances from which forecasts start.
 
-An episode is the first rebalance of a group, and each one whose processes, or threads per process, differ from those of
-the rebalance before: an instance came, left, was killed or was restarted. The rebalances in between only follow up or
-probe, and the forecast makes those itself. A placement problem is an episode of its chain, or of a group of its own.
+An episode is the first rebalance of a group, and each rebalance whose processes, or threads per process, differ from
+those of the previous rebalance: an instance came, left, was killed or was restarted. The rebalances in between are only
+follow-ups or probing rebalances, and the forecast makes those itself. A placement problem is an episode of its chain,
+or, without a chain, of a group of its own.
 
-The driver writes what the chunks need into one file, compressed, and they read it where they run. So a chunk carries a
-place in this file instead of the lines. The file lies with the output, which every executor reaches. A record is its
-length in four bytes, then the line as zlib wrote it.
+The driver writes the lines of all chunks, compressed, into one spool file, and the workers read it. So a chunk has a
+position in this file instead of the lines. The file lies in the output directory, which every executor can read. A
+record of the file is a length in four bytes (big-endian), then the line, compressed by zlib.
 """
 
 from __future__ import annotations
@@ -32,7 +33,9 @@ from spark_engine.batch.work import LINES_A_CHUNK, Reject
 
 @dataclass(frozen=True, slots=True)
 class GroupEpisodes:
-    """`rebalances`: how many were read of the group. `lines`: its episodes, in the order they happened."""
+    """The episodes of one group. `rebalances`: the number of rebalances read of the group. `lines`: the episodes, in
+    the order in which they happened.
+    """
 
     group_id: str
     rebalances: int
@@ -45,9 +48,10 @@ class GroupEpisodes:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """`groups`: sorted by id. `rejects`: unusable lines in blocks of LINES_A_CHUNK, which `read_rejects` reads back.
+    """The episodes of all groups. `groups`: sorted by id. `rejects`: unusable lines in blocks of LINES_A_CHUNK;
+    `read_rejects` reads a block.
 
-    `digest`: identifies the lines.
+    `digest`: the SHA-256 of the spool file, which identifies its lines.
     """
 
     groups: tuple[GroupEpisodes, ...]
@@ -60,7 +64,7 @@ class Episodes:
 
 
 class _Candidate(NamedTuple):
-    """A rebalance that may be an episode. `shape`: equal for equal processes and threads; None equals no other."""
+    """A rebalance that may be an episode. `shape`: a digest of processes and threads; None differs from every shape."""
 
     generation: int
     number: int
@@ -69,9 +73,10 @@ class _Candidate(NamedTuple):
 
 
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
-    """Read all `lines`, and write the episodes and the rejects to the file `spool`.
+    """Reads all `lines`, and writes the episodes and the rejects to the file `spool`.
 
-    Rebalances wait in a temporary file beside it, so this needs some 200 bytes of memory for each.
+    A temporary file beside `spool` holds the rebalances until all are read, so only some 200 bytes of memory are needed
+    for each.
     """
     rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []
@@ -79,7 +84,7 @@ def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
         writer = SpoolWriter(waiting)
         for number, line in enumerate(lines):
             try:
-                group_id, generation, shape = _what_it_is(line)
+                group_id, generation, shape = _identity(line)
             except AssignorFault as error:
                 rejects.append(writer.add(json.dumps(asdict(_reject(line, error))).encode()))
                 continue
@@ -123,7 +128,7 @@ def _episodes(rebalances: Iterable[_Candidate]) -> list[_Candidate]:
     return episodes
 
 
-def _what_it_is(line: Line) -> tuple[str, int, bytes | None]:
+def _identity(line: Line) -> tuple[str, int, bytes | None]:
     """The group, generation and shape of a line. Raises AssignorFault."""
     document = line.usable_document()
     recorded = parse_recorded(document)
@@ -133,7 +138,9 @@ def _what_it_is(line: Line) -> tuple[str, int, bytes | None]:
 
 
 def _shape(recorded: RecordedRebalance) -> bytes:
-    """Raises DecodeError, KafkaError, InputError for a rebalance that no leader can place."""
+    """A digest of the processes and their numbers of threads. Raises DecodeError, KafkaError or InputError for a
+    rebalance that no leader can place.
+    """
     snapshot = recorded.snapshot
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
@@ -154,7 +161,7 @@ _LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class SpooledLines:
-    """`count` records that follow each other from `offset` on."""
+    """A block of `count` consecutive records from `offset` on."""
 
     path: str
     offset: int
@@ -163,7 +170,7 @@ class SpooledLines:
 
 @dataclass(frozen=True, slots=True)
 class SpooledRecord:
-    """The place of one record, with its length in front."""
+    """The position and length of one record; the length includes the four bytes in front of the line."""
 
     offset: int
     length: int
@@ -182,7 +189,7 @@ class SpoolWriter:
         return self._end
 
     def digest(self) -> str:
-        """Of everything written: the same lines in the same order have the same one."""
+        """The SHA-256 of everything written: the same lines in the same order give the same digest."""
         return self._sha256.hexdigest()
 
     def add(self, line: bytes) -> SpooledRecord:
@@ -190,7 +197,7 @@ class SpoolWriter:
         return self._append(len(packed).to_bytes(_LENGTH_BYTES, "big") + packed)
 
     def copy(self, source: BinaryIO, record: SpooledRecord) -> SpooledRecord:
-        """Append a record of another file."""
+        """Appends a record of another file."""
         source.seek(record.offset)
         return self._append(source.read(record.length))
 
@@ -203,7 +210,9 @@ class SpoolWriter:
 
 
 def read_spooled(lines: SpooledLines) -> Iterator[bytes]:
-    """Raises InputError when the file is not there, because the executors do not share the output directory."""
+    """Yields the lines of a block. Raises InputError if the file cannot be read, for example because the executors do
+    not share the output directory.
+    """
     try:
         with open(lines.path, "rb") as stream:
             stream.seek(lines.offset)

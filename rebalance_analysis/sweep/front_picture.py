@@ -1,9 +1,10 @@
-"""The front as a picture: time to stable against moves, with standbys as colour and skew as size of a mark.
+"""The Pareto front as a picture: time to stable against moves; the colour of a mark shows standbys, its size the skew.
 
 A number stands for the same combinations in the table and in the key beside the plot. Front points with equally many
-standbys are joined: along such a line, time is bought with moves. Faint points are beaten by a point of the front.
+standbys are joined by a line: along the line, a shorter time costs more moves. A point of the front dominates each
+faint point.
 
-Labels stand beside their marks so that none covers a mark or another label. All lengths are points.
+Labels are placed so that none covers a mark or another label. All lengths are in typographic points.
 """
 
 from __future__ import annotations
@@ -44,7 +45,9 @@ class _Point(NamedTuple):
 
 
 def draw_front(result: SweepResult, path: Path) -> None:
-    """Raises InputError when the file cannot be written, or matplotlib is not installed."""
+    """Draws the front and saves it as `path`. Raises InputError if the file cannot be written, or if matplotlib is not
+    installed.
+    """
     figure = new_figure(*_SIZE_INCHES)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3.4, 1)})
     blocks = alike_on_front(result)
@@ -109,7 +112,7 @@ def _draw_marks(
 
 
 class _Sizes:
-    """Skew as the area of a mark."""
+    """Maps skew to the area of a mark."""
 
     def __init__(self, skews: Iterable[int]) -> None:
         self.skews = sorted(set(skews))
@@ -119,7 +122,7 @@ class _Sizes:
         return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
 
     def handles(self, axes: Axes) -> list[PathCollection]:
-        """For the legend: every skew, or the lowest, the middle and the highest."""
+        """The entries of the legend: every skew if there are few, else the lowest, the middle and the highest."""
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
         return [
@@ -133,7 +136,7 @@ def _level_handle(axes: Axes, level: float, colour: Any) -> PathCollection:
 
 
 def _draw_defaults(axes: Axes, result: SweepResult, sizes: _Sizes) -> list[PathCollection]:
-    """A ring around the combination of Kafka's defaults, if the grid has it."""
+    """Draws a ring around the combination of Kafka's defaults, if the grid has it. Returns the ring for the legend."""
     total = None if result.defaults is None else result.totals[result.defaults]
     if total is None or total.point is None:
         return []
@@ -165,11 +168,11 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 
 
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
-    """Numbers beside the marks. Points at one place share a label; no label covers a mark or another label."""
+    """Writes numbers beside the marks. Points at the same position share a label."""
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
-    figure.draw_without_rendering()  # only the layout knows where data lies
+    figure.draw_without_rendering()  # positions in points are known only after the layout
     to_points = 72 / figure.dpi
 
     def mark(point: _Point) -> Mark:
@@ -218,7 +221,7 @@ def _point(total: CombinationTotal) -> _Point:
 
 
 Mark = tuple[float, float, float]
-"""x, y, radius."""
+"""A mark as (x, y, radius)."""
 
 _GAP = 3.0
 _DIRECTIONS = 16
@@ -229,7 +232,9 @@ _MARGIN = 2.0
 
 
 class Label(NamedTuple):
-    """`dx`, `dy`: from the centre of the mark to the centre of the text. `is_far`: a line should join the two."""
+    """A label of a mark. `dx`, `dy`: offset from the centre of the mark to the centre of the text. `is_far`: a line
+    should join the mark and the text.
+    """
 
     text: str
     dx: float
@@ -252,7 +257,8 @@ class _Box(NamedTuple):
 def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
-    """One label for each mark, in order: at the nearest free place, else where it covers least.
+    """Places one label for each mark, in order: at the nearest free position, or, if there is none, where the label
+    covers least.
 
     `obstacles`: marks without a label.
     """
@@ -266,7 +272,9 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """Prefer to cover nothing, then to be nearer to its own mark than to any other, then to be near."""
+    """The best position of a label: one that covers least, then one nearer to its own mark than to any other mark, then
+    the nearest one.
+    """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
     around = _Box(x - reach, y - reach, x + reach, y + reach)
@@ -292,7 +300,7 @@ def _box(text: str, x: float, y: float, font_size: float) -> _Box:
 
 
 def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
-    """Places around the mark, ring by ring, starting at the upper right."""
+    """Yields positions around the mark, ring by ring from the inside, each ring starting at the upper right."""
     half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
     for ring in range(_RINGS):
         away = radius + _GAP + ring * font_size

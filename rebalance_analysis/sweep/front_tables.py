@@ -1,6 +1,6 @@
-"""The Pareto front of a sweep as a table, all its combinations as another, and the document in `front.json`.
+"""The output of a sweep: a table of the Pareto front, a table of all combinations, and the document in `front.json`.
 
-Combinations with equal results share a line: `max.warmup.replicas` 4 to 16 may all come to the same.
+Combinations of the front with equal results share a line: `max.warmup.replicas` 4 to 16 may all give the same result.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spark_engine.batch.terminal import plain_table, titled
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"
-"""Only where the racks of some group are known."""
+"""Heading of a column that is shown only if the racks of some group are known."""
 _IN_FULL = (
     "time to\nstable",
     "rounds",
@@ -32,13 +32,13 @@ _IN_FULL = (
     "standbys\nper task",
     "skew",
 )
-"""With all combinations."""
+"""Headings of the measures in the table of all combinations."""
 _STAR = "*"
 
 
 def front_table(result: SweepResult) -> Group:
-    """The front, quickest to settle first. A star marks Kafka's defaults, which get a line of their own below when they
-    are not on the front. The note below it explains the star.
+    """The table of the front, sorted by time to stable. A star marks Kafka's defaults, and a note below the table
+    explains the star. If the defaults are not on the front, they get a line of their own below it.
     """
     blocks = alike_on_front(result)
     table = _table(result, _MEASURES)
@@ -55,7 +55,7 @@ def front_table(result: SweepResult) -> Group:
 
 
 def full_table(result: SweepResult) -> Group:
-    """Every combination, in the order of the grid, with all measures. The first column marks those of the front."""
+    """The table of all combinations with all measures, in the order of the grid. The first column marks the front."""
     table = _table(result, _IN_FULL)
     for total in result.totals:
         front = "front" if total.combination.number in result.front else ""
@@ -74,7 +74,7 @@ def full_table(result: SweepResult) -> Group:
 
 
 def _table(result: SweepResult, measures: tuple[str, ...]) -> Table:
-    """Without rows yet. The first column marks a row."""
+    """A table with columns and no rows. The first column is for the mark of a row."""
     table = plain_table()
     table.add_column("", justify="right" if measures is _MEASURES else "left")
     for heading in (*(key.replace(".", ".\n") for key in result.grid.keys), *_headings(result, measures)):
@@ -88,7 +88,7 @@ def _values(result: SweepResult, total: CombinationTotal) -> list[str]:
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
-    """Equal runs give equal documents. Each combination of the front has its own entry."""
+    """The document for `front.json`. Each combination of the front has an entry. Equal runs give equal documents."""
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
     beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
     return {
@@ -116,7 +116,7 @@ def _title(what: str, result: SweepResult) -> str:
 
 
 def duration_text(milliseconds: float) -> str:
-    """`0.5 s`, `1 min 00 s`, `2 h 05 min`."""
+    """The duration as text: `0.5 s`, `1 min 00 s`, `2 h 05 min`."""
     if milliseconds < 59_950:
         return f"{milliseconds / 1_000:.1f} s"
     seconds = round(milliseconds / 1_000)
@@ -135,7 +135,7 @@ def _measures(total: CombinationTotal) -> tuple[str, ...]:
 
 
 def _headings(result: SweepResult, measures: tuple[str, ...]) -> tuple[str, ...]:
-    """A function that the user measures with has a heading of its own name, a word to a line."""
+    """The headings of the measures. The heading of a user's own measure is the name of its function."""
     own = (name.partition(":")[2].replace("_", "\n") for name in result.own_measures)
     return (*measures, *((_TRAFFIC,) if result.totals[0].cross_rack_reads is not None else ()), *own)
 
@@ -163,7 +163,9 @@ _ASSIGNORS_END = "TaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class AlikeCombinations:
-    """All combinations of these `values`: for each axis some of its values, in its order."""
+    """Combinations of the front with equal results: the product of `values`, which has some values of each axis, in the
+    order of the axis. `numbers`: the numbers of the combinations.
+    """
 
     numbers: tuple[int, ...]
     values: tuple[tuple[Value, ...], ...]
@@ -174,7 +176,7 @@ class AlikeCombinations:
 
 
 def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
-    """The front, quickest to settle first. Combinations with one point form as few blocks as possible."""
+    """The front, sorted by time to stable. Combinations with the same point are grouped into blocks."""
     blocks: list[AlikeCombinations] = []
     of_a_point: list[int] = []
     for number in result.front:
@@ -186,7 +188,7 @@ def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
 
 
 def values_text(axis: Axis, values: Sequence[Value]) -> str:
-    """Assignor names are shown without their common ending."""
+    """The values in the form of `--grid`. Assignor names are shown without their common suffix `TaskAssignor`."""
     if axis.key == ASSIGNOR:
         return "|".join(str(value).removesuffix(_ASSIGNORS_END) for value in values)
     places = [axis.values.index(value) for value in values]
@@ -196,7 +198,7 @@ def values_text(axis: Axis, values: Sequence[Value]) -> str:
 
 
 def _blocks(combinations: Sequence[Combination], grid: Grid) -> list[AlikeCombinations]:
-    """Split along the first axis until each block is a full product of values."""
+    """Splits combinations along their first axis with several values, until each block is a full product of values."""
     if not combinations:
         return []
     taken = [{combination.values[place] for combination in combinations} for place in range(len(grid.axes))]

@@ -1,4 +1,4 @@
-"""What a sweep tries: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
+"""The grid of a sweep: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
 
 An axis is a config under Kafka's dotted name, or `assignor`. Its values are ranges of whole numbers such as `1..16` or
 `1..16:3` (every third), single values separated by bars, or both: `1..4|8|16`. A comma ends an axis. Combinations are
@@ -31,7 +31,7 @@ _TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TA
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """`values`: in the given order, all whole numbers or all text, without duplicates."""
+    """One axis of a grid. `values`: in the given order, all whole numbers or all text, without duplicates."""
 
     key: str
     values: tuple[Value, ...]
@@ -43,7 +43,7 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """`number`: from 0. `values`: one for each axis of the grid."""
+    """One combination of a grid. `number`: counted from 0. `values`: one for each axis of the grid."""
 
     number: int
     values: tuple[Value, ...]
@@ -69,7 +69,7 @@ class Grid:
         return Combination(number, tuple(reversed(values)))
 
     def kafkas_defaults(self) -> int | None:
-        """The number of the combination of Kafka's defaults, None when it is not in the grid."""
+        """The number of the combination of Kafka's defaults; None if it is not in the grid."""
         defaults: Mapping[str, object] = {**dotted_configs(AssignmentConfigs()), ASSIGNOR: KAFKAS_ASSIGNOR}
         number = 0
         for axis in self.axes:
@@ -80,7 +80,7 @@ class Grid:
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
-    """All `--grid` options together form one grid. Raises InputError, which names the key and the problem."""
+    """Parses all `--grid` options into one grid. Raises InputError, which names the key and the problem."""
     axes: dict[str, Axis] = {}
     for text in texts:
         for part in text.split(","):
@@ -98,7 +98,7 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _axis(text: str) -> Axis:
     key, equals, written = (part.strip() for part in text.partition("="))
-    # what cannot be printed would break the message that names it, and no key or value has any of it
+    # characters that cannot be printed would garble the error message, and no valid key or value has them
     if not equals or not key or not text.isprintable():
         raise InputError(f"an axis is key=values, such as max.warmup.replicas=1..16, not {_shown(text)}", GRID_OPTION)
     values: dict[Value, None] = {}
@@ -138,7 +138,7 @@ def _values(key: str, piece: str) -> Sequence[Value]:
 
 
 def _check(key: str, value: Value) -> None:
-    """Check as strictly as for `configs` and `assignor` of a recording."""
+    """Checks the value as strictly as `configs` and `assignor` of a recording. Raises InputError."""
     if key == ASSIGNOR:
         as_assignor(value, f"{GRID_OPTION} {ASSIGNOR}")
     else:

@@ -1,11 +1,11 @@
-"""A user's own measures of a sweep: each is a function, `module:function`, and one more column.
+"""A user's own measures of a sweep: each is a function, `module:function`, and adds a column.
 
-It gets what the last rebalance of a forecast was asked and the active tasks of each process as it placed them, and
+The function gets the input of the last rebalance of a forecast and the active tasks that it placed on each process, and
 returns a number:
 
     def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
 
-As with own assignors, its module is also looked for where the command was started.
+As for own assignors, its module is also searched for in the directory where the command was started.
 """
 
 from __future__ import annotations
@@ -28,22 +28,24 @@ OwnMeasure = Callable[[ApplicationState, Mapping[ProcessId, frozenset[TaskId]]],
 
 @dataclass(frozen=True, slots=True)
 class OwnMeasures:
-    """`names`: of the functions, module:function. `directory`: where the command was started; it travels with the work
-    to the processes that measure.
+    """The user's own measures. `names`: the functions, as module:function. `directory`: the directory where the command
+    was started; its path is sent to the worker processes with the work.
     """
 
     names: tuple[str, ...] = ()
     directory: str = "."
 
     def check(self) -> None:
-        """Loads them here. Raises InputError with what is wrong with one."""
+        """Loads all functions in this process, so that errors appear before any work is done. Raises InputError if a
+        function cannot be loaded.
+        """
         if len(set(self.names)) < len(self.names):
             raise InputError("names a function twice", MEASURE_OPTION)
         for name in self.names:
             self._function(name)
 
     def __call__(self, problem: PlacementProblem, placement: Placement) -> tuple[float, ...]:
-        """In the order of `names`. Raises InputError when one raises, or returns no number."""
+        """The measures in the order of `names`. Raises InputError if a function raises, or does not return a number."""
         active = {process: client.active for process, client in placement.clients.items()}
         return tuple([self._measured(name, ApplicationState(problem), active) for name in self.names])
 

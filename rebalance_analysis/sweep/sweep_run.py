@@ -1,4 +1,4 @@
-"""A sweep from the order to its results: episodes gathered, one job run, the front worked out and drawn."""
+"""Runs a sweep: gathers the episodes, runs one job of forecasts, then computes and draws the Pareto front."""
 
 from __future__ import annotations
 
@@ -34,7 +34,9 @@ MAX_FORECASTS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SweepOrder:
-    """What was asked for. `plot`: None for the one in `output`. `own_measures`: see `OwnMeasures`."""
+    """The order for a sweep. `plot`: the file of the picture; None for a file in `output`. `own_measures`: see
+    `OwnMeasures`.
+    """
 
     inputs: tuple[str, ...]
     grid: tuple[str, ...]
@@ -49,7 +51,7 @@ class SweepOrder:
 
 @dataclass(frozen=True, slots=True)
 class FinishedSweep:
-    """A sweep that is complete. `plot`: the picture of the front; `forecasts`: how many were made."""
+    """A sweep that is complete. `plot`: the picture of the front; `forecasts`: the number of forecasts."""
 
     result: SweepResult
     outcome: RunOutcome
@@ -59,8 +61,8 @@ class FinishedSweep:
 
 
 def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> FinishedSweep:
-    """`lines`: those of the order's inputs. `console`: where progress goes. Raises InputError, and what `run_plan`
-    raises.
+    """Runs the sweep. `lines`: the lines of the order's inputs. `console`: shows the progress. Raises InputError, and
+    the errors of `run_plan`.
     """
     grid = parse_grid(order.grid)
     own_assignors = OwnAssignors(os.getcwd())

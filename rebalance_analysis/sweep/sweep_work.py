@@ -1,7 +1,8 @@
-"""What a chunk of a sweep does: forecasts some combinations from every episode of one group, one row each.
+"""The work of a sweep on one chunk: forecasts some combinations from every episode of one group, with a row for each
+combination.
 
-Chunks are cut so that one takes about half a second, as everywhere (`spark_engine.batch.work`): a forecast is some tens
-of rebalances. A row is never cut, so a group of very many episodes has chunks of one combination that take longer.
+A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`): a forecast has some tens of rebalances. A
+row is never divided, so a group of very many episodes has chunks of one combination, which take longer.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ Recorded = RecordedRebalance | RecordedPlacement
 
 @dataclass(frozen=True, slots=True)
 class CombinationsOfGroup:
-    """`lines` combinations from number `first` on, from all episodes of one group."""
+    """A chunk of `lines` combinations from number `first` on, to be forecast from all episodes of one group."""
 
     number: int
     group: GroupEpisodes
@@ -45,7 +46,7 @@ class CombinationsOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class RejectedLines:
-    """Lines that gave no episode: they only pass through to the rejects."""
+    """A chunk of unusable lines, which the work only passes on as rejects."""
 
     number: int
     rejects: SpooledLines
@@ -59,7 +60,7 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """`start`: the recorded rebalance with the changes that all combinations share."""
+    """An episode. `start`: the recorded rebalance with the changes that all combinations share."""
 
     recorded: Recorded
     start: Recorded
@@ -67,7 +68,9 @@ class _Episode(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SweepWork:
-    """`changes` are made to every episode first, then those of the combination."""
+    """The work of a sweep. For each forecast, `changes` are applied to the episode first, then the changes of the
+    combination.
+    """
 
     grid: Grid
     model: ForecastModel
@@ -88,7 +91,7 @@ class SweepWork:
                 yield ChunkOutput(pa.RecordBatch.from_pylist(self._rows(chunk), self.schema))
 
     def _rows(self, chunk: CombinationsOfGroup) -> list[dict[str, object]]:
-        """An episode is read once for all combinations, and one is in memory at a time."""
+        """The rows of a chunk. Each episode is parsed once for all combinations; only one is in memory at a time."""
         combinations = [self.grid.combination(number) for number in range(chunk.first, chunk.first + chunk.lines)]
         totals = [EpisodeTotals(own_measures=self.own_measures.names) for _ in combinations]
         for line in read_spooled(chunk.group.lines):
@@ -125,7 +128,7 @@ class SweepWork:
             total.add(ahead, configs.num_standby_replicas)
         except AssignorFault as error:
             total.add_failure(error.with_hint() if isinstance(error, KafkaError) else str(error))
-        except Exception as error:  # one forecast that finds a fault of this program must not cost all the others
+        except Exception as error:  # a bug that one forecast triggers must not end the run of all other forecasts
             total.add_failure(f"a fault of this program: {type(error).__name__}: {error}")
         total.compute_ms += (time.perf_counter() - started) * 1_000
 
@@ -136,7 +139,7 @@ class SweepWork:
 
 
 def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object]) -> Plan[SweepChunk]:
-    """Group by group, each with all combinations in order; rejects come last."""
+    """Plans the chunks of a sweep: group by group, each with all combinations in order; the rejects come last."""
     chunks: list[SweepChunk] = []
     for group in episodes.groups:
         size = max(FORECASTS_A_CHUNK // group.episodes, 1)

@@ -1,9 +1,10 @@
-"""The results of a sweep: one row for a group's episodes under one combination, what each combination comes to over all
-groups, and which combinations are on the Pareto front.
+"""The results of a sweep: the row of a group's episodes under one combination, the totals of each combination over all
+groups, and the combinations on the Pareto front.
 
-The front is over time to stable and moves (less is better), standbys (more), skew and traffic across racks (less); the
-last of groups whose racks are known under every combination. A point is on the front when no other point is as good in
-every measure and better in one. A combination under which some episode never settles is not on it.
+The front is over time to stable and moves (less is better), standbys (more is better), skew and traffic across racks
+(less is better). Traffic across racks counts only groups whose racks are known under every combination. A point is on
+the front if no other point is as good in every measure and better in at least one. A combination under which some
+episode never settles is not on the front.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Better(Enum):
 
 
 DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS, Better.LESS)
-"""For time to stable, moves, standbys, skew, traffic across racks."""
+"""The better directions of time to stable, moves, standbys, skew, and traffic across racks."""
 
 _EPISODES = ("episodes", "settled", "looping", "rounds")
 _COPIES = ("active_moves", "standby_moves", "warm_ups", "unowned_ms", "stateful_tasks", "standbys")
@@ -40,11 +41,13 @@ _READS = "cross_rack_reads"
 
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
-    """Over all groups. `time_to_stable_ms`: the mean over all episodes, None unless all settled. `skew`: the worst.
+    """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None unless all
+    episodes settled. `skew`: the highest skew.
 
     All other fields are sums. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each
-    episode; the latter in groups whose racks are known under every combination, None when there is none.
-    `own_measures`: the user's, means over all episodes; None where one could not be taken of every group.
+    episode. `cross_rack_reads` counts only groups whose racks are known under every combination; None if there is no
+    such group. `own_measures`: the means of the user's own measures over all episodes; None for a measure that is
+    missing for some group.
     """
 
     combination: Combination
@@ -80,9 +83,10 @@ class CombinationTotal:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """`totals`: all combinations by number. `front`: numbers, quickest to settle first. `defaults`: the combination of
-    Kafka's defaults, None when it is not in the grid. `beats_defaults`: the first of the front that beats it, None when
-    it is on the front itself.
+    """The result of a sweep. `totals`: the totals of all combinations, by number. `front`: the numbers of the
+    combinations on the front, sorted by time to stable. `defaults`: the number of the combination of Kafka's defaults;
+    None if it is not in the grid. `beats_defaults`: the number of the first combination on the front that beats Kafka's
+    defaults; None if the defaults are on the front or not in the grid, and if the front is empty.
     """
 
     grid: Grid
@@ -92,7 +96,7 @@ class SweepResult:
     defaults: int | None
     beats_defaults: int | None
     own_measures: tuple[str, ...] = ()
-    """The names of the user's own measures, which the totals have in this order."""
+    """The names of the user's own measures, in the order of the totals."""
 
     @property
     def episodes(self) -> int:
@@ -100,15 +104,17 @@ class SweepResult:
 
     @property
     def settled(self) -> int:
-        """How many combinations let every episode settle."""
+        """The number of combinations with which every episode settles."""
         return sum(1 for total in self.totals if total.point is not None)
 
 
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
-    """`batches`: of rows as `EpisodeTotals.row` makes them, with one row for every group and combination."""
+    """Computes the result. `batches`: batches of the rows of `EpisodeTotals.row`, one row for every group and
+    combination.
+    """
     means = ("time_to_stable_ms", *own_measures)
     table = pa.Table.from_batches(batches).select(["group_id", "combination", _READS, "skew", *_SUMS, *means])
-    for name in means:  # sums over the episodes of the group
+    for name in means:  # turn the means over a group's episodes back into sums
         place = table.schema.get_field_index(name)
         table = table.set_column(place, name, pc.multiply(table[name], table["episodes"]))
     unless_null = pc.ScalarAggregateOptions(skip_nulls=False)
@@ -133,7 +139,7 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
 
 
 def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
-    """By combination, over the groups whose racks are known under every combination."""
+    """The reads across racks by combination, summed over `groups`, whose racks are known under every combination."""
     known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
     sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
     return {row["combination"]: row[f"{_READS}_sum"] for row in sums}
@@ -162,9 +168,10 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
 
 
 def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> list[int]:
-    """The indices of the points on the front, ascending. Equal points are all on it, or none is.
+    """The indices of the points on the front, ascending. Of equal points, all are on the front or none is.
 
-    In sorted order a point can be beaten only by an earlier one, and then by one of the front: n · front steps.
+    In sorted order only an earlier point can beat a point, and if any does, a point of the front does. So n * (size of
+    the front) comparisons are enough.
     """
     signed = [_signed(vector, directions) for vector in vectors]
     kept: list[Vector] = []
@@ -176,7 +183,7 @@ def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> lis
 
 
 def dominates(one: Vector, other: Vector, directions: Sequence[Better]) -> bool:
-    """Whether `one` is as good in every measure and better in some."""
+    """True if point `one` is as good as `other` in every measure and better in at least one."""
     return one != other and _no_worse(_signed(one, directions), _signed(other, directions))
 
 
@@ -208,20 +215,21 @@ _AFTER_AXES = (
 
 
 def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Schema:
-    """Each axis has a column of its own name, dots included, and so has each of the user's own measures."""
+    """The columns of the rows. Each axis has a column of its name, dots included, and so has each own measure."""
     values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
     return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES, *((name, pa.float64()) for name in own_measures)])
 
 
 @dataclass(slots=True)
 class EpisodeTotals:
-    """All episodes of one group under one combination, added up.
+    """The totals over all episodes of one group under one combination.
 
-    Times are milliseconds; `time_to_stable_max_ms` and `skew` are of the worst episode, `standby_coverage` is the mean,
-    all else are sums. `stateful_tasks` and `standbys` are counted at each episode's end: tasks, and copies that stand
-    by for them; so is `cross_rack_reads`, in the `racks_known` episodes. An episode whose forecast failed counts as an
-    episode and nowhere else; `error` is the first reason. `own_sums`: of the user's own measures, in the `measured`
-    episodes; a row has their means, and none when there was none.
+    Times are milliseconds. `time_to_stable_max_ms` and `skew` are the highest values of an episode; all other numbers
+    are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of each episode;
+    `cross_rack_reads` only in the `racks_known` episodes whose racks are known. `coverage_sum` is over `coverages`
+    episodes; a row has the mean. An episode that could not be forecast counts in `episodes` only; `error` is the first
+    error of an episode. `own_sums`: the sums of the user's own measures over the `measured` episodes; a row has their
+    means, or no values without such episodes.
     """
 
     episodes: int = 0
@@ -249,7 +257,7 @@ class EpisodeTotals:
     measured: int = 0
 
     def add(self, forecast: Forecast, standbys_wanted: int) -> None:
-        """`standbys_wanted`: num.standby.replicas."""
+        """Adds the forecast of one episode. `standbys_wanted`: num.standby.replicas."""
         self.episodes += 1
         self.error = self.error or forecast.error
         if forecast.end is End.STABLE and forecast.stable_after_ms is not None:
@@ -285,7 +293,7 @@ class EpisodeTotals:
         self.error = self.error or reason
 
     def row(self, group_id: str, number: int, axes: Sequence[Axis], values: Sequence[Value]) -> dict[str, object]:
-        """A time to stable is given only when every episode settled."""
+        """The row of the totals. It has a time to stable only if every episode settled."""
         all_settled = 0 < self.episodes == self.settled
         return {
             "group_id": group_id,

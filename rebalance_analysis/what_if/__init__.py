@@ -1,7 +1,7 @@
-"""A recorded rebalance under other conditions: `Changes` names them, `changed` applies them, `difference` compares.
+"""A recorded rebalance under other conditions: `Changes` has the conditions, `changed` applies them, and `difference`
+compares two results.
 
-The changed rebalance goes through the code that leads a real group (`rebalance_analysis.rerun`); nothing of it is
-estimated.
+The changed rebalance is decided by the code that leads a real group (`rebalance_analysis.rerun`), not estimated.
 """
 
 from rebalance_analysis.what_if.changed_rebalance import changed

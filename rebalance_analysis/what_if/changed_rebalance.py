@@ -1,7 +1,8 @@
-"""`changed`: a recorded line as the leader would have seen it under other conditions, and that line as a document.
+"""`changed` returns a recorded line as the leader would have received it under other conditions; `changed_document`
+makes it a document.
 
 Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
-tags, added instances, lags. So threads and tags change recorded instances only; an added instance brings its own.
+tags, added instances, lags. So threads and tags change recorded instances only; an added instance has its own.
 """
 
 from __future__ import annotations
@@ -42,11 +43,11 @@ def changed(recorded: RecordedPlacement, changes: Changes) -> RecordedPlacement:
 @overload
 def changed(recorded: Recorded, changes: Changes) -> Recorded: ...
 def changed(recorded: Recorded, changes: Changes) -> Recorded:
-    """The same kind of line with its input changed and without output; `Changes()` leaves the input as it is.
+    """Returns the line with its input changed and without output; `Changes()` leaves the input as it is.
 
-    Raises InputError naming the field of `changes` that cannot be applied, with the candidates when a name fits no
-    process or several; NotBuiltYet for a config that needs a later release; DecodeError for members whose bytes have
-    to be read and cannot be.
+    Raises InputError, which names the field of `changes` that cannot be applied, and the candidates if a name fits no
+    process or several; NotBuiltYet for a config that needs a later release; DecodeError if the bytes of a member have
+    to be decoded and cannot be.
     """
     if isinstance(recorded, RecordedRebalance):
         return replace(recorded, snapshot=_changed_snapshot(recorded.snapshot, changes), output=None)
@@ -90,7 +91,7 @@ _NO_ENDS = EndOffsetSums({}, known=False)
 
 
 def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
-    """Not known where the leader gives up before it asks for them."""
+    """The end-offset sums; not known if the leader ends the rebalance with an error before it requests end offsets."""
     try:
         tasks = make_tasks(snapshot, gather_members(snapshot).versions, created={})
         return sum_end_offsets(snapshot, tasks)
@@ -99,8 +100,8 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
 
 
 def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
-    """rebalance/1 or placement/1 of what `changed` returned, under its id and without output. A rebalance gets the
-    source `generated` and a note that lists the changes, so that nobody takes it for a recording.
+    """The result of `changed` as a rebalance/1 or placement/1 document, with its id and without output. A rebalance
+    gets the source `generated` and a note that lists the changes, so that it is not mistaken for a recording.
     """
     if isinstance(recorded, RecordedPlacement):
         return {**_placement(recorded), "meta": {"what_if": changes_document(changes)}}
@@ -114,7 +115,7 @@ def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: C
     )
     asked = changes_document(changes)
     if "topology" in asked:
-        asked["topology"] = "another one"  # it is in the document already
+        asked["topology"] = "another one"  # the input of the document has the topology already
     return {**document, "note": f"what if: {json.dumps(asked, ensure_ascii=False)}"}
 
 

@@ -1,11 +1,11 @@
-"""What a what-if makes different: configs, instances, threads, tags, partitions, topology, lags, assignor.
+"""The changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
 
-A process is named by its id, by the beginning of its id, or by its client id, group instance id or member id (or the
-beginning of one), as long as only one process has that name; `*` names all. `Changes` also travel as a JSON document:
-to executors, over HTTP, and as the note of a changed recording.
+A process is named by its id, client id, group instance id or member id, or by the beginning of such an id, as long as
+only one process has that name; `*` names all processes. `Changes` are also sent as a JSON document: over HTTP, and in
+the note of a changed recording.
 
-`typed_...`: changes as people type them, in options and in forms: `3x4`, `P=2`, `P/0_3=5000`. `where` names the option
-in errors; empty where a form says beside its field what is wrong.
+The functions `typed_...` parse changes that users type, in options and in forms: `3x4`, `P=2`, `P/0_3=5000`. `where`
+names the option in errors; it is empty if the form shows the error next to its field.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Value = TypeVar("Value")
 
 @dataclass(frozen=True, slots=True)
 class AddedInstances:
-    """`count` new processes with `threads` stream threads each and no state. `tags`: their client tags."""
+    """A number (`count`) of new processes, each with `threads` stream threads, the client tags `tags`, and no state."""
 
     count: int
     threads: int = 1
@@ -47,13 +47,13 @@ class AddedInstances:
 
 @dataclass(frozen=True, slots=True)
 class Changes:
-    """Every field is optional; `Changes()` changes nothing.
+    """The changes of a what-if. Every field is optional; `Changes()` changes nothing.
 
-    `configs`: dotted names; they override recorded ones. `remove`: processes to take away, with all that they ran.
-    `threads`: how many stream threads a process gets. `tags`: client tags of a process; they override those it has.
-    `partitions`: partition counts of input topics. `topology`: replaces the recorded one. `lags`: a task, or
-    `process/task`, with the number of records by which every process that reported the task, or only that process, is
-    behind; a running task keeps running.
+    `configs`: values by dotted names; they override recorded values. `remove`: processes to remove with all their
+    tasks. `threads`: the new number of stream threads of a process. `tags`: client tags to add to a process or to
+    override. `partitions`: partition counts of input topics. `topology`: replaces the recorded topology. `lags`: lags
+    in records, for a task (on every process that reported the task) or for `process/task` (on that process); a running
+    task keeps running.
     """
 
     assignor: str | None = None
@@ -68,8 +68,8 @@ class Changes:
 
 
 MAX_INSTANCES = 10_000
-"""The most instances added at once, and the most threads of one. No real group comes near it; it bounds what a
-document from anywhere can ask for.
+"""Largest number of instances added at once, and of threads of an instance. Real groups are far smaller; the limit
+protects against documents from untrusted callers.
 """
 
 _FIELDS = tuple(field.name for field in fields(Changes))
@@ -83,7 +83,9 @@ def changes_document(changes: Changes) -> dict[str, object]:
 
 
 def changes_from_document(document: object, where: str = "changes") -> Changes:
-    """Raises InputError with the path of the mistake. Process names are looked up later, by `changed`."""
+    """Parses changes from a document. Raises InputError with the path of the invalid value. The existence of processes
+    is checked later, by `changed`.
+    """
     fields = Fields(document, where, (), _FIELDS)
     return Changes(
         assignor=fields.read_or_none("assignor", as_assignor),
@@ -99,12 +101,12 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
 
 
 def check_count(value: object, where: str) -> int:
-    """Checks a number of instances, or of threads of one. Raises InputError."""
+    """Checks a number of instances, or the number of threads of an instance. Raises InputError."""
     return as_integer(value, where, 1, MAX_INSTANCES)
 
 
 def check_added(added: AddedInstances, where: str) -> AddedInstances:
-    """Raises InputError when there would be more members than a group can have."""
+    """Returns `added`. Raises InputError if its instances have more than MAX_INSTANCES threads together."""
     if added.count * added.threads > MAX_INSTANCES:
         raise InputError(f"{added.count} x {added.threads} threads are more than {MAX_INSTANCES}", where)
     return added
@@ -127,19 +129,21 @@ def _as_added(value: object, where: str) -> AddedInstances:
 
 
 def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Reads an object whose values are all read by `read`."""
+    """Returns a function that reads an object, and each value of the object with `read`."""
     return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 
 def typed_pairs(
     texts: Iterable[str], where: str, form: str, read: Callable[[str, str], tuple[str, Value]]
 ) -> dict[str, Value]:
-    """`key=number` texts; the key may contain `=`. `form`: what they look like. Raises InputError."""
+    """Parses `key=number` texts; the key may contain `=`. `form`: the expected format for the error message, such as
+    `KEY=VALUE`. Raises InputError.
+    """
     return _pairs((text.rpartition("=") for text in texts), where, form, read)
 
 
 def typed_configs(texts: Iterable[str], where: str) -> dict[str, str]:
-    """`key=value` texts; the value may contain `=`. Raises InputError."""
+    """Parses `key=value` texts; the value may contain `=`. Raises InputError."""
     return _pairs((text.partition("=") for text in texts), where, "KEY=VALUE", lambda key, value: (key, value))
 
 
@@ -158,13 +162,13 @@ def _pairs(
 
 
 def typed_threads(texts: Iterable[str], where: str) -> dict[str, int]:
-    """`P=N`, or `N` for every process. Raises InputError."""
+    """Parses `P=N` texts, or `N` for every process. Raises InputError."""
     with_process = [text if "=" in text else f"{EVERY_PROCESS}={text}" for text in texts]
     return typed_pairs(with_process, where, "[P=]N", lambda process, value: (process, _count(value, where)))
 
 
 def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
-    """`TASK=N`: a task or *, on every process or, after P/, on one. Raises InputError."""
+    """Parses `TASK=N` texts for all processes and `P/TASK=N` for one process; TASK may be `*`. Raises InputError."""
 
     def read(key: str, value: str) -> tuple[str, int]:
         process, slash, task = key.rpartition("/")
@@ -178,7 +182,7 @@ def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
 
 
 def typed_instances(text: str, where: str) -> AddedInstances:
-    """`NxT[,TAG=V]`. Raises InputError."""
+    """Parses `NxT[,TAG=V]`: N instances with T threads each. Raises InputError."""
     size, *tags = text.split(",")
     count, times, threads = size.strip().partition("x")
     if not count or (times and not threads):
@@ -204,7 +208,7 @@ def typed_tag(text: str, where: str) -> tuple[str, str]:
 
 
 def typed_number(text: str, where: str) -> int:
-    """Digits, which `_` and `,` may group. Raises InputError."""
+    """Parses a whole number, whose digits `_` and `,` may group. Raises InputError."""
     digits = text.replace("_", "").replace(",", "")
     if not text.isascii() or not digits.isdigit() or len(text) > 40:
         raise InputError(f"must be a whole number, not {text[:80]!r}", where)

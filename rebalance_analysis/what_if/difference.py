@@ -1,7 +1,8 @@
-"""Two rebalances beside each other: which tasks are elsewhere, what has to be restored, and how long that takes.
+"""Compares two rebalances: the tasks with copies on other processes, the records to restore, and the time for that.
 
-`before` and `after` have both been run here, so neither is estimated. The members hold the same tasks in both. So a
-task can be on another process in `after` without moving: it may stay where it runs, while `before` would have moved it.
+`before` and `after` are results of this program's leader, not estimates. In both, the members own the same tasks when
+the rebalance begins. So a task can be on another process in `after` without moving: it may stay where it runs, while
+`before` would have moved it.
 """
 
 from __future__ import annotations
@@ -18,16 +19,17 @@ from rebalance_analysis.measures import RebalanceMeasures, measure, records_to_r
 from rebalance_analysis.rerun import Rerun, RerunRebalance
 
 RESTORE_RECORDS_PER_S = 100_000.0
-"""How many records one stream thread restores in a second, unless the caller gives another rate."""
+"""Default rate of one stream thread, in restored records per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRebalance:
-    """`error`: why no task was placed; None when tasks were placed, and then there are `measures`.
+    """One of the two rebalances in numbers. `error`: the reason why no task was placed; None if tasks were placed, and
+    then there are `measures`.
 
-    `records_by_process`: how many records each process has to read until all its copies have caught up; None when a
-    lag is not known. `restore_s`: how many seconds the slowest process needs for that with all its threads; None
-    likewise.
+    `records_by_process`: the number of records that each process has to read until all its copies have caught up; None
+    if a lag is not known. `restore_s`: the seconds that the slowest process needs for that with all its threads; None
+    if a lag is not known.
     """
 
     error: str | None
@@ -40,10 +42,11 @@ class ComparedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
-    """A task whose copies differ. `active_from`, `active_to`: None where the rebalance does not have the task.
+    """A task whose copies differ. `active_from`, `active_to`: its process in the first and in the second rebalance;
+    None if the rebalance does not have the task.
 
-    Standbys are listed without warm-ups. `records`: how many records each copy in the second rebalance has to restore,
-    None when not known; empty for a stateless task.
+    Standbys are listed without warm-ups. `records`: the number of records that each copy in the second rebalance has to
+    restore, None if it is not known; empty for a stateless task.
     """
 
     task: TaskId
@@ -57,16 +60,16 @@ class TaskDifference:
 
     @property
     def active_is_elsewhere(self) -> bool:
-        """Whether both rebalances have the task, active on different processes."""
+        """True if both rebalances have the task, active on different processes."""
         return None not in (self.active_from, self.active_to) and self.active_from != self.active_to
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """`tasks`: those whose copies differ, in order; empty when one of the rebalances placed none. The counts say which
-    copies the second rebalance has and the first has not, and the other way round; the measures of each say what
-    moves, compared with what the members hold. `processes_new`, `tasks_new`: only in the second rebalance;
-    `processes_gone`, `tasks_gone`: only in the first.
+    """The difference between two rebalances. `tasks`: the tasks whose copies differ, sorted; empty if one of the
+    rebalances placed no tasks. The counts compare the copies of the two rebalances with each other. The measures of
+    each rebalance compare its copies with those that the members own. `processes_new`, `tasks_new`: only in the second
+    rebalance; `processes_gone`, `tasks_gone`: only in the first.
     """
 
     before: ComparedRebalance
@@ -84,8 +87,8 @@ class Difference:
 
     @property
     def standbys_new(self) -> int:
-        """Standbys on a process that has no copy of the task in the first rebalance; a copy that only changes its role
-        does not count.
+        """The number of standbys on a process that has no copy of the task in the first rebalance. A copy that only
+        changes its role does not count.
         """
         return sum(
             process != each.active_from and process not in each.warm_up_gone
@@ -95,7 +98,7 @@ class Difference:
 
     @property
     def standbys_gone(self) -> int:
-        """Standbys of a process that has no copy of the task in the second rebalance."""
+        """The number of standbys on a process that has no copy of the task in the second rebalance."""
         return sum(
             process != each.active_to and process not in each.warm_up_new
             for each in self.tasks
@@ -112,7 +115,9 @@ class Difference:
 
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
-    """`restore_records_per_s`: the rate of one stream thread. Raises InputError unless it is a number above 0."""
+    """Compares two rebalances. `restore_records_per_s`: the rate of one stream thread. Raises InputError unless the
+    rate is a number above 0.
+    """
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
     old, new = before.placed, after.placed
@@ -201,11 +206,11 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
 
 @dataclass(frozen=True, slots=True)
 class ProcessCopies:
-    """Numbers of copies. `active_kept`: tasks that ran on this process before; `active_moved_in`: tasks that ran
-    elsewhere or nowhere.
+    """The numbers of copies on one process. `active_kept`: tasks that ran on this process before; `active_moved_in`:
+    tasks that ran elsewhere or nowhere.
 
     `standby_kept`: standbys of tasks of which the process had a copy before, in any role; `standby_new`: standbys of
-    tasks of which it had none. Warm-ups are counted separately. `threads`: stream threads.
+    tasks of which the process had no copy. Warm-ups are counted separately. `threads`: the number of stream threads.
     """
 
     process: ProcessId
@@ -218,7 +223,7 @@ class ProcessCopies:
 
 
 def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[ProcessCopies, ...]:
-    """One entry for each client, in the order of `problem`."""
+    """Counts the copies of each client, in the order of `problem`."""
     copies = []
     for process, client in problem.clients.items():
         after = placement.clients[process]

@@ -1,7 +1,7 @@
-"""Removed and added instances, stream threads and client tags, in the members of a group.
+"""Changes of the members of a group: removed and added instances, numbers of stream threads, and client tags.
 
 `OpenGroup` has the members of a snapshot with their bytes decoded. A member that does not change keeps its bytes; a
-changed one is encoded again in the versions it came in.
+changed member is encoded again in its recorded versions.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ from rebalance_analysis.what_if.process_names import (
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
-    """Returns the removed processes. Raises InputError for a name that fits no process or several, and when no process
-    would be left.
+    """Removes processes, and returns them. Raises InputError for a name that fits no process or several, and if no
+    process would be left.
     """
     removed = removed_processes(names, group.names())
     for process, members in group.processes().items():
@@ -41,7 +41,9 @@ def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[Proces
 
 
 def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums, application_id: str) -> None:
-    """`ends`: where the changelogs end. Raises InputError for a name that fits no process or several."""
+    """Changes the numbers of stream threads. `ends`: the end offsets of the changelogs. Raises InputError for a name
+    that fits no process or several.
+    """
     processes = group.processes()
     for process, threads in by_process(asked, group.names(), "threads").items():
         members = processes[process]
@@ -55,7 +57,9 @@ def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums,
 
 
 def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
-    """Raises InputError for a name that fits no process or several, and for members whose version carries no tags."""
+    """Adds client tags to processes. Raises InputError for a name that fits no process or several, and for members
+    whose subscription version has no client tags.
+    """
     processes = group.processes()
     for process, tags in tags_by_process(asked, group.names()).items():
         for member in processes[process]:
@@ -65,8 +69,8 @@ def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
-    """Adds instances without state, which subscribe to the same topics as the others. Raises InputError when there is
-    no member to copy.
+    """Adds instances without state, which subscribe to the same topics as the other members. Raises InputError if there
+    is no member to copy.
     """
     processes = group.processes()
     racks = [_rack_of(members) for members in processes.values()]
@@ -85,13 +89,13 @@ def _template(group: OpenGroup) -> OpenMember:
 
 
 def _rack_of(members: Iterable[OpenMember]) -> str | None:
-    """None unless all members of the process have the same."""
+    """The rack of the process; None if its members have different racks."""
     racks = {member.subscription.rack for member in members}
     return racks.pop() if len(racks) == 1 else None
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
-    """Subscribes to the same topics and speaks the same versions; it has no endpoint."""
+    """A new member that subscribes to the same topics with the same versions, and has no endpoint."""
     if tags:
         must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
@@ -99,7 +103,7 @@ def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str],
 
 
 def _new_thread(like: OpenMember) -> OpenMember:
-    """Another thread of the same process, which holds no task."""
+    """Another thread of the same process, without tasks."""
     info = replace(like.info, task_offset_sums={}, listed_twice=frozenset(), unique_field=0, error_code=0)
     return replace(like, subscription=Subscription(like.subscription.topics, rack=like.subscription.rack), info=info)
 
@@ -107,7 +111,7 @@ def _new_thread(like: OpenMember) -> OpenMember:
 def _add_threads(
     group: OpenGroup, like: OpenMember, members: Sequence[OpenMember], count: int, application_id: str
 ) -> None:
-    """`count` more members of the process of `like`, which has `members` so far."""
+    """Adds `count` members to the process of `like`. `members`: the present members of this process."""
     first = next((member.sent.client_id for member in members if member.sent.client_id), None)
     prefix = instance_name(first or "") or f"{application_id}-{like.process_id}"
     taken = {name for member in members for name in (member.member_id, member.sent.client_id) if name}
@@ -116,10 +120,11 @@ def _add_threads(
 
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
-    """The state of removed threads stays on disk, and the first thread reports it.
+    """Returns the first thread with the offset sums of the threads `gone`: their state stays on disk, and the first
+    thread reports it.
 
-    A running task is at the end of its changelogs; a version that carries no offsets cannot say how far a task has
-    come.
+    For a task that ran, the end offsets of its changelogs count. If the first thread's subscription version has no
+    offset sums, UNKNOWN_OFFSET_SUM stands for them.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)
@@ -134,7 +139,9 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
 
 @dataclass(frozen=True, slots=True)
 class OpenMember:
-    """`process_id`: the process that the leader counts the member to. `wire_version`: of the ConsumerProtocol."""
+    """A member with decoded bytes. `process_id`: the process to which the leader assigns the member. `wire_version`:
+    the version of the ConsumerProtocol.
+    """
 
     member_id: str
     process_id: ProcessId
@@ -145,10 +152,10 @@ class OpenMember:
 
 
 class OpenGroup:
-    """Members in the order received. It is changed in place; `closed` returns the members of the changed snapshot."""
+    """The members of a group, in the order received. It is changed in place; `closed` returns the encoded members."""
 
     def __init__(self, snapshot: RebalanceSnapshot) -> None:
-        """Raises DecodeError naming the member whose bytes cannot be read."""
+        """Decodes the members. Raises DecodeError, which names the member whose bytes cannot be decoded."""
         future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
         decoded = dict(decode_members({member_id: sent.subscription for member_id, sent in snapshot.members.items()}))
         self._members: dict[str, OpenMember] = {}
@@ -160,14 +167,14 @@ class OpenGroup:
         self._edited: set[str] = set()
 
     def processes(self) -> dict[ProcessId, list[OpenMember]]:
-        """Processes in the order of their first members."""
+        """The members of each process; processes in the order of their first members."""
         found: dict[ProcessId, list[OpenMember]] = {}
         for member in self._members.values():
             found.setdefault(member.process_id, []).append(member)
         return found
 
     def names(self) -> dict[ProcessId, list[str]]:
-        """The names of each process: those of its instance and its members."""
+        """The names of each process: the names of its instance, and the ids of its members."""
         return {
             process: [
                 name
@@ -182,13 +189,13 @@ class OpenGroup:
         del self._members[member.member_id]
 
     def put(self, member: OpenMember) -> None:
-        """Appends a new member, or replaces the one with the same id."""
+        """Appends a new member, or replaces the member with the same id."""
         if self._members.get(member.member_id) != member:
             self._members[member.member_id] = member
             self._edited.add(member.member_id)
 
     def closed(self) -> Mapping[str, Member]:
-        """Raises InputError for a value that does not fit its field."""
+        """Encodes the changed members, and returns all. Raises InputError for a value that does not fit its field."""
         return {
             member_id: _closed(member) if member_id in self._edited else member.sent
             for member_id, member in self._members.items()
@@ -202,7 +209,7 @@ def must_be_known(member: OpenMember, where: str) -> None:
 
 
 def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
-    """Raises InputError for a member whose version is lower, so that it comes without `what`."""
+    """Raises InputError for a member whose subscription version is lower than `version`, so that it lacks `what`."""
     must_be_known(member, where)
     if member.info.version < version:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, without {what}", where)

@@ -1,7 +1,7 @@
-"""How far instances are behind on tasks, in the members of a group and in a placement problem.
+"""Changes of task lags, in the members of a group and in a placement problem.
 
-A member's lag is set through the offset sum it reports: where the changelogs end, less the lag. A running task keeps
-running.
+A member's lag is set through the offset sum that the member reports: the sum of the changelogs' end offsets minus the
+lag. A running task keeps running.
 """
 
 from __future__ import annotations
@@ -24,13 +24,17 @@ _TASKS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
-    """`of_process`: by process, then by task; `of_all`: by task. The key None stands for every task."""
+    """The lags that the user asked for. `of_process`: lags by process and task; `of_all`: lags by task for every
+    process. The task None stands for every task.
+    """
 
     of_all: Mapping[TaskId | None, int]
     of_process: Mapping[ProcessId, Mapping[TaskId | None, int]]
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
-        """The most specific lag that the user asked for; None when there is none."""
+        """The most specific lag that the user asked for; None if there is none. `reported`: the process reported the
+        task; for other tasks only a lag for this process and task counts.
+        """
         own = self.of_process.get(process, {})
         if task in own:
             return own[task]
@@ -45,8 +49,9 @@ class _AskedLags:
 
 
 def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums) -> None:
-    """Raises InputError for names and tasks that cannot be used, for members whose version carries no offsets, and
-    when it is not known where the changelogs end.
+    """Sets the lags in the members of a group. Raises InputError for unknown or ambiguous names, for tasks that are not
+    stateful tasks of the rebalance, for members whose subscription version has no offset sums, and if the end offsets
+    of the changelogs are not known.
     """
     if not ends.known:
         raise InputError("the end offsets of this rebalance are not known, so no lag can be set", "lags")
@@ -71,7 +76,9 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
-    """One client of a placement problem. If it had no copy of a task that gets a lag, it has a standby of it now."""
+    """Returns a client of a placement problem with changed lags. A client that had no copy of a task gets a standby of
+    it if the user gave it a lag for the task.
+    """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)
     standby = set(client.previous_standby)
@@ -88,7 +95,7 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
 def read_lags(
     asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]
 ) -> _AskedLags:
-    """Raises InputError for names and tasks that cannot be used."""
+    """Parses the lags. Raises InputError for unknown or ambiguous names, and for tasks that are not in `stateful`."""
     known = frozenset(stateful)
     of_all: dict[TaskId | None, int] = {}
     of_process: dict[ProcessId, dict[TaskId | None, int]] = {}

@@ -1,4 +1,4 @@
-"""The same changes on a placement problem, which has clients and lags, but no topics and no bytes."""
+"""Applies changes to a placement problem, which has clients and lags, but no topics and no subscription bytes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Clients = dict[ProcessId, PlacementClient]
 
 
 def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementProblem:
-    """Applies everything but assignor and configs. Raises InputError for a change that cannot be applied."""
+    """Applies all changes except assignor and configs. Raises InputError for a change that cannot be applied."""
     if changes.partitions or changes.topology is not None:
         field = "partitions" if changes.partitions else "topology"
         raise InputError("a placement problem has no topics; change a recorded rebalance (rebalance/1)", field)
@@ -61,7 +61,9 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """A new client has to restore every task in full. How much that is, only the client furthest behind can tell."""
+    """Yields the new clients. A new client has to restore every task in full: its lag is the largest lag of any client,
+    the best estimate of the whole changelog.
+    """
     furthest = _furthest_lags(problem)
     racks = [client.rack for client in clients.values()]
     has_consumers = any(client.consumers for client in problem.clients.values())
@@ -81,7 +83,9 @@ def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
-    """In the leader's Java hash order if the recorded clients are in it; otherwise new clients come last."""
+    """Sorts the clients by the leader's Java hash order if the recorded clients are in this order; otherwise the new
+    clients come last.
+    """
     before = list(recorded)
     if clients.keys() == set(before) or hash_set_order(before, process_hash) != before:
         return clients

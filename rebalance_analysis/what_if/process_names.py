@@ -1,7 +1,7 @@
-"""Names of processes: those that a user gives, and the labels that texts and pictures show; ids and racks of new ones.
+"""Names of processes that a user gives, labels of processes in texts and pictures, and ids and racks of new processes.
 
 Kafka breaks ties by process id, so new ids that all sorted last (or first) would favour some placements. New ids are
-hashes instead: the same for the same question, and spread as random ones are.
+hashes instead: the same for the same input, and evenly spread like random ids.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CANDIDATES_SHOWN = 8
 
 
 def process_called(name: str, names: Mapping[ProcessId, Iterable[str]], where: str) -> ProcessId:
-    """The process that `name` names. Raises InputError with the candidates when there is none or more than one."""
+    """The process that `name` names. Raises InputError with the candidates if there is none or more than one."""
     known = {process: (str(process), *called) for process, called in names.items()}
     begins = {process for process, called in known.items() if any(each.startswith(name) for each in called)}
     begins |= {process for process in known if str(process).startswith(name.lower())}
@@ -49,9 +49,9 @@ def _listed(processes: Iterable[ProcessId], known: Mapping[ProcessId, tuple[str,
 def by_process(
     asked: Mapping[str, Value], names: Mapping[ProcessId, Iterable[str]], where: str
 ) -> dict[ProcessId, Value]:
-    """What the user asked for, by process. What is asked for one process overrides what is asked for all.
+    """The values that the user asked for, by process. A value for one process overrides the value for all processes.
 
-    Raises InputError also when two names mean the same process.
+    Raises InputError for a name that fits no process or several, and if two names mean the same process.
     """
     found: dict[ProcessId, Value] = {}
     if EVERY_PROCESS in asked:
@@ -68,7 +68,9 @@ def by_process(
 
 
 def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[str]]) -> frozenset[ProcessId]:
-    """Raises InputError for a name that fits no process or several, and when no process would be left."""
+    """The processes to remove. Raises InputError for a name that fits no process or several, and if no process would be
+    left.
+    """
     removed = frozenset(process_called(name, known, "remove") for name in names)
     if len(removed) == len(known):
         raise InputError("no instance would be left", "remove")
@@ -86,7 +88,7 @@ def tags_by_process(
 def new_instances(
     asked: Iterable[AddedInstances], seed: str, taken: Container[ProcessId], racks: Iterable[str | None]
 ) -> Iterator[tuple[AddedInstances, ProcessId, str | None]]:
-    """The process id and the rack of each instance. `racks`: of the instances that there are."""
+    """Yields each new instance with its process id and rack. `racks`: the racks of the existing instances."""
     process_ids, new_racks = _new_process_ids(seed, taken), _new_racks(racks)
     for added in asked:
         for process in islice(process_ids, added.count):
@@ -111,7 +113,7 @@ def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
 
 
 def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
-    """Endless; never one of `taken`."""
+    """Yields new process ids without end, none of them in `taken`."""
     number = 0
     while True:
         number += 1
@@ -121,7 +123,7 @@ def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[Process
 
 
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Client id and member id of `count` more threads, named as Kafka Streams does, none of them among `taken`."""
+    """Yields the client id and member id of `count` new threads, in Kafka Streams' naming, none of them in `taken`."""
     thread = 0
     while count:
         thread += 1
@@ -141,10 +143,11 @@ def _uuid(text: str) -> ProcessId:
 
 
 def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
-    """`racks`: of the instances that there are. Endless: the rack of each new one, which a rack-aware strategy needs.
+    """Yields the racks of new instances, without end; a rack-aware strategy needs them. `racks`: the racks of the
+    existing instances.
 
-    Rule: each new instance is on the rack that has the fewest instances so far, those added before it included; of
-    several, on the first by name. Where no instance has a rack, a new one has none. So racks stay as even as possible.
+    Rule: each new instance is on the rack with the fewest instances so far, new instances included; of several such
+    racks, on the first by name. So racks stay as even as possible. If no instance has a rack, a new one has none.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

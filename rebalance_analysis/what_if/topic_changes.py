@@ -1,8 +1,9 @@
-"""Other partition counts and another topology, in a snapshot.
+"""Applies other partition counts and another topology to a snapshot.
 
-Kafka does not change the partition count of an application with state: its internal topics would have the wrong count,
-and each rebalance would fail until the application is reset. A what-if assumes that this has been done and that the
-remaining tasks kept their state: internal topics have the count they need, and new partitions are empty.
+Kafka does not allow changes of the partition count for an application with state: its internal topics would have the
+wrong count, and each rebalance would fail until the application is reset. A what-if assumes that the application was
+reset and that the remaining tasks kept their state: internal topics have the count they need, and new partitions are
+empty.
 """
 
 from __future__ import annotations
@@ -23,10 +24,10 @@ Value = TypeVar("Value")
 
 
 def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnapshot:
-    """`snapshot` with the topology and the partition counts of `changes`. Raises InputError for a topic that cannot be
-    used.
+    """Returns `snapshot` with the topology and the partition counts of `changes`. Raises InputError for a topic that
+    the topology does not read.
 
-    When the topics do not fit together, the internal topics stay as they are, and the rebalance itself reports the
+    If the topics do not fit together, the internal topics stay as they are, and the rebalance itself reports the
     error.
     """
     if changes.topology is not None:
@@ -36,7 +37,7 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
     try:
         repartition = _needed_tasks(snapshot)
         snapshot = _with_internal_topics(snapshot, repartition.internal_topics)
-        tasks = _needed_tasks(snapshot)  # fewer, where the metadata had too many partitions
+        tasks = _needed_tasks(snapshot)  # fewer than before if internal topics had too many partitions
     except KafkaError:
         return snapshot
     snapshot = _with_internal_topics(snapshot, tasks.internal_topics)
@@ -44,7 +45,9 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
 
 
 def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
-    """The tasks that the leader would make if no internal topic existed yet, so that each gets the count it needs."""
+    """The tasks that the leader would make if no internal topic existed. Their internal topics have the partition
+    counts that the changes need.
+    """
     without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
     return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
 
@@ -79,7 +82,7 @@ def _no_input(topic: str, inputs: Iterable[str], topology: GroupTopology) -> str
 
 
 def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> GroupTopology:
-    """Repartition topics with the count that the user asks for, as `Repartitioned.numberOfPartitions` sets it."""
+    """Sets the partition counts of repartition topics, as `Repartitioned.numberOfPartitions` does."""
 
     def with_fixed(subtopology: Subtopology) -> Subtopology:
         topics = tuple(
@@ -92,7 +95,7 @@ def _with_fixed_counts(topology: GroupTopology, fixed: Mapping[str, int]) -> Gro
 
 
 def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]) -> RebalanceSnapshot:
-    """Existing internal topics get the count they need; the rebalance creates the others."""
+    """Sets the partition counts of existing internal topics; the rebalance creates the other internal topics."""
     ends = snapshot.changelog_end_offsets
     if ends is not None:
         ends = {topic: _resized_ends(snapshot, topic, offsets, needed) for topic, offsets in ends.items()}
@@ -110,7 +113,9 @@ def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]
 def _resized_ends(
     snapshot: RebalanceSnapshot, topic: str, offsets: tuple[int, ...], needed: Mapping[str, int]
 ) -> tuple[int, ...]:
-    """A look-up that returned too few partitions still returns too few."""
+    """The end offsets of a topic with its new partition count. A look-up that returned too few partitions keeps its
+    result.
+    """
     existing = snapshot.existing_internal_topics.get(topic)
     if topic not in needed or existing is None or len(offsets) < existing.partitions:
         return offsets
@@ -122,7 +127,7 @@ def _resized_topics(topics: Mapping[str, TopicMetadata], needed: Mapping[str, in
 
 
 def _resized_or_new(known: TopicMetadata | None, partitions: int) -> TopicMetadata:
-    """New partitions lie on the brokers of the first ones, round robin."""
+    """The metadata of a topic with a new partition count. New partitions get the old ones' brokers, round robin."""
     if known is None or known.partitions == partitions:
         return known or TopicMetadata(partitions)
     return TopicMetadata(
@@ -141,7 +146,7 @@ def _resized(values: tuple[Value, ...], count: int, new: Value) -> tuple[Value, 
 
 
 def _without_vanished_tasks(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> RebalanceSnapshot:
-    """No member owns, or reports state of, a task that no longer exists."""
+    """Removes tasks that no longer exist from the owned partitions and the offset sums of all members."""
     group = OpenGroup(snapshot)
     sources = tasks.task_by_partition.keys()
     for members in group.processes().values():

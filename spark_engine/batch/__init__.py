@@ -1,14 +1,14 @@
 """Runs work in chunks, in processes of this machine or on Spark executors, with the same result.
 
-Each chunk's result is one Parquet part in the output directory, written where the chunk ran and renamed once complete.
-So progress is the number of rows in the existing parts. A stopped run continues with the chunks that have no part. A
-chunk that runs twice, because its executor died, leaves one part. At the end the parts are merged in the order of the
-chunks, so the engine does not change the result.
+Each chunk's result is one Parquet part in the output directory. The process that ran the chunk writes the part and
+renames it once complete. So progress is the number of rows in the existing parts, and a stopped run continues with the
+chunks that have no part. A chunk that runs twice, because its executor died, leaves one part. At the end the parts are
+merged in the order of the chunks, so the engine does not change the result.
 
-`work`: the values that engines run, and the results and errors of a run. `running`: a plan from start to end.
+`work`: the interfaces and values of a run, its results and errors. `running`: runs a plan from start to end.
 `local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files on disk.
-`terminal`: what is shown. `command_line`: the options. This file imports neither Arrow nor Spark, so command lines load
-quickly.
+`terminal`: progress and tables. `command_line`: the options. This file imports neither Arrow nor Spark, so command
+lines load quickly.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 RESULT_MARK, RESULT_FORMAT = "plan.json", "batch/1"
-"""A directory with this file in this format has results (of `replay`, `sweep`), and no recordings."""
+"""The name and the `format` of the file that marks a directory with results of `replay` or `sweep`, not recordings."""
 
 
 class Engine(StrEnum):
-    """Spark, or processes of this machine."""
+    """The engine that runs the chunks: Spark, or processes of this machine."""
 
     SPARK = "spark"
     LOCAL = "local"
@@ -29,8 +29,8 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """`master`: of Spark; `cores`: processes of the local engine, None for all cores of the machine. `restart`: discard
-    the files of an earlier run in the output directory.
+    """The engine and its options. `master`: Spark's master; `cores`: the number of processes of the local engine, None
+    for all cores of the machine. `restart`: discard the files of an earlier run in the output directory.
     """
 
     engine: Engine = Engine.SPARK

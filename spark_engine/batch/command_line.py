@@ -28,9 +28,9 @@ def engine_from_options(
         int | None,
         typer.Option("--cores", min=1, max=JAVA_INT_MAX, help="Processes of --engine local; default: all cores."),
     ] = None,
-    restart: Annotated[bool, typer.Option("--restart", help="Throw away what an earlier run left in DIR.")] = False,
+    restart: Annotated[bool, typer.Option("--restart", help="Discard the files of an earlier run in DIR.")] = False,
 ) -> EngineChoice:
-    """Raises InputError for Spark without PySpark."""
+    """Makes the choice of the options. Raises InputError for Spark if PySpark is not installed."""
     if engine is Engine.SPARK and importlib.util.find_spec("pyspark") is None:
         raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
     return EngineChoice(engine, master, cores, restart)
@@ -38,9 +38,10 @@ def engine_from_options(
 
 @contextlib.contextmanager
 def batch_run() -> Iterator[None]:
-    """Ctrl-C and SIGTERM end the workers, keep the finished chunks and end the command with the code of the signal.
+    """In this block, Ctrl-C and SIGTERM end the workers, and the command exits with the code of the signal. Finished
+    chunks are kept.
 
-    An engine that fails ends it with 2, because 1 is a result of `replay` and `sweep`.
+    If the engine fails, the command exits with 2, because 1 is a result of `replay` and `sweep`.
     """
     try:
         with interruptible():

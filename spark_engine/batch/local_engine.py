@@ -1,8 +1,8 @@
-"""Processes of this machine that run spans of chunks. A process that dies is replaced.
+"""Runs spans of chunks in processes of this machine. A process that dies is replaced.
 
-Rules: each process has its own pipe, so a killed process costs only its current span, which another process gets next.
-A thread of each process waits for the end of the driver, and ends the process then. A process ignores Ctrl-C, which the
-driver handles. Processes are spawned, not forked, because Arrow has threads.
+Rules: each process has its own pipe, so a killed process affects only its current span, which another process gets
+next. A thread of each process waits for the end of the driver, and then ends the process. A process ignores Ctrl-C; the
+driver handles it. Processes are spawned, not forked, because Arrow has threads.
 """
 
 from __future__ import annotations
@@ -26,7 +26,9 @@ from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
-"""As for Spark's tasks: more than a span of killing chunks needs until `worker` abandons it."""
+"""Largest number of attempts for a span, as for Spark's tasks. It is higher than the number of deaths after which
+`worker` abandons a span whose chunks kill their process.
+"""
 _READY, _FAILED = "ready", "failed"
 
 
@@ -45,7 +47,7 @@ class _Process:
 
 
 class LocalProcesses:
-    """A context manager in which up to `processes` processes run `spans`. No process is left at its end."""
+    """A context manager in which up to `processes` processes run `spans`. They have all ended when the block ends."""
 
     def __init__(self, job: Job[ChunkT], spans: Sequence[Sequence[ChunkT]], processes: int) -> None:
         self._job = pickle.dumps(job)
@@ -68,7 +70,7 @@ class LocalProcesses:
             each.pipe.close()
 
     def _wait(self, timeout_s: float) -> bool:
-        """Serve the processes for that long. Returns whether some still run."""
+        """Serves the processes for `timeout_s`. Returns True if some processes still run."""
         deadline_s = time.monotonic() + timeout_s
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)
@@ -86,7 +88,7 @@ class LocalProcesses:
             if each.span is not None:
                 each.pipe.send((each.span.content, each.span.attempt))
                 return
-        except (EOFError, OSError):  # the other end closes if and only if the process has ended
+        except (EOFError, OSError):  # the other end of the pipe closes if and only if the process has ended
             self._count_death(each)
         self._end(each)
         if self._waiting and len(self._processes) < self._count:
@@ -105,7 +107,7 @@ class LocalProcesses:
 
     def _end(self, each: _Process) -> None:
         self._processes.remove(each)
-        each.pipe.close()  # this ends a living process
+        each.pipe.close()  # a process that still runs ends when its pipe closes
         each.process.join()
 
     def _start(self) -> _Process:
@@ -125,8 +127,8 @@ def _exit_code(each: _Process) -> int | None:
 
 @contextlib.contextmanager
 def _held_interrupts() -> Iterator[None]:
-    """Block SIGINT in a child until it ignores the signal: a child inherits the mask."""
-    resource_tracker.ensure_running()  # started here because it removes such a mask when it starts
+    """Blocks SIGINT while a child is started: the child inherits the mask, and unblocks SIGINT once it ignores it."""
+    resource_tracker.ensure_running()  # start the tracker before: its start would unblock SIGINT in this process
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -135,7 +137,7 @@ def _held_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Connection, job_content: bytes) -> None:
-    """The body of a worker process: it receives spans, and reports when each is done."""
+    """The main function of a worker process: receives spans, runs them, and reports when each is done."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

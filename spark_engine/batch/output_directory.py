@@ -1,10 +1,11 @@
 """The output directory of a run: its results, and the state from which a later run continues.
 
-`plan.json` identifies the run and, when all parts are merged, marks it as finished. Until then `parts/<plan>/` has the
-parts. The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The working process holds `.lock`.
-Rules: a file that this program did not write is never touched, and another run's directory is refused. The parts'
-directory has the plan in its name, so that leftover processes of another run write elsewhere. A command spools inputs
-below the directory while it runs (`spool_directory`), and adds a summary as JSON (`write_document`).
+`plan.json` identifies the run and, when all parts are merged, marks it as finished. Until then `parts/<digest>/` has
+the parts. The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The driver holds a lock on
+`.lock`. Rules: a file that this program did not write is never changed, and the directory of another run is refused.
+The name of the parts' directory is a digest of the plan, so that leftover processes of another run write elsewhere. A
+command spools inputs below the output directory while it runs (`spool_directory`), and adds a summary as JSON
+(`write_document`).
 """
 
 from __future__ import annotations
@@ -43,7 +44,7 @@ class Finished(NamedTuple):
 
 
 class OutputDirectory:
-    """Locked by this process. `open_directory` creates it."""
+    """An output directory that this process has locked. `open_directory` creates the object."""
 
     def __init__(self, path: Path, plan: Mapping[str, object], has_timings: bool) -> None:
         self.path = path
@@ -65,7 +66,7 @@ class OutputDirectory:
         return self.path / TIMINGS_NAME if self._has_timings else None
 
     def finished(self) -> Finished | None:
-        """The counts of a finished run, else None. Raises InputError when a result file is missing."""
+        """The counts of a finished run, None if it is not finished. Raises InputError if a result file is missing."""
         counts = (_read_plan(self.path) or {}).get("finished")
         if not isinstance(counts, dict):
             return None
@@ -77,7 +78,7 @@ class OutputDirectory:
         return Finished(counts["rows"], counts["rejects"])
 
     def finish(self, counts: Finished) -> None:
-        """Mark the run as finished and remove its parts."""
+        """Marks the run as finished and removes its parts."""
         self._write_plan(counts)
         self.remove_parts()
 
@@ -85,7 +86,7 @@ class OutputDirectory:
         shutil.rmtree(self.path / _PARTS, ignore_errors=True)
 
     def begin(self) -> None:
-        """Write the plan of this run, and create the directory of its parts."""
+        """Writes the plan of this run, and creates the directory of its parts."""
         for file in self.path.glob(f".*{TEMPORARY}"):
             if file.is_file():  # the directory of spooled inputs belongs to a process of this run
                 file.unlink(missing_ok=True)
@@ -106,7 +107,7 @@ class OutputDirectory:
             )
 
     def clear(self) -> None:
-        """Remove the files of the run in this directory, and no others. Raises OSError when a file cannot be
+        """Removes the files of the run in this directory, and no other files. Raises OSError if a file cannot be
         removed.
         """
         found = _read_plan(self.path)
@@ -128,16 +129,16 @@ class OutputDirectory:
 
 @contextlib.contextmanager
 def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator[OutputDirectory]:
-    """The directory for `plan`, created if missing, and locked until the end.
+    """Opens the directory for `plan`, creates it if it is missing, and locks it until the end of the block.
 
-    `restart`: remove the files of an earlier run of any plan. Raises InputError when the directory cannot be used.
+    `restart`: remove the files of an earlier run of any plan. Raises InputError if the directory cannot be used.
     """
     check_no_url(path)
     path = path.absolute()
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
         if _read_plan(path) is None:
-            _check_nothing_foreign(path)  # before a lock file is written into it
+            _check_nothing_foreign(path)  # before this program writes a lock file there
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _lock(lock, path)
@@ -150,11 +151,11 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
             output.begin()
         yield output
     finally:
-        os.close(lock)  # the lock goes with it
+        os.close(lock)  # this also releases the lock
 
 
 def check_no_url(path: Path) -> None:
-    """Raises InputError for `s3://bucket`, which would become a directory of that name."""
+    """Raises InputError for a URL such as `s3://bucket`, which would become a local directory of that name."""
     if _URL.fullmatch(path.parts[0] if path.parts else "") and not Path(path.parts[0]).exists():
         raise InputError("is a URL; name a directory, which executors reach under the same path", str(path))
 
@@ -184,7 +185,7 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """The identity of a run, as read back from JSON."""
+    """The document that identifies a run, with the types of parsed JSON, so that it can be compared with a file."""
     document: dict[str, object] = json.loads(
         json.dumps(
             {
@@ -201,7 +202,7 @@ def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
 
 
 def _read_plan(path: Path) -> dict[str, object] | None:
-    """None when there is no plan, or a foreign file of that name."""
+    """The plan in the directory; None if there is no plan, or if the file is of another program."""
     try:
         document = json.loads((path / RESULT_MARK).read_bytes())
     except (FileNotFoundError, ValueError):
@@ -222,7 +223,7 @@ def _check_nothing_foreign(path: Path) -> None:
 
 
 def _differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
-    """The keys that differ, with both values where they are short. The keys of `identity` are the caller's."""
+    """The keys that differ, with both values if they are short. Keys of `identity` are named without this prefix."""
     flat_found, flat_wanted = _flat(found), _flat(wanted)
     texts = []
     for key in dict.fromkeys([*flat_found, *flat_wanted]):
@@ -244,9 +245,9 @@ def _both(before: str, now: str) -> str:
 
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
-    """A directory of this process below `output`, where executors find it. It is removed at the end, together with
-    leftovers of killed processes, and with `output` when no run took place. Raises InputError when it cannot be
-    created.
+    """A directory of this process below `output`, which executors can read. It is removed at the end of the block. So
+    is `output`, if this block created it and no run left files there. Directories that killed processes left behind are
+    removed at the start. Raises InputError if the directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
@@ -257,21 +258,23 @@ def spool_directory(output: Path) -> Iterator[Path]:
         spool.mkdir(parents=True)
         held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        with contextlib.suppress(OSError):  # without a lock on a directory, no process removes the directory of another
+        # a file system that cannot lock a directory raises OSError here and in `_remove_abandoned`, which then removes
+        # no directory
+        with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool
     finally:
         shutil.rmtree(spool, ignore_errors=True)
         os.close(held)
         with contextlib.suppress(OSError):
-            parent.rmdir()  # fails while another run uses the directory
+            parent.rmdir()  # raises OSError while another run uses the directory
         if made:
             with contextlib.suppress(OSError):
-                parent.parent.rmdir()  # fails if a run left files there
+                parent.parent.rmdir()  # raises OSError if a run left files there
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Remove spools without a lock: their processes were killed."""
+    """Removes spool directories without a lock: their processes were killed."""
     for spool in parent.glob(f"{_SPOOL}*"):
         with contextlib.suppress(OSError):
             held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
@@ -283,7 +286,7 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def write_document(file: Path, document: object) -> None:
-    """Write JSON; the file appears only once it is complete. Raises InputError."""
+    """Writes a JSON file, which appears only once it is complete. Raises InputError."""
     try:
         _write_json(file, document)
     except OSError as error:
@@ -292,7 +295,7 @@ def write_document(file: Path, document: object) -> None:
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """A path to write to. At the end it replaces `file` atomically."""
+    """Gives a path to write to. At the end of the block, the file at this path replaces `file` atomically."""
     temporary = file.with_name(f".{file.name}{TEMPORARY}")
     try:
         yield temporary

@@ -1,18 +1,19 @@
-"""The files of worker processes in the parts directory. The driver reads their names alone to see the progress:
+"""The files of worker processes in the parts directory. The driver computes the progress from the names alone:
 
-- `00000012-256-0.parquet`: the rows of chunk 12: 256 of them, with 0 rejects. It appears once it is complete.
+- `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. It appears once it is complete.
 - `00000012.rejects.jsonl`: the chunk's rejects, if any; written before the part.
 - `00000012.failed`: the error that its work raised (JSON). `00000012.died-1`: a process that ran the chunk has died,
   and the chunk was started again.
 - `started`: the first chunk of this run has begun.
-- `.00000012-….tmp`: incomplete, left by a killed process.
+- `.00000012-….tmp`: an incomplete file that a killed process left behind.
 
-Files are not synced: a part damaged by a power cut is found when it is read, and written again.
+Files are not synced to disk: a part damaged by a power cut is detected and removed when it is read, and the next run
+writes it again.
 
-At the end `merge` makes the files of the result of them, in the order of the chunks. Rule: the bytes depend on the rows
-alone. Row groups have one size, whatever the chunks; there is one compression, and the files have no times and no names
-of writers. Compute times differ from run to run, so they have a file of their own. This needs the memory of one row
-group and one part.
+At the end `merge` makes the files of the result from the parts, in the order of the chunks. Rule: the bytes of the
+result depend on the rows alone. Row groups have one size that does not depend on the chunks, there is one compression,
+and the files have no times and no names of writers. Compute times differ from run to run, so they have a file of their
+own. A merge needs the memory of one row group and one part.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ class Part:
 
 
 class PartsSeen:
-    """The content of a parts directory, read repeatedly. Only new names cost more than a set look-up."""
+    """The content of a parts directory, to be refreshed repeatedly. Known names cost only a set look-up."""
 
     def __init__(self, directory: Path, chunks: Sequence[Chunk]) -> None:
         self.directory = directory
@@ -64,7 +65,7 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """The most rows and rejects there can be. A chunk that gave fewer lowers the number."""
+        """The largest possible number of rows and rejects. A chunk that gave fewer lowers the number."""
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
 
@@ -90,7 +91,7 @@ class PartsSeen:
 
 
 def forget_last_run(directory: Path) -> None:
-    """Keep the parts and remove the traces of the last run, so that failed chunks are retried."""
+    """Removes the files of the last run except the parts, so that failed chunks are retried."""
     for name in os.listdir(directory):
         if _FAILED.fullmatch(name) or _DIED.fullmatch(name) or name == STARTED or name.endswith(".tmp"):
             (directory / name).unlink(missing_ok=True)
@@ -101,14 +102,14 @@ def mark_started(directory: Path) -> None:
 
 
 def deaths(directory: Path, number: int) -> int:
-    """Count one more death of the process that ran this chunk; return the number of deaths."""
+    """Records another death of a process that ran this chunk, and returns the number of deaths."""
     before = len([found for found in map(_DIED.fullmatch, os.listdir(directory)) if found and int(found[1]) == number])
     (directory / f"{number:08d}.died-{before + 1}").touch()
     return before + 1
 
 
 def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
-    """Write a chunk's part, which appears once it is complete. Raises OSError."""
+    """Writes a chunk's part, which appears once it is complete. Raises OSError."""
     part = Part(number, output.rows.num_rows, len(output.rejects))
     if output.rejects:
         lines = "".join(_reject_line(reject) for reject in output.rejects)
@@ -119,7 +120,9 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
-    """`fault`: the exception of the work. The message of an AssignorFault has the advice, so its stack is left out."""
+    """Writes the failure of a chunk. `fault`: the exception of the work. Its stack trace is left out for an
+    AssignorFault, because the message of an AssignorFault is enough for the user.
+    """
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))
     document = json.dumps({"reason": reason, "trace": trace})
@@ -127,12 +130,12 @@ def write_failure(directory: Path, number: int, reason: str, fault: BaseExceptio
 
 
 def failure_reason(directory: Path, number: int) -> str:
-    """One line."""
+    """The reason of a chunk's failure, as one line."""
     return str(json.loads((directory / f"{number:08d}.failed").read_text())["reason"])
 
 
 def _read_rows(directory: Path, part: Part) -> pa.Table:
-    """Raises PartDamaged after removing a part that cannot be read."""
+    """Reads the rows of a part. If the part cannot be read, removes it and raises PartDamaged."""
     try:
         with pq.ParquetFile(directory / part.name) as source:
             return source.read(use_threads=False)
@@ -144,7 +147,7 @@ def _read_rows(directory: Path, part: Part) -> pa.Table:
 
 
 def _read_rejects(directory: Path, part: Part) -> Iterator[bytes]:
-    """The lines of its rejects. Raises PartDamaged after removing a part whose rejects are incomplete."""
+    """Reads the lines of a part's rejects. If they are incomplete, removes the part and raises PartDamaged."""
     if not part.rejects:
         return
     file = directory / _rejects_name(part.number)
@@ -180,7 +183,7 @@ def _write(directory: Path, number: int, name: str, content: bytes | pa.Buffer) 
 
 
 def merge(output: OutputDirectory, plan: Plan[ChunkT], parts: Sequence[Part]) -> Finished:
-    """Write the files of `output`. `parts`: in order. Raises PartDamaged, OSError."""
+    """Writes the files of `output`. `parts`: all parts, in the order of the chunks. Raises PartDamaged, OSError."""
     schema = plan.work.schema
     rows_schema = pa.schema([field for field in schema if field.name != COMPUTE_MS], schema.metadata)
     with replacing(output.rejects_file) as temporary, temporary.open("wb") as target:
@@ -206,7 +209,7 @@ def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> No
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of `ROWS_A_GROUP` rows, each contiguous, the last one shorter."""
+    """Yields the same rows in contiguous tables of `ROWS_A_GROUP` rows; the last table may be shorter."""
     held: list[pa.Table] = []
     rows = 0
     for table in tables:

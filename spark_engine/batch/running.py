@@ -1,7 +1,7 @@
 """Runs a plan to its end in an output directory, with either engine.
 
-The steps: lock the directory, find the finished chunks, run the others in an engine while the driver counts new parts,
-merge the parts. A run that ended at any of these steps continues from there.
+The steps: lock the directory, find the finished chunks, run the other chunks in an engine while the driver counts new
+parts, merge the parts. A run that ended at any of these steps continues from there.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from spark_engine.batch.worker import Job, spans
 __all__ = ["ChunksFailed", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
-"""After this many failed chunks, no other chunk is started."""
+"""The number of failed chunks after which the driver stops the engine."""
 POLL_S = 0.25
 _START_POLL_S = 0.05
 _POLL_SHARE = 0.05
@@ -44,15 +44,15 @@ _CHUNK_SHOWN = 200
 
 
 def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, console: Console, title: str) -> RunOutcome:
-    """Run the chunks that have no part in `directory` yet, and merge all parts into the files of `RunOutcome`.
+    """Runs the chunks that have no part in `directory` yet, and merges all parts into the files of `RunOutcome`.
 
-    The cores of Spark follow from its master; `run_by.cores` only sets the number of spans if the master does not show
-    it. `console`: progress is printed to it. Ctrl-C ends the workers, keeps the parts, prints a line and is raised as
-    KeyboardInterrupt.
+    `run_by.cores`: the number of processes of the local engine; with Spark only the number of cores for which chunks
+    are divided into spans, if it is given. `console`: shows the progress. Ctrl-C ends the workers, keeps the parts,
+    prints a line and is raised as KeyboardInterrupt.
 
-    Raises InputError for a directory that cannot be used (another run's, somebody else's, in use, not writable),
-    ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and of Spark: SparkNotStarted, JavaNotFound. After each of
-    these errors, the same call continues with the missing chunks.
+    Raises InputError for a directory that cannot be used (it has another run, has other files, is in use, or is not
+    writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
+    After each of these errors, the same call continues with the missing chunks.
     """
     if [chunk.number for chunk in plan.chunks] != list(range(len(plan.chunks))):
         raise ValueError("chunks have to be numbered 0, 1, 2, ...")
@@ -63,7 +63,7 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
         finished = output.finished()
         if finished is not None:
             output.remove_parts()
-            progress.say(f"already finished: {finished.rows:,} rows, {finished.rejects:,} rejects; nothing to run")
+            progress.report(f"already finished: {finished.rows:,} rows, {finished.rejects:,} rejects; nothing to run")
             return outcome(
                 **finished._asdict(),
                 chunks_found_done=len(plan.chunks),
@@ -75,7 +75,9 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
         seen.refresh()
         found_chunks, found_rows = len(seen.parts), seen.rows
         if seen.parts:
-            progress.say(f"continuing: {found_rows:,} rows of {found_chunks:,} of {len(plan.chunks):,} chunks are done")
+            progress.report(
+                f"continuing: {found_rows:,} rows of {found_chunks:,} of {len(plan.chunks):,} chunks are done"
+            )
         seconds = start_up_seconds = 0.0
         try:
             if missing := [plan.chunks[number] for number in seen.missing()]:
@@ -88,7 +90,7 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
             finished = merge(output, plan, [seen.parts[number] for number in range(len(plan.chunks))])
         except KeyboardInterrupt:
             seen.refresh()
-            progress.say(f"interrupted: {seen.rows:,} rows are kept; run the same command again to continue")
+            progress.report(f"interrupted: {seen.rows:,} rows are kept; run the same command again to continue")
             raise
         output.finish(finished)
         return outcome(
@@ -107,15 +109,15 @@ def _engine(
     if run_by.engine is Engine.LOCAL:
         processes = run_by.cores or os.cpu_count() or 1
         return LocalProcesses(job, spans(chunks, processes), processes)
-    from spark_engine.batch.spark_engine import spark_chunks  # PySpark is not installed for the local engine alone
+    from spark_engine.batch.spark_engine import spark_chunks  # imported late: the local engine works without PySpark
 
-    progress.say(f"starting Spark on {run_by.master}")
+    progress.report(f"starting Spark on {run_by.master}")
     return spark_chunks(job, chunks, master=run_by.master, cores=run_by.cores, title=title)
 
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
-    """Run until all chunks were tried, or until too many failed. Returns the seconds from the start of the first chunk
-    to the end, and those before it.
+    """Runs until all chunks were tried, or until too many failed. Returns the seconds from the start of the first chunk
+    to the end, and the seconds before it.
     """
     entered_s = time.monotonic()
     started_s: float | None = None
@@ -128,7 +130,7 @@ def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsPr
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # the slower the directory is to list, the longer is the pause
+                # at most `_POLL_SHARE` of the time goes into listing the directory, however slow the listing is
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

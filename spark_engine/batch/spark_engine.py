@@ -1,9 +1,10 @@
 """Runs spans of chunks on Spark executors: each span is one task.
 
-Rules: only parts on storage shared with the driver count, so an executor that dies costs the chunk it was running.
-Spark gives its span to another executor, which continues with the chunks that have no part. An error in the work is
-written beside the parts and fails no Spark task. Tasks fail by lost executors, and by chunks that kill their process,
-which `worker` counts; Spark's own limit is only for executors that cannot run Python at all.
+Rules: parts are written to storage that is shared with the driver, so an executor that dies loses only the chunk it was
+running. Spark gives its span to another executor, which continues with the chunks that have no part. An error in the
+work is written beside the parts and does not fail the Spark task. A Spark task fails if its executor is lost or if a
+chunk kills the process. `worker` counts and limits such deaths; Spark's own limit is only for executors that cannot run
+Python at all.
 """
 
 from __future__ import annotations
@@ -31,8 +32,8 @@ CORES_OF_UNKNOWN_CLUSTER = 32
 def spark_chunks(
     job: Job[ChunkT], chunks: Sequence[ChunkT], *, master: str, cores: int | None, title: str
 ) -> Iterator[Wait]:
-    """A session on `master` runs `chunks` in this block. Its end stops the job and the session. EngineFailed: raised by
-    the wait.
+    """Starts a session on `master` that runs `chunks` during the block; the end of the block stops the job and the
+    session. Gives a function that waits for the job and raises EngineFailed if the job failed.
     """
     settings = {"spark.task.maxFailures": str(MAX_TASK_FAILURES)}
     with spark_session(_retrying(master), title, conf=settings) as session:
@@ -59,7 +60,7 @@ def spark_chunks(
 
 
 def cores_of_master(master: str) -> int | None:
-    """The cores that a master names: local[*], local[2], local-cluster[2,1,1024]; None for any other."""
+    """The number of cores in a master such as local[*], local[2] or local-cluster[2,1,1024]; None for other masters."""
     if found := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master):
         return int(found[1]) * int(found[2])
     if found := re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?", master):
@@ -68,17 +69,19 @@ def cores_of_master(master: str) -> int | None:
 
 
 def _retrying(master: str) -> str:
-    """A local master takes its limit of task failures from its name; without one, the first failure ends the job."""
+    """Adds the limit of task failures to a local master: Spark reads it only from the master's name, and without it the
+    first failure ends the job.
+    """
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
     return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
 
 
 def _run_spans(context: SparkContext, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
-    """Broadcast the pickled spans once to each executor; a task unpickles only its own. Raises EngineFailed."""
+    """Broadcasts the pickled spans once to each executor; a task unpickles only its own span. Raises EngineFailed."""
     sent = context.broadcast((_pickled(job), [_pickled(span) for span in cut]))
 
     def problem_of(number: int) -> str | None:
-        """A problem that prevents a span is returned, not raised, since Spark would retry it."""
+        """Runs a span. An error that prevents the span is returned, not raised: Spark would retry the task."""
         job_content, contents = sent.value
         task = TaskContext.get()
         assert task is not None, "this runs as a Spark task"

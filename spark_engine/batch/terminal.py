@@ -1,7 +1,7 @@
-"""What a run shows: its progress in rows, as a bar on a terminal, else as a line every few seconds; and tables.
+"""The terminal output of a run: tables, and the progress in rows, as a bar on a terminal, else as a line every 5 s.
 
-The progress counts the rows of complete parts, including those of earlier runs. The rate is that of the last half
-minute and leaves out earlier runs.
+The progress counts the rows of complete parts, including those of earlier runs. The rate is over the last 30 s and
+leaves out earlier runs.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from rich.text import Text
 LINE_INTERVAL_S = 5.0
 RATE_WINDOW_S = 30.0
 GAP = 2
-"""Columns of the terminal between two of a table."""
+"""Number of spaces between two columns of a table."""
 
 
 class RowsProgress:
-    """A context manager, which gives the terminal back on exit."""
+    """A context manager that shows the progress of a run. On exit it stops the bar and restores the terminal."""
 
     def __init__(self, console: Console, title: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -53,9 +53,9 @@ class RowsProgress:
             self._bar.stop()
 
     def show(self, done: int, planned: int, rejects: int) -> None:
-        """`done` of `planned`: rows and rejects, including those of earlier runs."""
+        """Shows the progress. `done`, `planned`: numbers of rows and rejects, including those of earlier runs."""
         task = self._bar.tasks[0]
-        task.total = planned  # not by `update`, which forgets the rate when the total changes
+        task.total = planned  # set directly: `update` resets the rate when the total changes
         self._bar.update(self._task, completed=done)
         status = f"{done:,} of {planned:,} rows"
         if rejects:
@@ -65,10 +65,10 @@ class RowsProgress:
         self._bar.update(self._task, status=status, refresh=self._console.is_terminal)
         if not self._console.is_terminal and self._clock() >= self._next_line_s:
             self._next_line_s = self._clock() + LINE_INTERVAL_S
-            self.say(status)
+            self.report(status)
 
-    def say(self, text: str) -> None:
-        """Print a line that stays above the bar."""
+    def report(self, text: str) -> None:
+        """Prints a line that stays above the bar."""
         self._console.print(f"{self._title}: {text}", highlight=False, markup=False, soft_wrap=True)
 
 
@@ -79,13 +79,13 @@ def _duration(seconds: float) -> str:
 
 
 def plain_table(*, show_header: bool = True) -> Table:
-    """A table without lines, so that it fits 80 columns. Give its columns `overflow="fold"`: text that is too wide then
-    continues in the next line, and rich cuts the words of others.
+    """A table without lines, so that it fits 80 columns. Give its columns `overflow="fold"`, so that text that is too
+    wide continues in the next line; rich truncates text in other columns.
     """
     return Table(show_header=show_header, box=None, pad_edge=False, padding=(0, GAP, 0, 0))
 
 
 def titled(title: str, table: Table, *notes: str) -> Group:
-    """The title above and the notes below, which may be wider than the table is."""
+    """A table with a title above it and notes below it; title and notes may be wider than the table."""
     parts: list[RenderableType] = [Text(title), table, *map(Text, notes)]
     return Group(*parts)

@@ -1,5 +1,5 @@
-"""The values of a run: a piece of work, its chunks and the output of a chunk, which are sent to executors; and how it
-ends.
+"""The values of a run: the work, its chunks and the output of a chunk, which are sent to executors; and the outcome and
+the errors of a run.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ import pyarrow.parquet as pq
 from assignor.errors import AssignorFault
 
 LINES_A_CHUNK = 256
-"""The size of chunks. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. This is short enough for a
-progress bar, little work is lost when an executor dies, and a chunk needs some hundred kilobytes of memory; its Parquet
-part and its scheduling cost a few milliseconds, under 1 %.
+"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. This is short
+enough for a progress bar, little work is lost if an executor dies, and a chunk needs some hundred kilobytes of memory.
+The Parquet part and the scheduling of a chunk cost a few milliseconds, under 1 %.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
-"""Long lines end a chunk earlier, because it is in memory at once. A group of 1,000 members has a megabyte a line."""
+"""Largest size of a chunk, because a whole chunk is in memory at once: long lines end a chunk earlier. A line of a
+group with 1,000 members has a megabyte.
+"""
 
 
 REFUSED = "refused"
@@ -30,7 +32,7 @@ UNUSABLE = "unusable"
 @dataclass(frozen=True, slots=True)
 class Reject:
     """A line that gave no row. `where`: input:line. `kind`: UNUSABLE (invalid) or REFUSED (needs a later release).
-    `line`: the line itself, to be corrected and run again; None when it could not be read at all.
+    `line`: the line itself, to be corrected and run again; None if it could not be read at all.
     """
 
     where: str
@@ -41,14 +43,16 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class ChunkOutput:
-    """`rows`: of the work's schema, in input order."""
+    """The output of a chunk. `rows`: a batch with the schema of the work, in the order of the input."""
 
     rows: pa.RecordBatch
     rejects: tuple[Reject, ...] = ()
 
 
 class Chunk(Protocol):
-    """`number`: from 0, the place of its rows in the result. `lines`: the most rows and rejects that it gives."""
+    """A chunk of work. `number`: from 0; the rows of the result have the order of the chunks' numbers. `lines`: the
+    largest number of rows and rejects that the chunk gives.
+    """
 
     @property
     def number(self) -> int: ...
@@ -62,8 +66,8 @@ ChunkT = TypeVar("ChunkT", bound=Chunk)
 
 
 class Work(Protocol[ChunkT_contra]):
-    """Picklable. `run` is called in a worker process for several chunks in the order of their numbers, so it may keep
-    a reader open between them; each call yields one output per chunk, in order.
+    """The work of a run, which must be picklable. A worker process calls `run` with several chunks in the order of
+    their numbers, so `run` may keep a reader open between chunks. `run` yields one output for each chunk, in order.
     """
 
     @property
@@ -74,12 +78,12 @@ class Work(Protocol[ChunkT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[ChunkT]):
-    """`identity`: of the run, as JSON (inputs with size and time, options, version of the format). A run does not
-    continue in an output directory of another identity. `chunks`: numbered 0, 1, 2, ... `rows_name`: the merged file is
-    `<rows_name>.parquet`. `timing_columns`: columns of timings.parquet that identify the row of each compute time (the
-    column `compute_ms`). `beside`: files that the command itself adds in the end; they are removed with the rows of a
-    discarded run. `check`: is called by the driver before parts are merged; raises InputError if they do not fit the
-    plan.
+    """A plan of a run. `identity`: the identity of the run, as JSON (inputs with size and time, options, version). A
+    run does not continue in an output directory with another identity. `chunks`: numbered 0, 1, 2, ... `rows_name`: the
+    merged file is `<rows_name>.parquet`. `timing_columns`: columns of timings.parquet that identify the row of each
+    compute time (the column `compute_ms`). `beside`: files that the command itself adds at the end; they are removed
+    with the rows of a discarded run. `check`: the driver calls it before it merges the parts; it raises InputError if
+    the parts no longer fit the plan.
     """
 
     work: Work[ChunkT]
@@ -96,17 +100,17 @@ class Plan(Generic[ChunkT]):
 
 
 Wait = Callable[[float], bool]
-"""Waits for an engine at work, for that many seconds at most. Returns whether it still works. Raises EngineFailed."""
+"""Waits for a running engine, for at most the given seconds. Returns True if it still runs. Raises EngineFailed."""
 
 
 class ChunksFailed(AssignorFault):
-    """Some chunks failed: their work raised, or repeatedly killed its process. The rows of the others are kept. The
-    message names chunks and reasons; the same command retries what is missing.
+    """Some chunks failed: their work raised, or repeatedly killed its process. The rows of the other chunks are kept.
+    The message names chunks and reasons; the same command retries the missing chunks.
     """
 
 
 class PartsNotSeen(AssignorFault):
-    """All chunks ran, but the driver sees no part of some: the executors do not share the output directory."""
+    """All chunks ran, but the driver finds no part of some: the executors do not share the output directory."""
 
 
 class EngineFailed(AssignorFault):
@@ -121,11 +125,11 @@ class PartDamaged(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """`rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines; `timings_file`: None
-    when the work measures no compute times. `seconds`: from the start of the first chunk to the last part;
-    `start_up_seconds`: the start of processes or of Spark before that; `merge_seconds`: from parts to the files. All
-    three are 0.0 when the directory was finished already (`finished_before`). `rows_found_done`, `chunks_found_done`:
-    by earlier runs.
+    """The outcome of a run. `rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines;
+    `timings_file`: None if the work measures no compute times. `seconds`: the time from the start of the first chunk to
+    the last part; `start_up_seconds`: the time before, in which processes or Spark start; `merge_seconds`: the time to
+    merge the parts. All three are 0.0 if an earlier run had finished the directory (`finished_before`).
+    `rows_found_done`, `chunks_found_done`: the rows and chunks of earlier runs.
     """
 
     rows_file: Path
@@ -143,10 +147,10 @@ class RunOutcome:
 
     @property
     def resumed(self) -> bool:
-        """Whether an earlier run had finished some chunks."""
+        """True if an earlier run had finished some chunks."""
         return self.chunks_found_done > 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """The rows in order, some thousands at a time."""
+        """Yields the rows in order, in batches of some thousands."""
         with pq.ParquetFile(self.rows_file) as source:
             yield from source.iter_batches()

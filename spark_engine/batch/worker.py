@@ -1,8 +1,8 @@
-"""Spans: consecutive chunks that one process runs one after the other. An engine schedules spans.
+"""Runs spans: consecutive chunks that one process runs one after the other. An engine schedules spans.
 
-Rules: a chunk with a part is not run again. A chunk whose work raises, or whose process died `MAX_DEATHS` times, is set
-aside with the reason, and the next chunk runs. A span with `MAX_FAILURES` chunks set aside is abandoned, since the rest
-would fail too.
+Rules: a chunk with a part is not run again. A chunk whose work raises, or whose process died `MAX_DEATHS` times, is
+marked as failed with the reason, and the next chunk runs. A span with `MAX_FAILURES` failed chunks is abandoned, since
+its other chunks would probably fail, too.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ MAX_FAILURES = 3
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[ChunkT]):
-    """`parts`: the directory of the parts, as a path on the machine that runs the span."""
+    """The work to run. `parts`: the directory of the parts, as a path on the machine that runs the span."""
 
     work: Work[ChunkT]
     parts: str
 
 
 def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
-    """Run the chunks that have no part yet. `attempt`: the number of processes that died or were lost while they ran
+    """Runs the chunks that have no part yet. `attempt`: the number of processes that died or were lost while they ran
     this span.
 
-    Raises OSError only if a failure cannot be written. Without the parts directory it does nothing, and the
-    driver notices that parts are missing.
+    Raises OSError only if a failure cannot be written. If the parts directory does not exist, the function does
+    nothing, and the driver notices that parts are missing.
     """
     directory = Path(job.parts)
     if not directory.is_dir():
@@ -56,7 +56,9 @@ def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
 
 
 def _run(job: Job[ChunkT], left: deque[ChunkT]) -> None:
-    """Run the chunks, and take each of them away when its part is written: the first of the rest is the one at work."""
+    """Runs the chunks, and removes each chunk from `left` when its part is written. So the first chunk in `left` is the
+    running chunk.
+    """
     outputs = iter(job.work.run(iter(tuple(left))))
     while left:
         output = next(outputs, None)
@@ -69,11 +71,12 @@ def _run(job: Job[ChunkT], left: deque[ChunkT]) -> None:
 
 
 def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
-    """All of `chunks`, in order, cut into spans for `cores` processes.
+    """Divides `chunks`, in order, into spans for `cores` processes.
 
-    Each span is one part in twice the cores of what is left. So spans are long at first, where a gzip reader has to
-    skip to its first chunk, and single chunks at the end, where no core waits long for another. No span has more than
-    `MAX_SPAN` chunks, because an executor's death makes another one continue its whole span.
+    Each span has the fraction 1 / (2 * cores) of the remaining chunks. So spans are long at first, because a gzip
+    reader has to skip to the first chunk of its span. The last spans are single chunks, so that no core waits long for
+    another at the end. No span has more than `MAX_SPAN` chunks, because if an executor dies, another has to continue
+    its whole span.
     """
     cut: list[list[ChunkT]] = []
     start = 0

@@ -1,10 +1,10 @@
 """SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps their finished work. The exception
-has the number of the signal: `assignor_cli.console` makes the exit code of it.
+has the number of the signal, from which `assignor_cli.console` makes the exit code.
 """
 
 from __future__ import annotations
 
-import _thread  # takes no lock, and the hook below may run while others are held
+import _thread  # starts threads without a lock: the hook below may run while the locks of `threading` are held
 import contextlib
 import signal
 import sys
@@ -19,10 +19,10 @@ _AGAIN_AFTER_S = 0.05
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """In this block, either signal raises KeyboardInterrupt with its number as the argument, even if SIGINT was ignored
-    at the start of this process, as shells do for background jobs. Python ignores exceptions of finalizers, and py4j
-    has a finalizer for each Java object: so a signal that arrives while one runs is sent again. Only the main thread of
-    a process receives signals; in any other thread this does nothing.
+    """In this block, either signal raises KeyboardInterrupt with the signal's number as the argument, even if SIGINT
+    was ignored at the start of this process, as shells do for background jobs. Python ignores exceptions of finalizers,
+    and py4j has a finalizer for each Java object: so a signal that arrives while a finalizer runs is sent again. Only
+    the main thread of a process receives signals; in any other thread this function does nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -39,8 +39,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Either signal is handled only after this block. Use it for steps that must not be interrupted halfway. Signals
-    without a Python handler are not delayed.
+    """Delays the handling of either signal until the end of the block. Use it for steps that must not be interrupted
+    halfway. Signals without a Python handler are not delayed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -63,7 +63,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 class _SwallowedInterrupts:
-    """Sends the main thread again each signal whose KeyboardInterrupt Python had to ignore, until `close`."""
+    """Until `close`, sends each signal whose KeyboardInterrupt Python ignored to the main thread again."""
 
     def __init__(self) -> None:
         self._main = threading.get_ident()

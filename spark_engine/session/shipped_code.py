@@ -1,9 +1,9 @@
-"""The code that executors run, as zips for `addPyFile`: this project's packages, and the user's own modules.
+"""Sends the code that executors run, as zips for `addPyFile`: this project's packages, and the user's own modules.
 
-Executors have this project's dependencies installed, not the project. The user's modules are those that this process
-has imported from Python files outside of the installed packages. They keep their names, so the functions and classes of
-an application unpickle on an executor as they are here. Modules that the application imports later, and files other
-than Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle carries it.
+Executors have this project's dependencies installed, but not the project itself. The user's modules are those that this
+process has imported from Python files outside of the installed packages. They keep their names, so an executor can
+unpickle the functions and classes of an application. Modules that the application imports later, and files other than
+Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle pickles its content.
 """
 
 from __future__ import annotations
@@ -30,21 +30,21 @@ PACKAGES = (
     "spark_jobs",
     "streams_runtime",
 )
-"""This project's packages that run on executors, and those that they import."""
+"""This project's packages that run on executors, and the packages that they import."""
 _NOT_SENT = frozenset(
     {*PACKAGES, "__main__", "pyspark", "py4j"}
-)  # SPARK_HOME brings the last two, outside of site-packages
+)  # pyspark and py4j come from SPARK_HOME, which lies outside of site-packages
 _ARCHIVE = "assignor_code.zip"
 
 
 def send_packages(context: SparkContext) -> None:
-    """Make this project importable on all executors of the session. It takes precedence over an installed one."""
+    """Makes this project importable on all executors of the session. It takes precedence over an installed version."""
     if not any(file.endswith(f"/{_ARCHIVE}") for file in context.listFiles):
         context.addPyFile(str(write_code_archive(_new_directory("packages"))))
 
 
 def write_code_archive(directory: Path) -> Path:
-    """Write `assignor_code.zip` with the Python files of PACKAGES into `directory`, and return its path."""
+    """Writes `assignor_code.zip` with the Python files of PACKAGES into `directory`, and returns its path."""
     archive = directory / _ARCHIVE
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for package in PACKAGES:
@@ -58,10 +58,10 @@ def write_code_archive(directory: Path) -> Path:
 
 
 def send_modules(context: SparkContext) -> None:
-    """Make the user's modules importable on all executors of the session, including those that start later."""
+    """Makes the user's modules importable on all executors of the session, including executors that start later."""
     modules = user_modules()
     if modules:
-        directory = _new_directory("modules")  # Spark wants a name of its own for every file
+        directory = _new_directory("modules")  # Spark needs a different name for every file
         context.addPyFile(str(write_modules(modules, directory / f"{directory.name}.zip")))
 
 
@@ -80,7 +80,7 @@ def user_modules() -> dict[str, Path]:
 
 
 def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
-    """Write the zip and return its path. A package without an `__init__.py` gets an empty one."""
+    """Writes the zip and returns its path. A package without an `__init__.py` gets an empty `__init__.py`."""
     names = {f"{name.replace('.', '/')}{_suffix(file)}": file for name, file in modules.items()}
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for inside, file in sorted(names.items()):
@@ -92,7 +92,7 @@ def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
 
 
 def _new_directory(name: str) -> Path:
-    """Spark deletes it with the session."""
+    """Creates a directory, which Spark deletes at the end of the session."""
     directory = Path(SparkFiles.getRootDirectory()) / f"{name}-{uuid.uuid4().hex}"
     directory.mkdir(parents=True)
     return directory

@@ -13,7 +13,8 @@ _JAVA_EXCEPTION = re.compile(
     r'^(?:Exception in thread "[^"]*" |Caused by: )?(?:[a-z]\w*\.)+[A-Z][\w$]*: (?P<text>\S.*)$'
 )
 _JAVA_FRAME = re.compile(r"^\s*(?:at |\.\.\. \d+ more|Caused by: )")
-_PYTHON_EXCEPTION = re.compile(r"^(?P<text>[A-Za-z_][\w.]*(?:: .*)?)$")  # not indented, as the frames before it are
+# the line of the error is not indented, unlike the frames before it
+_PYTHON_EXCEPTION = re.compile(r"^(?P<text>[A-Za-z_][\w.]*(?:: .*)?)$")
 _DRIVER_STACK = re.compile(r"\s*Driver stacktrace:.*", re.DOTALL)
 _ABORTED = re.compile(r"Job aborted due to stage failure: .*?Lost task \S+ in stage \S+ \(TID \d+\) ", re.DOTALL)
 _PYTHON_TRACEBACK = "Traceback (most recent call last):"
@@ -24,7 +25,7 @@ class SparkNotStarted(Unavailable):
 
 
 def reason_of(fault: BaseException) -> str:
-    """Why a call to Spark failed, in one line, without frames of Java."""
+    """The reason why a call to Spark failed, in one line, without Java stack frames."""
     if isinstance(fault, Py4JJavaError):
         thrown = innermost = fault.java_exception
         while (cause := innermost.getCause()) is not None:
@@ -37,7 +38,7 @@ def reason_of(fault: BaseException) -> str:
 
 
 def reason_in(text: str) -> str:
-    """The line of Spark's text with the reason: the error of Python code if there is one, else Java's."""
+    """The line of Spark's text with the reason: the error of Python code if there is one, else the error of Java."""
     if _PYTHON_TRACEBACK in text and (reason := _python_reason(text)):
         return _short(reason)
     text = _DRIVER_STACK.sub("", _ABORTED.sub("", text))
@@ -49,7 +50,7 @@ def reason_in(text: str) -> str:
 
 
 def reason_in_log(output: str) -> str:
-    """The reason why a JVM ended, from its output: the first exception or error, else the last line."""
+    """The reason why a JVM ended, from its output: the first exception, else the first error, else the last line."""
     lines = [line.strip() for line in output.splitlines() if line.strip() and not _JAVA_FRAME.match(line)]
     for line in lines:
         if (named := _JAVA_EXCEPTION.match(line)) is not None:
@@ -59,7 +60,7 @@ def reason_in_log(output: str) -> str:
 
 
 def _python_reason(text: str) -> str:
-    """The last line of the last traceback; frames of Java may follow it."""
+    """The line with the error in the last traceback; Java stack frames may follow it."""
     of_python = text.rpartition(_PYTHON_TRACEBACK)[2]
     found = [named["text"] for line in of_python.splitlines() if (named := _PYTHON_EXCEPTION.match(line)) is not None]
     return found[0] if found else ""

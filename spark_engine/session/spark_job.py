@@ -1,4 +1,4 @@
-"""A job of Spark that runs beside the thread of its caller, which waits for it or cancels it."""
+"""Runs a Spark job in a thread of its own, so that the caller can wait for the job with a time limit, or cancel it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class SparkJob(Generic[Result]):
-    """Runs `body`, which starts the job and returns its result. `failure`: what it raised."""
+    """Runs `body`, which starts the job and returns its result. `failure`: the exception of `body`, if any."""
 
     def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
         self.group = f"{title} {uuid.uuid4().hex}"  # a job of this title may have run on this session before
@@ -33,11 +33,11 @@ class SparkJob(Generic[Result]):
         InheritableThread(target=self._run, name=self._title, daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Whether it has ended, after that long at most."""
+        """Waits at most `timeout_s` for the end of the job. Returns True if it has ended."""
         return self._ended.wait(timeout_s)
 
     def cancel(self) -> None:
-        """Python workers of its tasks get SIGKILL."""
+        """Cancels the job. Spark kills the Python workers of its tasks with SIGKILL."""
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         while not self._ended.is_set() and time.monotonic() < deadline_s:
             # repeated, because a job that Spark has not yet submitted cannot be cancelled

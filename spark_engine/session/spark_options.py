@@ -1,9 +1,9 @@
 """Options for the start of Spark, under the names of spark-submit and in its order of precedence.
 
 From strongest to weakest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else spark-defaults.conf
-in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all but the last, which
-are set only where nothing else has set a key. So this module parses properties files only for one key, the master,
-which has to be known before the JVM starts.
+in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all of these except the
+defaults of this project, which are set only for keys without a value. So this module parses properties files for one
+key only: the master, which has to be known before the JVM starts.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ _STANDALONE = "spark://"
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """`master`, `properties_file`: None to use Spark's own configuration. `confs`: as `--conf`.
+    """The options for the start of Spark. `master`, `properties_file`: None to use Spark's own configuration. `confs`:
+    the settings of `--conf`.
 
-    `log_level`: of the driver and of executors, one of LOG_LEVELS. `log_file`: the output of the driver's JVM is
-    appended to it; None for a temporary file. Raises InputError.
+    `log_level`: the log level of the driver and of executors, one of LOG_LEVELS. `log_file`: the file to which the
+    output of the driver's JVM is appended; None for a temporary file. Raises InputError.
     """
 
     master: str | None = None
@@ -49,7 +50,9 @@ class SparkOptions:
             raise InputError("the driver runs in this process: the deploy mode is client", "spark.submit.deployMode")
 
     def submit_arguments(self) -> list[str]:
-        """For spark-submit, whose later arguments win. Raises InputError for an open quote in PYSPARK_SUBMIT_ARGS."""
+        """The arguments of spark-submit, weakest first: its later arguments win. Raises InputError for an open quote in
+        PYSPARK_SUBMIT_ARGS.
+        """
         try:
             of_environment = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
         except ValueError as error:
@@ -81,7 +84,7 @@ class SparkOptions:
 
 
 def parsed_confs(texts: Iterable[str]) -> dict[str, str]:
-    """`key=value` of each `--conf`; the last one of a key wins. Raises InputError."""
+    """Parses the `key=value` texts of `--conf`; the last value of a key wins. Raises InputError."""
     confs: dict[str, str] = {}
     for text in texts:
         key, separator, value = text.partition("=")
@@ -94,12 +97,12 @@ def parsed_confs(texts: Iterable[str]) -> dict[str, str]:
 
 
 def is_on_loopback(master: str) -> bool:
-    """Whether the driver and all executors of this master are on this machine and need no other network."""
+    """True if the driver and all executors of this master run on this machine, so that loopback is enough for them."""
     return _LOOPBACK_MASTER.match(master) is not None
 
 
 def standalone_addresses(master: str) -> list[tuple[str, int]]:
-    """Host and port of each standalone master; none for another kind of master. Raises InputError."""
+    """Host and port of each standalone master; empty for another kind of master. Raises InputError."""
     if not master.startswith(_STANDALONE):
         return []
     addresses = []

@@ -1,16 +1,16 @@
 """Builds the SparkSession of a program, and stops it together with all processes that it started.
 
-Rules: a setting of the user, in any of the ways that spark-submit knows, stays; this project only sets keys that have
-no value. Local masters listen on loopback only. A dead executor costs tasks, never the job (`spark.task.maxFailures`).
-Spark writes its files to a temporary directory that is removed at the end. PySpark keeps its JVM in class attributes
-for the life of the process; here the JVM ends with the session, so that the next session may use another Java and
-directory.
+Rules: settings of the user, in any of the ways that spark-submit supports, are never changed; this project only sets
+keys that have no value. Local masters listen on loopback only. If an executor dies, its tasks are started again and the
+job continues (`spark.task.maxFailures`). Spark writes its files to a temporary directory that is removed at the end.
+PySpark keeps its JVM in class attributes for the life of the process; here the JVM ends with the session, so that the
+next session may use another Java and directory.
 
-The JVM of the driver is started by `spark-submit`, and ended with all processes that it started. PySpark can start it
-as well, but returns it only when it is ready, so a JVM whose start was interrupted could not be ended. Here it is a
-child process of this program from the start, and PySpark connects to it as it does to the JVM of a running
-`spark-submit`. It is in a process group of its own, because Ctrl-C in a terminal is meant for the driver, which drains
-the instances first. It ends when its stdin is closed, so it never outlives the driver.
+This program starts the driver's JVM by `spark-submit`, and ends it with all processes that the JVM started. PySpark can
+start a JVM as well, but returns its handle only when the JVM is ready, so a JVM whose start was interrupted could not
+be ended. Here the JVM is a child process of this program from the start, and PySpark connects to it as to the JVM of a
+running `spark-submit`. The JVM is in a process group of its own, because Ctrl-C in a terminal is meant for this
+program, which drains the instances first. The JVM ends when its stdin is closed, so it never outlives this program.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ from spark_engine.session.spark_options import LOOPBACK, SparkOptions, is_on_loo
 
 CONNECT_TIMEOUT_S = 5.0
 EXIT_TIMEOUT_S = 20.0
-_LOOK_INTERVAL_S = 0.05
+_POLL_INTERVAL_S = 0.05
 _CONNECTION_FILE = "_PYSPARK_DRIVER_CONN_INFO_PATH"
 _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _NAME_OF_A_SHELL = "pyspark-shell"
@@ -64,9 +64,9 @@ def spark_session(
     options: SparkOptions | None = None,
     defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
 ) -> Iterator[SparkSession]:
-    """A session, which is stopped on exit, also after an error. `master`, `conf`: of the caller, stronger than the
-    user's configuration. `options`: instead of both. `defaults`: weaker than the user's configuration. Raises
-    SparkNotStarted, JavaNotFound, InputError.
+    """Starts a session, which is stopped at the end of the block, also after an error. `master`, `conf`: settings of
+    the caller, which override the user's configuration. `options`: replaces `master` and `conf`. `defaults`: settings
+    that the user's configuration overrides. Raises SparkNotStarted, JavaNotFound, InputError.
     """
     if _PORT in os.environ:
         raise SparkNotStarted(
@@ -89,12 +89,12 @@ def spark_session(
             settings = _settings(gateway, directory, app_name, defaults)
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
-            undo.callback(context.stop)  # also when there is no session to stop
-            # a master ends an application whose executors do not start, maybe before this line
+            undo.callback(context.stop)  # needed if the next line raises, so that there is no session to stop
+            # raises if the master has ended the application already, because its executors do not start
             session = SparkSession(context)
             undo.callback(session.stop)
             if options.log_level is not None:
-                context.setLogLevel(options.log_level.upper())  # the user's own log4j2.properties may show less
+                context.setLogLevel(options.log_level.upper())  # overrides the user's own log4j2.properties
             send_packages(context)
         except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
             if isinstance(fault, InputError):
@@ -116,7 +116,7 @@ def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaul
     if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
         conf.set("spark.app.name", app_name)
     if python := conf.get("spark.pyspark.python", ""):
-        os.environ["PYSPARK_PYTHON"] = python  # only Spark's own shell does this by itself
+        os.environ["PYSPARK_PYTHON"] = python  # Spark applies this setting by itself only in its own shell
     for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
         conf.setIfMissing(key, value)
     return conf
@@ -126,8 +126,8 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
     settings = {
         "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
         "spark.executor.maxNumFailures": "1000000",
-        "spark.deploy.maxExecutorRetries": "-1",  # of the master inside of local-cluster; another one has its own
-        "spark.port.maxRetries": "100",  # the UI's port is the next free one of so many, and Spark ends without one
+        "spark.deploy.maxExecutorRetries": "-1",  # for the master inside of local-cluster; other masters set their own
+        "spark.port.maxRetries": "100",  # Spark tries so many ports for its UI, and ends if none of them is free
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
@@ -137,7 +137,7 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
 
 
 def _check_answers(master: str) -> None:
-    """Raise at once if no master listens at the address. Spark itself would try for a minute."""
+    """Raises SparkNotStarted at once if no master listens at its address. Spark itself would try for a minute."""
     problems = []
     for host, port in standalone_addresses(master):
         try:
@@ -152,7 +152,7 @@ def _check_answers(master: str) -> None:
 
 @contextlib.contextmanager
 def _log(file: Path | None) -> Iterator[IO[bytes]]:
-    """The log file of the JVM. A temporary file is kept if Spark does not start, because it has more details."""
+    """Opens the log file of the JVM. A temporary file is kept if Spark does not start, because it has more details."""
     if file is None:
         handle, name = tempfile.mkstemp(prefix="spark-driver-", suffix=".log")
         os.close(handle)
@@ -172,8 +172,8 @@ def _log(file: Path | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Silence Py4J: it logs a traceback when its JVM goes away or a call is interrupted, and the caller that needed the
-    JVM reports that in one line. Py4J logs partly to its own logger, partly to the root logger.
+    """Silences Py4J in this block. It logs a traceback when its JVM ends or a call is interrupted, although the caller
+    that needed the JVM reports the error in one line. Py4J logs partly to its own logger, partly to the root logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
     before = own.level
@@ -192,7 +192,7 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keep this program's handler of SIGINT: PySpark's handler would cancel every job before it can be drained."""
+    """Keeps this program's handler of SIGINT. PySpark's handler would cancel every job before it can be drained."""
     if threading.current_thread() is not threading.main_thread():  # PySpark sets no handler in other threads either
         yield
         return
@@ -205,7 +205,9 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_path() -> Iterator[None]:
-    """PySpark adds a session's archives to this process's sys.path and leaves them there after deleting them."""
+    """Restores sys.path at the end of the block: PySpark adds a session's archives to it, and does not remove them when
+    it deletes the archives.
+    """
     before = list(sys.path)
     try:
         yield
@@ -222,22 +224,22 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for key in [key for key in os.environ if key not in before]:
-            if key in values or key.startswith("SPARK_"):  # PySpark has added variables too
+            if key in values or key.startswith("SPARK_"):  # PySpark has added such variables, too
                 del os.environ[key]
         os.environ.update({key: before[key] for key in values if key in before})
 
 
 @contextlib.contextmanager
 def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator[Any]:
-    """PySpark's gateway to a JVM that `home`/bin/spark-submit has started with these arguments.
+    """Starts a JVM by `home`/bin/spark-submit with `arguments`, and gives PySpark's gateway to it.
 
-    `log`: receives the output of the JVM. Raises SparkNotStarted with the reason in that output.
+    `log`: receives the output of the JVM. Raises SparkNotStarted with the reason found in this output.
     """
     begin = log.seek(0, os.SEEK_END)
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            with undisturbed():  # an interrupted Popen may leave a process that this program has no handle of
+            with undisturbed():  # an interrupted Popen may leave a process behind for which there is no handle
                 process = subprocess.Popen(  # noqa: S603
                     [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
                     stdin=subprocess.PIPE,
@@ -250,7 +252,7 @@ def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator
             while not connection.is_file():
                 if process.poll() is not None:
                     raise SparkNotStarted(reason_in_log(_new_output(Path(log.name), begin)))
-                time.sleep(_LOOK_INTERVAL_S)
+                time.sleep(_POLL_INTERVAL_S)
             gateway = _connected(connection)
         undo.callback(_end_gently, process, gateway)
         yield gateway
@@ -268,11 +270,12 @@ def _connected(connection: Path) -> Any:
 
 
 def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
-    """End the JVM by closing its stdin.
+    """Ends the JVM by closing its stdin.
 
-    PySpark keeps its gateway for the life of the process; the next session may use another Java and directory.
+    Also resets PySpark's gateway: otherwise PySpark would use it for the next session, which may need another Java and
+    directory.
     """
-    with contextlib.suppress(Exception):  # closing a gateway whose JVM has ended raises, and the JVM should end
+    with contextlib.suppress(Exception):  # raises if the JVM has ended already, which is no error here
         gateway.shutdown()
     SparkContext._gateway = None
     SparkContext._jvm = None
@@ -284,7 +287,7 @@ def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill the JVM and the other processes of its group, such as executors."""
+    """Kills the JVM and the other processes of its group, such as executors."""
     with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -1,6 +1,6 @@
-"""The recorded rebalances of real Kafka Streams groups, run again through this project's pipeline and compared.
+"""Runs recorded rebalances of real Kafka Streams groups through this project's pipeline, and compares the results.
 
-Only rebalances led by Kafka Streams 4.3.1 are compared: with `led_by`, the output is another leader's.
+Only rebalances led by Kafka Streams 4.3.1 are compared: a recording with `led_by` has the output of another leader.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _SUFFIX = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
-    """The result for one recording. `rebalances`: those led by Kafka Streams 4.3.1. `equal`: after decoding;
-    `bytes_equal`: to the byte.
+    """The result for one recording. `rebalances`: the number of rebalances led by Kafka Streams 4.3.1. `equal`: the
+    number of equal results after decoding; `bytes_equal`: the number of results equal to the byte.
     """
 
     name: str
@@ -31,7 +31,7 @@ class ReplayedGroup:
 
 
 def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
-    """The recordings in this package: name and rebalances, sorted by name."""
+    """Yields the name and the rebalances of each recording in this package, sorted by name."""
     for entry in sorted(files("spark_jobs.demo.recordings").iterdir(), key=lambda entry: entry.name):
         if entry.name.endswith(_SUFFIX):
             lines = gzip.decompress(entry.read_bytes()).decode("utf-8").splitlines()
@@ -39,7 +39,7 @@ def recorded_groups() -> Iterator[tuple[str, list[RecordedRebalance]]]:
 
 
 def replay(name: str, recorded: list[RecordedRebalance]) -> ReplayedGroup:
-    """Run each rebalance again and compare it with the recording."""
+    """Runs each rebalance again and compares it with the recording."""
     compared = [
         (rebalance.id, comparison)
         for rebalance in recorded

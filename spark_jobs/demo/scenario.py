@@ -1,9 +1,9 @@
-"""`assignor demo`: a real job on one machine, with a real fault, and its result checked to the last count.
+"""`assignor demo`: a real job on one machine, with a real fault and a check of every count.
 
 It runs a word count over the sources of Python's standard library on Spark executors, with a stream-table join and a
-repartition step, under exactly-once. One executor is killed while it runs. At the end all counts are compared with a
-plain loop over the same text, and everything that was started is stopped. Then recorded rebalances of real Kafka groups
-run through the same leader.
+repartition step, with exactly-once processing. One executor is killed while the job runs. At the end all counts are
+compared with those of a plain loop over the same text, and all processes that were started are stopped. Then recorded
+rebalances of real Kafka groups are run through the same leader.
 """
 
 from __future__ import annotations
@@ -71,12 +71,12 @@ KEPT_LINES_EACH_S = 20
 
 
 class DemoFailed(AssignorFault):
-    """The demo did not go as it should. The message says what differs."""
+    """A check of the demo failed. The message has the difference."""
 
 
 @dataclass(frozen=True, slots=True)
 class Kill:
-    """A killed executor. `at_ms`: when it was killed, in milliseconds since the epoch."""
+    """A killed executor. `at_ms`: the time of the kill, in milliseconds since the epoch."""
 
     executor: str
     jvm_pid: int
@@ -85,9 +85,9 @@ class Kill:
 
 
 class Demo:
-    """One run. `console`: where it is shown, a line at a time, so it needs no terminal.
+    """One run of the demo. `console`: receives the output, line by line, so it needs no terminal.
 
-    `keep`: in the end the group runs on, and counts more of the text, until it is interrupted or drained.
+    `keep`: at the end the group continues to count lines of the text, until it is interrupted or drained.
     """
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
@@ -97,7 +97,7 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Raises DemoFailed, and the errors of starting the coordinator or Spark."""
+        """Runs the demo. Raises DemoFailed, and the errors of starting the coordinator or Spark."""
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
         if not self._keep:
@@ -106,18 +106,18 @@ class Demo:
     def _word_count_on_executors(self, directory: Path) -> None:
         application = word_count(_configs(directory))
         address = application.configs.bootstrap_servers
-        self._say("starting a coordinator (uvicorn on loopback, SQLite)")
+        self._report("starting a coordinator (uvicorn on loopback, SQLite)")
         coordinator = CoordinatorProcess(directory, {"cluster.bootstrap.servers": address})
-        coordinator.launch()  # it starts up while Spark does
+        coordinator.launch()  # the coordinator and Spark start up at the same time
         try:
             log = open_log(address)
             feed, lines = self._write_text(log)
             master = f"local-cluster[{EXECUTORS},1,1024]"
-            self._say(f"starting Spark: {master}, {THREADS} stream threads an executor, one standby a task")
+            self._report(f"starting Spark: {master}, {THREADS} stream threads an executor, one standby a task")
             with spark_session(master, "assignor demo", conf=EXECUTOR_CONF) as spark:
                 coordinator.wait_until_ready()
                 page = f"{coordinator.url}/ui/groups/{APPLICATION_ID}"
-                self._say(f"in a browser, while it runs: {page}")
+                self._report(f"in a browser, while it runs: {page}")
                 workers = run(
                     spark,
                     application,
@@ -134,7 +134,7 @@ class Demo:
                         self._kafka_again()
                         self._keep_running(workers, feed, lines, page)
                 finally:
-                    self._say("telling the instances to stop")
+                    self._report("telling the instances to stop")
                     workers.stop()
             if not self._keep:
                 self._compare(log, lines)
@@ -148,40 +148,40 @@ class Demo:
         feed = TextFeed(log, lines)
         feed.write(lines)
         modules = len({line.module for line in lines})
-        self._say(f"{len(lines):,} lines of {modules} modules of Python's standard library are in topic {LINES!r}")
+        self._report(f"{len(lines):,} lines of {modules} modules of Python's standard library are in topic {LINES!r}")
         return feed, lines
 
     def _keep_running(self, workers: Workers, feed: TextFeed, lines: list[SourceLine], page: str) -> None:
-        """Until Ctrl-C or SIGTERM, which end the demo in good order, or until somebody drains the group."""
-        self._say(f"the group runs on, with {KEPT_LINES_EACH_S} lines a second to count; look at it: {page}")
-        self._say("Ctrl-C ends it")
+        """Keeps the group running until Ctrl-C or SIGTERM, or until the group is drained."""
+        self._report(f"the group runs on, with {KEPT_LINES_EACH_S} lines a second to count; look at it: {page}")
+        self._report("Ctrl-C ends it")
         more = itertools.cycle(lines)
         try:
             while workers.wait(1.0) is None:
                 feed.write(itertools.islice(more, KEPT_LINES_EACH_S))
-            self._say("the group was drained")
+            self._report("the group was drained")
         except KeyboardInterrupt:
-            self._say("interrupted")
+            self._report("interrupted")
 
     def _watch(self, client: CoordinatorClient, log: Log, log_dir: Path, application: Application) -> None:
         def wait(wanted: Callable[[GroupView], bool], what: str, timeout_s: float) -> GroupView:
-            self._say(f"waiting for {what}")
+            self._report(f"waiting for {what}")
             return wait_until_held(client, APPLICATION_ID, log_dir, wanted, what, timeout_s)
 
         meter = ProgressMeter(log, APPLICATION_ID, (LINES, f"{APPLICATION_ID}-{COUNT_STORE}-repartition"))
         view = wait(_is_whole, "all threads to have joined", JOIN_TIMEOUT_S)
         self._show_assignment("everybody here", view, log_dir)
-        meter.wait(lambda seen: seen.share >= KILL_AT_SHARE, PROCESSING_TIMEOUT_S, self._teller())
+        meter.wait(lambda seen: seen.share >= KILL_AT_SHARE, PROCESSING_TIMEOUT_S, self._line_reporter())
         kill = self._kill_an_executor(client, read_ownership(log_dir))
         view = wait(_is_whole_without(kill), "the others to have taken over", FAILOVER_TIMEOUT_S)
         self._show_assignment(f"executor {kill.executor} gone", view, log_dir)
-        done = meter.wait(lambda seen: seen.is_complete, PROCESSING_TIMEOUT_S, self._teller())
-        self._say(f"all {done.there:,} records are processed and committed")
+        done = meter.wait(lambda seen: seen.is_complete, PROCESSING_TIMEOUT_S, self._line_reporter())
+        self._report(f"all {done.there:,} records are processed and committed")
         try:
             view = wait(_is_whole, "Spark's new executor to be part of it", JOIN_TIMEOUT_S)
             self._show_assignment("with the executor that Spark started anew", view, log_dir)
         except NotInTime:
-            self._say(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; continuing without it")
+            self._report(f"Spark has not started a new executor within {JOIN_TIMEOUT_S:g} s; continuing without it")
         self._show_results_of_kill(client, kill, read_ownership(log_dir))
 
     def _kill_an_executor(self, client: CoordinatorClient, lines: list[OwnershipLine]) -> Kill:
@@ -197,7 +197,7 @@ class Demo:
         gone = frozenset(member_id for member_id, its_executor in executor_of.items() if its_executor == executor)
         kill = Kill(executor, pids.pop(), gone, time.time() * 1000)
         os.kill(kill.jvm_pid, signal.SIGKILL)
-        self._say(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks, in mid-work")
+        self._report(f"killed executor {executor} (JVM {kill.jvm_pid}, SIGKILL) with {tasks} active tasks, in mid-work")
         return kill
 
     def _show_results_of_kill(self, client: CoordinatorClient, kill: Kill, lines: list[OwnershipLine]) -> None:
@@ -207,14 +207,14 @@ class Demo:
         deaths = {line.pid: kill.at_ms for line in lines if line.jvm_pid == kill.jvm_pid}
         lost = takeovers(lines, kill.at_ms, deaths)
         self._show(takeovers_table(f"the tasks of executor {kill.executor}, counted from its death", lost))
-        self._say(_summed_up(lost))
+        self._report(_summed_up(lost))
         if lost and summaries:
             first = summaries[0].generation_id
-            self._say(f"why, for one of them: {explanation_text(client, APPLICATION_ID, first, lost[0].task)}")
+            self._report(f"why, for one of them: {explanation_text(client, APPLICATION_ID, first, lost[0].task)}")
         as_written = ownership_intervals(lines)
         orphans = [gap.task for gap in gaps(as_written) if gap.end_ms is None]
         twice = overlaps(as_written)
-        self._say(f"tasks without an owner now: {len(orphans)}; tasks owned by two at once, ever: {len(twice)}")
+        self._report(f"tasks without an owner now: {len(orphans)}; tasks owned by two at once, ever: {len(twice)}")
         if orphans or twice:
             raise DemoFailed(f"a task was lost or owned twice: {orphans} {twice}")
 
@@ -223,33 +223,33 @@ class Demo:
         wrong = different_counts(found, expected)
         if wrong:
             raise DemoFailed(f"{len(wrong):,} of {len(expected):,} counts differ: {'; '.join(wrong[:5])}")
-        self._say(
+        self._report(
             f"{len(found):,} counts over {sum(found.values()):,} words are exactly those of a plain loop over the text"
         )
 
     def _kafka_again(self) -> None:
-        self._say("running recorded rebalances of real Kafka Streams 4.3.1 groups through the same leader")
+        self._report("running recorded rebalances of real Kafka Streams 4.3.1 groups through the same leader")
         replayed = [replay(name, rebalances) for name, rebalances in recorded_groups()]
         self._show(recordings_table("what Kafka's own leader sent, and what comes out here", replayed))
         rebalances, equal = sum(one.rebalances for one in replayed), sum(one.equal for one in replayed)
-        self._say(f"{equal} of {rebalances} rebalances equal what Kafka's own leader sent")
+        self._report(f"{equal} of {rebalances} rebalances equal what Kafka's own leader sent")
         different = [difference for one in replayed for difference in one.differences]
         if different:
             raise DemoFailed("not equal to Kafka: " + "; ".join(different[:5]))
 
-    def _teller(self) -> Callable[[Progress], None]:
-        """A function that reports progress every few seconds."""
+    def _line_reporter(self) -> Callable[[Progress], None]:
+        """Returns a function that reports progress every few seconds."""
         next_s = time.monotonic()
 
-        def tell(seen: Progress) -> None:
+        def report_line(seen: Progress) -> None:
             nonlocal next_s
             if time.monotonic() >= next_s:
                 next_s = time.monotonic() + PROGRESS_INTERVAL_S
-                self._say(f"{seen.first_done:,} of {seen.first_there:,} lines read, {seen.done:,} records in all")
+                self._report(f"{seen.first_done:,} of {seen.first_there:,} lines read, {seen.done:,} records in all")
 
-        return tell
+        return report_line
 
-    def _say(self, text: str) -> None:
+    def _report(self, text: str) -> None:
         self._console.print(f"{time.monotonic() - self._started_s:6.1f} s  {text}", highlight=False)
 
     def _show_assignment(self, when: str, view: GroupView, log_dir: Path) -> None:
@@ -267,8 +267,9 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        "acceptable.recovery.lag": 20,  # the table's changelogs are shorter than Kafka's default of 10,000
-        "rack.aware.assignment.tags": EXECUTOR_TAG,  # a standby belongs on another executor than its active
+        # the table's changelogs are shorter than Kafka's default of 10,000, so every copy would count as caught up
+        "acceptable.recovery.lag": 20,
+        "rack.aware.assignment.tags": EXECUTOR_TAG,  # places a standby on another executor than the active copy
     }
 
 
@@ -289,7 +290,7 @@ def _is_owned_once(view: GroupView) -> bool:
 
 
 def _summed_up(lost: list[Takeover]) -> str:
-    """One sentence about the lost tasks."""
+    """Returns a sentence about the lost tasks."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
     from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:

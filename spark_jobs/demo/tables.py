@@ -12,7 +12,7 @@ from spark_jobs.ownership.group_view import GroupView, ListedRebalance
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
-    """Which thread has which tasks, by executor. `executors`: member id to executor id."""
+    """The tasks of each thread, sorted by executor. `executors`: the executor id of each member id."""
     table = Table(title=title, title_justify="left")
     for column in ("executor", "thread", "active", "standby", "warm-up"):
         table.add_column(column, overflow="fold")
@@ -23,7 +23,7 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
 
 
 def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Mapping[int, WitnessedRebalance]) -> Table:
-    """One row per rebalance: what the coordinator says of it, and what its members witnessed."""
+    """One row for each rebalance: the facts of the coordinator's history, and those of the members' ownership logs."""
     columns = {"generation": int, "why": str, "members": int, "tasks moved": int, "then": str, "took": int}
     table = _table(title, columns)
     for summary in summaries:
@@ -40,8 +40,8 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
 
 
 def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
-    """One row per lost task: its new owner, the times without an owner and until its first record, the state that it
-    went on from, and how many changelog records it read to complete it.
+    """One row for each lost task: its new owner, the times without an owner and until its first record, the state from
+    which it continued, and the number of changelog records that it read to complete the state.
     """
     times = {"no owner for": int, "first record": int}
     table = _table(title, {"task": str, "now on": str, **times, "started from": str, "restored": int})
@@ -58,7 +58,7 @@ def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
 
 
 def recordings_table(title: str, groups: list[ReplayedGroup]) -> Table:
-    """One row per recorded group, and the sum."""
+    """One row for each recorded group, and the totals."""
     table = Table(title=title, title_justify="left", show_footer=True)
     table.add_column("recorded group", "all")
     table.add_column("rebalances", str(sum(group.rebalances for group in groups)), justify="right")
@@ -70,7 +70,7 @@ def recordings_table(title: str, groups: list[ReplayedGroup]) -> Table:
 
 
 def _table(title: str, columns: Mapping[str, type]) -> Table:
-    """Numbers stand on the right."""
+    """A table without rows. Columns of type int are aligned to the right."""
     table = Table(title=title, title_justify="left")
     for column, kind in columns.items():
         table.add_column(column, justify="right" if kind is int else "left")
@@ -80,7 +80,9 @@ def _table(title: str, columns: Mapping[str, type]) -> Table:
 def _origin(takeover: Takeover) -> str:
     if takeover.origin is None:
         return "-"
-    if takeover.had_standby:  # another thread of this process closed it with a checkpoint, and this one opened it
+    # the origin of a former standby may be a checkpoint: another thread of this process closed the standby, and the new
+    # owner opened its state
+    if takeover.had_standby:
         return "standby" if takeover.origin == "standby" else f"its {takeover.origin}"
     return takeover.origin
 

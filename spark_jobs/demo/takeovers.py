@@ -1,5 +1,5 @@
-"""What a dead executor did to its group, according to the ownership logs of the members: what became of its tasks, and
-how the rebalances since went.
+"""The effects of an executor's death on its group, computed from the members' ownership logs: the new owners of its
+tasks, and the rebalances since.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """One lost task. Times are milliseconds from the death; None: not yet.
+    """The takeover of one lost task. Times are milliseconds since the death; None for an event that has not happened.
 
-    `assigned_ms`: until a thread had it. `processed_ms`: until that thread had processed a record of it. `origin`: what
-    it started from. `records`: how many changelog records it read before it ran, None without state. `had_standby`:
-    when the old owner died, some thread of the new owner's instance had the task as a standby, so its state was there,
-    open or with a checkpoint.
+    `assigned_ms`: the time until a thread owned the task. `processed_ms`: the time until that thread had processed a
+    record of the task. `origin`: the state from which the task started. `records`: the number of changelog records that
+    the task read before it ran; None without state. `had_standby`: when the old owner died, some thread of the new
+    owner's instance had the task as a standby, so the task's state was there, open or with a checkpoint.
     """
 
     task: str
@@ -31,7 +31,9 @@ class Takeover:
 
 
 def takeovers(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[int, float]) -> list[Takeover]:
-    """One for each task of the dead at `died_ms`, sorted by task. `deaths`: process id to its time of death."""
+    """The takeover of each task of the processes that died at `died_ms`, sorted by task. `deaths`: the time of death of
+    each process id.
+    """
     ordered = sorted(lines, key=lambda line: line.at_ms)
     lost = [gap for gap in gaps(ownership_intervals(ordered, deaths), after_ms=died_ms) if gap.start_ms == died_ms]
     return sorted((_takeover(gap, died_ms, ordered) for gap in lost), key=lambda one: one.task)
@@ -58,7 +60,7 @@ def _takeover(gap: Gap, died_ms: float, ordered: list[OwnershipLine]) -> Takeove
 
 
 def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[str]:
-    """The standby tasks of the instance's threads at that time."""
+    """The standby tasks of the instance's threads at `at_ms`."""
     newest = {
         (line.thread, line.pid): line.standby for line in ordered if line.instance == instance and line.at_ms < at_ms
     }
@@ -67,11 +69,11 @@ def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[
 
 @dataclass(frozen=True, slots=True)
 class WitnessedRebalance:
-    """One generation. Times are milliseconds since the epoch.
+    """One generation as its members logged it. Times are milliseconds since the epoch.
 
-    `members`: threads that took an assignment of it. `started_ms`: when the first of them sent its subscription.
-    `ended_ms`: when the last of them had its assignment. `moved`: active tasks that came to another thread than their
-    last owner.
+    `members`: the number of threads that took an assignment of the generation. `started_ms`: the time at which the
+    first of these threads sent its subscription. `ended_ms`: the time at which the last of them had its assignment.
+    `moved`: the number of active tasks that came to another thread than their last owner.
     """
 
     generation_id: int
@@ -86,7 +88,7 @@ class WitnessedRebalance:
 
 
 def witnessed_rebalances(lines: Iterable[OwnershipLine]) -> list[WitnessedRebalance]:
-    """Every generation of which some member took an assignment, in order."""
+    """Every generation in which some member took an assignment, in order."""
     joining_ms: dict[tuple[str, int], float] = {}
     taken: dict[int, list[tuple[OwnershipLine, float]]] = {}
     for line in sorted(lines, key=lambda line: line.at_ms):

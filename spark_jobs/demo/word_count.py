@@ -1,11 +1,11 @@
-"""The application of `assignor demo`: how often each package of Python's standard library uses each word.
+"""The application of `assignor demo`: counts how often each package of Python's standard library uses each word.
 
     lines (by module) --join--> with its package --> words --repartition by package and word--> count --> word-counts
     modules (a table) --^
 
-It has a stream-table join, a repartition step and a count, so two subtopologies with a store each. A plain loop over
-the same lines computes the same counts, and the two must be exactly equal. Every machine has the text: the sources of
-Python's standard library.
+It has a stream-table join, a repartition step and a count, so two subtopologies with a store each. The counts must
+exactly equal those of a plain loop over the same lines. The text, the sources of Python's standard library, exists on
+every machine.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""In stream time all lines come after the table, and a task takes the record with the lowest timestamp first."""
+"""Timestamp of the table's records, lower than those of all lines: a task processes the record with the lowest
+timestamp first, so it reads the table before the lines.
+"""
 
-_KEPT = {"retention.ms": "-1"}  # by their timestamps these records are more than fifty years old
+_KEPT = {"retention.ms": "-1"}  # the timestamps are near the epoch, so retention by time would delete the records
 
 _FLUSH_EVERY = 50_000
 
 
 class SourceLine(NamedTuple):
-    """`module`: dotted, without the package prefix of site-packages; `package`: its first part."""
+    """A line of source code. `module`: the dotted name of its module; `package`: the first part of this name."""
 
     module: str
     package: str
@@ -50,9 +52,9 @@ class SourceLine(NamedTuple):
 
 
 def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[SourceLine]:
-    """The lines of whole files, sorted by path, until there are `at_least` lines or no more files.
+    """Yields the lines of whole files, sorted by path, until there are `at_least` lines or no more files.
 
-    `directory`: None for this Python's standard library. Files that are not UTF-8 are skipped.
+    `directory`: the root of the files; None for this Python's standard library. Files that are not UTF-8 are skipped.
     """
     root = directory or Path(sysconfig.get_paths()["stdlib"])
     count = 0
@@ -71,7 +73,7 @@ def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[Sourc
 
 
 def word_count(configs: Mapping[str, object]) -> Application:
-    """The application. `configs`: dotted names, `application.id` and `bootstrap.servers` among them."""
+    """The application. `configs`: values by dotted names, among them `application.id` and `bootstrap.servers`."""
     builder = StreamsBuilder()
     packages = builder.table(MODULES, key_serde=STRING, value_serde=STRING, store=PACKAGE_STORE)
     (
@@ -87,15 +89,17 @@ def word_count(configs: Mapping[str, object]) -> Application:
 
 
 def expected_counts(lines: Iterable[SourceLine]) -> dict[str, int]:
-    """The plain computation: "package word" to how often."""
+    """The count of each "package word", computed by a plain loop."""
     return dict(Counter(f"{line.package} {word}" for line in lines for word in _WORD.findall(line.text)))
 
 
 class TextFeed:
-    """Creates the topics and writes the table; then lines, all at once or piece by piece."""
+    """Creates the topics and writes the table. `write` adds lines, and may be called several times."""
 
     def __init__(self, log: Log, lines: Iterable[SourceLine]) -> None:
-        """`lines`: their modules make up the table, which is complete before the first line is written."""
+        """`lines`: the source lines. Only their modules are used here: the constructor writes the table of modules, so
+        that it is complete before `write` sends the first line.
+        """
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
         self._producer = log.producer()
         self._count = 0
@@ -105,7 +109,7 @@ class TextFeed:
         self._producer.flush()
 
     def write(self, lines: Iterable[SourceLine]) -> None:
-        """Write lines; on return they can be read."""
+        """Writes lines. When this returns, consumers can read them."""
         for line in lines:
             self._count += 1
             key = line.module.encode()
@@ -124,7 +128,7 @@ def read_counts(log: Log) -> dict[str, int]:
 
 
 def different_counts(found: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
-    """One text for each key whose count differs."""
+    """A text for each key whose count differs."""
     return [
         f"{key!r}: {found.get(key, 0)} instead of {expected.get(key, 0)}"
         for key in sorted(found.keys() | expected.keys())

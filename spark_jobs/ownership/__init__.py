@@ -1,1 +1,1 @@
-"""Which instance owns which task: the log that instances write, its history, and the state of their group."""
+"""The owners of tasks: the ownership log that instances write, its history, and the state of the group."""

@@ -1,4 +1,4 @@
-"""Which Spark executor this Python worker belongs to. Spark does not tell its Python workers.
+"""Finds the Spark executor of this Python worker. Spark has no interface for this.
 
 A worker's parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has the
 executor's id. In local mode the driver is the executor.
@@ -21,10 +21,10 @@ _GENERATIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
-    """`executor_id`: Spark's number, or `driver` in local mode. `jvm_pid`: None when it cannot be found. Without Spark
-    there is neither: an empty text and None.
+    """The executor of a process. `executor_id`: Spark's number, or `driver` in local mode; empty without Spark.
+    `jvm_pid`: the process id of the executor's JVM; None if it cannot be found, or without Spark.
 
-    `host`: the name under which other machines reach this one; loopback in Spark's local mode.
+    `host`: the name under which other machines reach this machine; loopback in Spark's local mode.
     """
 
     executor_id: str
@@ -33,7 +33,7 @@ class ExecutorIdentity:
 
 
 def executor_identity() -> ExecutorIdentity:
-    """Found among the ancestors of this process."""
+    """Finds the executor among the ancestors of this process."""
     pid = os.getpid()
     for _ in range(_GENERATIONS):
         try:

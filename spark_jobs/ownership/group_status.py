@@ -1,7 +1,8 @@
-"""The status of a whole group: the coordinator's view, completed by what each instance reports at its endpoint.
+"""The status of a whole group: the coordinator's view, completed by the status that each instance serves.
 
-The coordinator knows which member has which task in which role, warm-ups included. Only the instance knows how far a
-task has come. When an instance does not answer, or serves no endpoint, the coordinator's view is shown for it.
+The coordinator knows the tasks and roles of each member, warm-ups included. Only the instance knows the position of a
+task in its changelog. For an instance that does not answer, or serves no endpoint, the status has the coordinator's
+view.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """One copy of a task. `state`: empty when unknown. `lag`: changelog records still to read, None when unknown.
+    """One copy of a task. `state`: empty if unknown. `lag`: the number of changelog records to read; None if unknown.
 
-    `restored`: changelog records read since the task came to this thread.
+    `restored`: the number of changelog records read since the task came to this thread.
     """
 
     task: str
@@ -39,7 +40,7 @@ class CopyStatus:
 
     @property
     def restore_percent(self) -> int | None:
-        """How much of an active task's state is restored; None when it is not restoring, or its lag is unknown."""
+        """The restored share of an active task's state; None if the task is not restoring, or its lag is unknown."""
         if self.role != ACTIVE or self.state != RESTORING or self.lag is None:
             return None
         return 100 * self.restored // max(self.restored + self.lag, 1)
@@ -47,9 +48,11 @@ class CopyStatus:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A stream thread and its copies, active ones first. `instance`: its endpoint, or its process id without one.
+    """A stream thread and its copies, active copies first. `instance`: the endpoint of its instance, or, without an
+    endpoint, the process id.
 
-    `processed`, `dropped`, `passed_over`: input records since the thread started; 0 where the instance does not say.
+    `processed`, `dropped`, `passed_over`: the number of input records since the thread started; 0 if the instance does
+    not report it.
     """
 
     instance: str
@@ -66,19 +69,19 @@ class ThreadRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """`view`: the coordinator's. `threads`: sorted by name."""
+    """The status of a group. `view`: the coordinator's view. `threads`: sorted by name."""
 
     group_id: str
     view: GroupView
     threads: tuple[ThreadRow, ...]
 
     def instance_of(self, process_id: str) -> str:
-        """As in `ThreadRow`, or the beginning of the process id of an instance that is gone."""
+        """The instance's name as in `ThreadRow`; for an instance that is gone, the beginning of its process id."""
         return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
 
 
 class GroupWatch:
-    """Asks for one group's status, as a context manager. `https`: its instances speak TLS."""
+    """A context manager that requests the status of one group. `https`: the instances serve HTTPS."""
 
     def __init__(self, client: CoordinatorClient, group_id: str, *, https: bool = False) -> None:
         self._client = client
@@ -94,15 +97,15 @@ class GroupWatch:
         self._askers.shutdown(cancel_futures=True)
         self._http.close()
 
-    def look(self) -> GroupStatus:
-        """Raises CoordinatorError, CoordinatorUnavailable."""
+    def poll(self) -> GroupStatus:
+        """Requests the present status. Raises CoordinatorError, CoordinatorUnavailable."""
         view = group_view(self._client, self._group_id)
         endpoints = sorted({member.user_endpoint for member in view.members if member.user_endpoint is not None})
         answers = dict(zip(endpoints, self._askers.map(self._ask, endpoints), strict=True))
         return GroupStatus(self._group_id, view, thread_rows(view, answers))
 
     def _ask(self, endpoint: str) -> Mapping[str, Any]:
-        """The answer of its GET /status; empty when it gives none."""
+        """The response of the instance to GET /status; empty if there is no usable response."""
         try:
             answer = self._http.get(f"{self._scheme}://{endpoint}/status")
             document = answer.json() if answer.is_success else {}
@@ -112,7 +115,7 @@ class GroupWatch:
 
 
 def thread_rows(view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> tuple[ThreadRow, ...]:
-    """`statuses`: endpoint to what its instance answered."""
+    """The rows of all threads. `statuses`: the response of each instance, by endpoint."""
     rows = [_row(member, view, statuses.get(member.user_endpoint or "", {})) for member in view.members]
     return tuple(sorted(rows, key=lambda row: (row.thread, row.instance)))
 
@@ -131,7 +134,7 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
     for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
-            # a negative lag is a sentinel for a running active, not a number of records
+            # a negative lag marks a running active task; it is not a number of records
             state = RUNNING if lag is not None and lag < 0 else ""
             yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
 

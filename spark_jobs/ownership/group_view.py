@@ -1,4 +1,4 @@
-"""A group as its coordinator describes it, read from JSON into values; and waiting until it looks as wanted."""
+"""Reads the coordinator's JSON description of a group into values, and waits until a group is in a wanted state."""
 
 from __future__ import annotations
 
@@ -20,15 +20,16 @@ SETTLED_OUTCOMES = frozenset({"stable", "probing", "settled"})
 
 
 class NotInTime(AssignorFault):
-    """The group did not reach the wanted state in time. The message ends with the last view of it."""
+    """The group did not reach the wanted state in time. The message ends with the last view of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """`joined`: has sent its subscription for the coming rebalance. `fetched`: has the assignment of the last one.
+    """A member of a group. `joined`: it has sent its subscription for the coming rebalance. `fetched`: it has the
+    assignment of the last rebalance.
 
-    `last_heard_ms`: when its last request arrived, in milliseconds since the epoch; None in a group that is led
-    elsewhere. `user_endpoint`: host:port under which its instance answers, None when it does not serve.
+    `last_heard_ms`: the time of its last request, in milliseconds since the epoch; None in a group that is led
+    elsewhere. `user_endpoint`: host:port at which its instance serves; None if it does not serve.
     """
 
     member_id: str
@@ -44,13 +45,13 @@ class MemberView:
 
     @property
     def instance(self) -> str:
-        """The instance's endpoint, or its process id without one."""
+        """The instance's endpoint, or, without an endpoint, its process id."""
         return self.user_endpoint or self.process_id
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceNotice:
-    """A notice that an instance has for people. `count`: of records, or of lines logged."""
+    """A notice of an instance for the operator. `count`: the number of records or log lines that it is about."""
 
     process_id: str
     code: str
@@ -60,9 +61,11 @@ class InstanceNotice:
 
 @dataclass(frozen=True, slots=True)
 class GroupView:
-    """`outcome`: of the last rebalance, empty before the first. `lags`: (task, member id) to lag, where known.
+    """The coordinator's view of a group. `outcome`: the outcome of the last rebalance; empty before the first
+    rebalance. `lags`: the known lags by (task, member id).
 
-    `condition`: why a Stable group does nothing, None for one that works. `advice`: what to do about the group.
+    `condition`: the reason why a Stable group does not process; None for a group that does. `advice`: advice for the
+    operator.
     """
 
     state: str
@@ -76,13 +79,13 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """Stable, every member has its assignment, and the next rebalance, if any, is a probing one."""
+        """True if the group is Stable, every member has its assignment, and only a probing rebalance may follow."""
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
         )
 
     def owners(self) -> dict[str, list[str]]:
-        """Active task to the client ids of all its owners."""
+        """The client ids of all owners of each active task."""
         owners: dict[str, list[str]] = {}
         for member in self.members:
             for task in member.active:
@@ -92,7 +95,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class ListedRebalance:
-    """A row of the coordinator's history. `reason`: what started it; `outcome`: what follows it."""
+    """A rebalance in the coordinator's history. `reason`: its trigger. `outcome`: the kind of the next rebalance."""
 
     generation_id: int
     reason: str
@@ -101,7 +104,7 @@ class ListedRebalance:
 
 
 def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
-    """Raises CoordinatorError, CoordinatorUnavailable."""
+    """Requests the group's description. Raises CoordinatorError, CoordinatorUnavailable."""
     described = client.describe(group_id)
     return GroupView(
         described["state"],
@@ -116,13 +119,15 @@ def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
 
 
 def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRebalance]:
-    """The coordinator's history, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
+    """The coordinator's history of a group, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
     listed = [_read(ListedRebalance, rebalance) for rebalance in client.rebalances(group_id)["rebalances"]]
     return sorted(listed, key=lambda rebalance: rebalance.generation_id)
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
-    """Why that rebalance placed `task` as it did, in one line. Raises CoordinatorError, CoordinatorUnavailable."""
+    """The reason for the placement of `task` in a rebalance, in one line; empty if there is none. Raises
+    CoordinatorError, CoordinatorUnavailable.
+    """
     explanations = client.explanations(group_id, generation_id)["explanations"]
     return next((each["text"] for each in explanations if each["task"] == task), "")
 
@@ -130,7 +135,9 @@ def explanation_text(client: CoordinatorClient, group_id: str, generation_id: in
 def wait_for_group(
     client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
 ) -> GroupView:
-    """Ask until `wanted` holds, also while the coordinator is away. Raises NotInTime, CoordinatorError."""
+    """Polls the group until `wanted` returns True, also while the coordinator is unavailable. `what`: the wanted state,
+    for the message. Raises NotInTime, CoordinatorError.
+    """
     deadline_s = time.monotonic() + timeout_s
     seen: GroupView | CoordinatorUnavailable | None = None
     while time.monotonic() < deadline_s:
@@ -152,7 +159,9 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """As `wait_for_group`, until the group is also settled and every member's ownership log has its assignment."""
+    """Polls as `wait_for_group` does, until the group is also settled and every member's ownership log has its
+    assignment.
+    """
 
     def held(view: GroupView) -> bool:
         member_ids = [member.member_id for member in view.members]
@@ -169,7 +178,7 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """The fields that `kind` has, with lists as tuples."""
+    """Makes a `kind` of the document's fields with the same names, with lists as tuples."""
     found: dict[str, Any] = {}
     for each in fields(kind):
         value = document[each.name]

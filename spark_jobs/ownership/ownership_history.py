@@ -1,7 +1,8 @@
-"""What the ownership logs say of a group: when each task had an owner, had two at once, or had none.
+"""The ownership history of a group, from its ownership logs: the times in which each task had an owner, two owners at
+once, or no owner.
 
-An interval of ownership begins with the line in which a thread has the task as active. It ends with that thread's first
-later line without the task, or with the death of its process, whichever comes first.
+An interval of ownership begins with the first line in which a thread has the task as active. It ends with the thread's
+first later line without the task, or with the death of its process, whichever comes first.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from spark_jobs.ownership.ownership_log import OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One thread's ownership of a task. Milliseconds since the epoch; `end_ms`: None when it still owns the task."""
+    """One thread's ownership of a task, in milliseconds since the epoch. `end_ms`: None if it still owns the task."""
 
     task: str
     thread: str
@@ -35,7 +36,7 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time without an owner, after a first owner. `end_ms`: None when no thread has owned the task since."""
+    """A time without an owner, after a first owner. `end_ms`: None if no thread has owned the task since."""
 
     task: str
     start_ms: float
@@ -49,7 +50,7 @@ class Gap:
 def ownership_intervals(
     lines: Iterable[OwnershipLine], deaths: Mapping[int, float] | None = None
 ) -> dict[str, list[Interval]]:
-    """Task to its intervals, sorted by start. `deaths`: process id to the time of its death, in milliseconds."""
+    """The intervals of each task, sorted by start. `deaths`: the time of death of process ids, in milliseconds."""
     deaths = deaths or {}
     running: dict[tuple[str, int], dict[str, float]] = {}
     intervals: dict[str, list[Interval]] = {}
@@ -87,7 +88,7 @@ def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
-    """Every gap between two owners, or after the last one, that ends after `after_ms` or has not ended."""
+    """Every gap between two owners, or after the last owner, that ends after `after_ms` or has not ended."""
     found = []
     for task, of_task in intervals.items():
         covered_ms = _or_forever(of_task[0].end_ms)
@@ -101,12 +102,12 @@ def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> l
 
 
 def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
-    """Member id to its executor."""
+    """The executor of each member id."""
     return {line.member_id: line.executor for line in lines if line.member_id is not None}
 
 
 def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
-    """Those of `member_ids` that have not yet taken their assignment of this generation."""
+    """The members among `member_ids` that have not yet taken their assignment of this generation."""
     holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
     return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}
 

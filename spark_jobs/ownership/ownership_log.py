@@ -1,8 +1,9 @@
-"""What each stream thread owned and when, as the thread itself saw it: one JSON Lines file for each start of a thread.
+"""The ownership log: the tasks of each stream thread over time, written by the thread itself; one JSON Lines file for
+each start of a thread.
 
-Each line is one change and is written before the thread acts on it. So a task is in the log before the thread works on
-it, and out of it before the group learns that the thread gave it up. Times are milliseconds since the epoch by the
-machine's clock.
+Each line is one change, and is written before the thread acts on the change. So the log shows a task before the thread
+processes it, and shows a revoked task as gone before the group learns of the revocation. Times are milliseconds since
+the epoch by the machine's clock.
 """
 
 from __future__ import annotations
@@ -26,17 +27,19 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""A thread's name begins with the client id, which may have any printable character."""
+"""Largest number of characters of a thread's name in a file name. Characters that `_NO_FILE_NAME` matches are replaced:
+a thread's name begins with the client id, which may have any printable character.
+"""
 _NOTHING = HeldTasks("", 0)
 
 
 class OwnershipEvent(StrEnum):
-    """What happened.
+    """The kinds of events.
 
-    `started`, `lost`, `closed`: the thread owns nothing. `joining`: it is about to send a subscription and keeps all
-    its tasks. `revoked`: it has given up some tasks and keeps the others. `assigned`: it has taken the assignment of a
-    generation. `restored`, `processed`: ownership does not change; the named active task has restored its state, or has
-    processed its first record on this thread.
+    `started`, `lost`, `closed`: the thread owns no tasks. `joining`: the thread is about to send a subscription and
+    keeps all its tasks. `revoked`: the thread has revoked some tasks and keeps the others. `assigned`: the thread has
+    taken the assignment of a generation. `restored`, `processed`: ownership does not change; the active task `task` has
+    restored its state, or has processed its first record on this thread.
     """
 
     STARTED = "started"
@@ -51,11 +54,12 @@ class OwnershipEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLine:
-    """One change: after it, the thread owns exactly `active` and `standby`.
+    """One change. After it, the thread owns exactly `active` and `standby`.
 
-    `instance`, `thread`, `executor`, `pid`: who writes. `jvm_pid`: the executor's, None if unknown. `task`: of
-    `restored` and `processed`. `origin`, `records`: what the task started from, and how many changelog records it read
-    before it ran. `reason`: why tasks were lost or closed.
+    `instance`, `thread`, `executor`, `pid`: the stream thread that wrote the line, with its instance, executor and
+    process id. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of the events
+    `restored` and `processed`. `origin`: the state from which the task started; `records`: the number of changelog
+    records that it read before it ran. `reason`: the reason why tasks were lost or closed.
     """
 
     at_ms: float
@@ -126,7 +130,7 @@ class OwnershipListener:
         origin: str | None = None,
         records: int | None = None,
     ) -> None:
-        """`event` with the tasks that the thread holds now."""
+        """Writes a line for `event`, with the tasks that the thread has now."""
         at_ms = time.time() * 1000
         line = replace(self._last, at_ms=at_ms, event=event, reason=reason, task=task, origin=origin, records=records)
         with self._file.open("a", encoding="utf-8") as file:
@@ -134,7 +138,7 @@ class OwnershipListener:
 
 
 def read_ownership(directory: Path) -> list[OwnershipLine]:
-    """Every complete line of every file, sorted by time. Raises InputError naming the file and line of a bad one."""
+    """Every complete line of every file, sorted by time. Raises InputError, which names file and line of a bad line."""
     return sorted(_lines(directory), key=lambda line: line.at_ms)
 
 

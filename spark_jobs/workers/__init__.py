@@ -2,8 +2,9 @@
 `spark_jobs.workers.run(spark, application, instances=3)`.
 
 `running`: the Spark job on the driver. `local_instances`: plain processes of this machine, without Spark, each of which
-runs `local_instance`. Both run `member_process`, one instance, with `leaving_signals`. `instance_starts`: the messages
-about instances that do not start, and the restarts of lost ones. `live_table`: the group on the terminal.
+runs `local_instance`. Spark tasks and plain processes use `member_process`, which runs one instance, with
+`leaving_signals`. `instance_starts`: the messages about instances that do not start, and the limit of failed starts.
+`live_table`: the group on the terminal.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ _MODULES = {"run": "running", "with_defaults": "spark_confs"}
 
 
 def __getattr__(name: str) -> Any:
-    """PySpark is imported when one of these functions is asked for: instances without Spark never do."""
+    """Imports the module of `run` or `with_defaults`, and with it PySpark, on first use: instances without Spark must
+    not need PySpark.
+    """
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)

@@ -1,8 +1,10 @@
-"""Before instances start: the coordinator answers and takes the application, and nobody runs these instances already.
+"""The steps before instances start: declares the application's group at the coordinator, and checks that no other
+program runs the same instances.
 
-An instance is known by its number (`<application>-p0-t0`), so that it finds its place and its state again. Two of one
-number would throw each other out of the group for ever. So a program that finds them waits until they have left, which
-those of a program that died soon do, and gives up when they are alive.
+An instance is identified by its number (`<application>-p0-t0`), so that it gets its tasks and its state again after a
+restart. Two instances with the same number would fence each other again and again. So the program waits until instances
+of an earlier program have left the group; if that program died, they leave soon. If they still send heartbeats, the
+program gives up with an error.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""A member that still sends heartbeats so long after the group was polled is not about to leave."""
+"""A member that still sends heartbeats this long after the first poll is alive and not about to leave."""
 POLL_INTERVAL_S = 0.5
 
 
@@ -28,15 +30,15 @@ def declare(
     client: CoordinatorClient,
     *,
     instances: int,
-    say: Callable[[str], None],
+    report: Callable[[str], None],
     wait_s: float = 0.0,
     replace: bool = False,
 ) -> None:
-    """Declare the application's group, and see that none of its instances runs.
+    """Declares the application's group, and checks that none of its instances runs.
 
-    `wait_s`: how long to wait for a coordinator that does not answer. `replace`: also when living members run another
-    topology, which may end them. Raises InputError for instances that run already; GroupRunsAnotherTopology,
-    CoordinatorError, CoordinatorUnavailable.
+    `wait_s`: the longest wait for a coordinator that does not answer. `replace`: replace the topology even if members
+    run another one, which may end these members. Raises InputError for instances that run already;
+    GroupRunsAnotherTopology, CoordinatorError, CoordinatorUnavailable.
     """
     app, url = settings.application, settings.coordinator_url
     body = group_body(app)
@@ -46,24 +48,24 @@ def declare(
         except CoordinatorUnavailable as fault:
             if wait_s <= 0:
                 raise
-            say(f"waiting for the coordinator at {url}, for {wait_s:g} s at most ({fault})")
+            report(f"waiting for the coordinator at {url}, for {wait_s:g} s at most ({fault})")
             client.declare(app.id, body, replace=replace, patience=Patience(wait_s))
-            say(f"the coordinator at {url} answers")
+            report(f"the coordinator at {url} answers")
     except CoordinatorUnavailable as fault:
         raise CoordinatorUnavailable(
             f"no coordinator answers at {url} ({fault}): start one with `assignor serve`, or name it by --coordinator"
         ) from fault
-    _wait_for_earlier_instances(settings, client, instances, say)
+    _wait_for_earlier_instances(settings, client, instances, report)
 
 
 def _wait_for_earlier_instances(
-    settings: InstanceSettings, client: CoordinatorClient, instances: int, say: Callable[[str], None]
+    settings: InstanceSettings, client: CoordinatorClient, instances: int, report: Callable[[str], None]
 ) -> None:
     seen: dict[str, int] = {}
     while earlier := _instances_of(settings, client, instances):
         names = ", ".join(sorted(member.client_id for member in earlier))
         if not seen:
-            say(f"the group has {names} already: waiting until {'they leave' if ', ' in names else 'it leaves'}")
+            report(f"the group has {names} already: waiting until {'they leave' if ', ' in names else 'it leaves'}")
         for member in earlier:
             first = seen.setdefault(member.member_id, member.last_heard_ms or 0)
             if (member.last_heard_ms or 0) - first >= ALIVE_MS:

@@ -1,11 +1,11 @@
-"""What the driver says of instances that do not get going, and what follows when one fails.
+"""The driver's messages about instances that do not start or do not join, and the limit of failed starts.
 
-No slot, no executor, no way to the coordinator: all of these look the same from outside, nothing happens. Each is
-printed once, and again when it has changed.
+Without a free slot, without an executor or without access to the coordinator, nothing happens that a user could see. So
+the driver prints a message about the likely reason, once, and again when the message has changed.
 
-An instance that fails is started again, by Spark or by the process that started it. One that is lost with its executor,
-or whose process was killed, is expected, and started again any number of times. An error that comes at each start, such
-as a module that executors lack, would be repeated for ever: the fourth in a row is the last.
+An instance that fails is started again, by Spark or by the process that started it. If an instance is lost with its
+executor, or its process was killed, it is started again any number of times. An error at each start, such as a module
+that executors lack, would repeat without end: after the fourth failed start in a row the instance is not started again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ GIVEN_UP = "it failed at each of the last starts and is given up"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """Where instances run. `ui`: of the Spark application, None without one."""
+    """The environment of the instances. `ui`: the address of the Spark application's UI; None without a UI."""
 
     master: str
     ui: str | None
@@ -32,7 +32,9 @@ class Surroundings:
 
 
 class BeginningsWatch:
-    """`instances`: how many there should be."""
+    """Makes the messages about instances that do not start or do not join. `instances`: the number of instances that
+    should run.
+    """
 
     def __init__(self, instances: int, surroundings: Surroundings) -> None:
         self._instances = instances
@@ -41,9 +43,9 @@ class BeginningsWatch:
         self._since_s = 0.0
         self._last_line: str | None = None
 
-    def look(self, running: int, joined: int, now_s: float) -> str | None:
-        """What to say now, if anything. `running`: instances that have a slot. `joined`: members of the group. `now_s`:
-        of a clock that never goes back.
+    def poll(self, running: int, joined: int, now_s: float) -> str | None:
+        """The message to print now; None if there is none. `running`: the number of instances that have a slot.
+        `joined`: the number of members of the group. `now_s`: the time of a monotonic clock.
         """
         if (running, joined) != self._last:
             self._last, self._since_s = (running, joined), now_s
@@ -70,13 +72,15 @@ class BeginningsWatch:
 
 
 class WorkersFailed(AssignorFault):
-    """The instances cannot go on, or did not end in time. The message has the reason, on Spark Spark's own."""
+    """The instances cannot continue, or did not end in time. The message has the reason; with Spark it is the text of
+    Spark's error.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """`place`: where it ran. `duration_ms`: how long. `is_loss`: its executor or its process died; otherwise it failed
-    by itself.
+    """A failed attempt to run an instance. `place`: the executor or process that ran it. `duration_ms`: the time that
+    it ran. `is_loss`: its executor or its process died; otherwise the instance itself failed.
     """
 
     partition: int
@@ -91,13 +95,13 @@ class FailedAttempt:
 
 
 class StartFailures:
-    """Counts the failures of each instance that came one after the other, each soon after its start."""
+    """Counts the consecutive failures of each instance, each soon after its start."""
 
     def __init__(self) -> None:
         self._in_a_row: Counter[int] = Counter()
 
     def is_last(self, failure: FailedAttempt) -> bool:
-        """Note the failure. Whether the next attempt would fail the same way."""
+        """Notes the failure. Returns True if the instance is not to be started again."""
         if failure.is_loss:
             return False
         if failure.duration_ms > AT_START_MS:

@@ -1,9 +1,9 @@
-"""Waiting for the signals that tell an instance to leave: SIGHUP and SIGTERM.
+"""Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
 The system may deliver a signal to any thread of the process, above all when a second signal comes before the main
-thread has handled the first. Then nothing interrupts a lock or queue that the main thread waits on, and Python's
-handler, which only the main thread runs, does not run. So the main thread reads from a socket instead: Python's
-C-level handler writes to it from any thread (`signal.set_wakeup_fd`).
+thread has handled the first. If the main thread then waits on a lock or a queue, nothing interrupts the wait, and
+Python's handler, which only the main thread runs, does not run. So the main thread reads from a socket instead:
+Python's C-level handler writes to this socket from any thread (`signal.set_wakeup_fd`).
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """A context manager that the main thread enters. In any other thread it receives no signals.
+    """A context manager for the main thread. In any other thread it receives no signals.
 
-    `on_signal`: called in the main thread for each signal, between any two steps of its work.
+    `on_signal`: called in the main thread for each signal, between any two bytecode instructions.
     """
 
     def __init__(self, on_signal: Callable[[], None] = lambda: None) -> None:
@@ -51,14 +51,16 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Block until a signal comes, or has come before (True), or until `wake` is called (False)."""
+        """Blocks until a signal arrives, or returns at once if one has arrived before. Returns True for a signal, False
+        if `wake` was called.
+        """
         while (found := self._reader.recv(1)) != _WOKEN:
             if found[0] in LEAVING_SIGNALS:
                 return True
         return False
 
     def wake(self) -> None:
-        """Make `wait` return. Any thread may call it, also after the context has ended."""
+        """Makes `wait` return. Any thread may call this, also after the context has ended."""
         with contextlib.suppress(OSError):
             self._writer.send(_WOKEN)
 

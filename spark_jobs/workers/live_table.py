@@ -1,9 +1,10 @@
-"""The group as `workers run` shows it: a table that updates in place, or one line per change when there is no terminal.
+"""The output of `workers run` about the group: a table that updates in place, or, without a terminal, a line for each
+change.
 
-A task is shown as `0_3` when it runs or is caught up. Otherwise what is left is shown: `0_3 40% 1,200 left` for an
-active task that restores, `0_3 lag 17` for a standby. Below the table stand what to do about the group, and what its
-instances have to tell: records that were passed over or dropped, warnings and errors that they logged. What was
-processed counts on when an instance is gone.
+A task is shown as `0_3` if it runs or is caught up. Otherwise the remaining records are shown: `0_3 40% 1,200 left` for
+an active task that restores, `0_3 lag 17` for a standby. Below the table stand advice about the group and the notices
+of its instances: records that were passed over or dropped, and logged warnings and errors. The number of processed
+records includes those of instances that are gone.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from rich.table import Table
 from rich.text import Text
 
 from assignor.names.printable import one_line
-from coordinator_client.calls import state_in_words
+from coordinator_client.calls import state_text
 from spark_jobs.ownership.group_status import (
     ACTIVE,
     RUNNING,
@@ -40,7 +41,7 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 POLL_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _LOST = {"dropped": attrgetter("dropped"), "passed over": attrgetter("passed_over")}
-"""Columns that are there only when some thread has a number in them."""
+"""Columns that are shown only if some thread has a number above 0 in them."""
 _PERCENT_STEP = 10
 _NO_THREAD = "\0"  # no thread's name begins with it
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
@@ -49,33 +50,37 @@ _NOTICES_SHOWN = 8
 
 
 class RunningInstances(Protocol):
-    """`Workers` on Spark, or `LocalInstances`."""
+    """The instances that the table shows: `Workers` on Spark, or `LocalInstances`."""
 
     instances: int
     surroundings: Surroundings
 
     @property
     def running(self) -> int:
-        """How many instances have a slot."""
+        """The number of instances that have a slot."""
         ...
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed."""
+        """Waits for the instances. Returns their ends, or None if some still run after `timeout_s`. Raises
+        WorkersFailed.
+        """
         ...
 
     def stop(self) -> list[InstanceEnd]:
-        """Every instance commits, checkpoints, leaves and ends; empty when they had to be killed."""
+        """Stops the instances: each commits, checkpoints, leaves and ends. Returns their ends; empty if they had to be
+        killed.
+        """
         ...
 
 
 class LiveTable:
-    """A context manager, which gives the terminal back on exit."""
+    """A context manager that shows the group on a console. On exit it stops the live display."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, also of those that are gone
+        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, including threads that are gone
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
@@ -91,7 +96,7 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            for row in status.threads:  # 0 from a thread that does not answer
+            for row in status.threads:  # `max`, because a thread that does not answer has 0
                 about = row.instance, row.thread
                 self._processed[about] = max(row.processed, self._processed.get(about, 0))
             processed = f"{sum(self._processed.values()):,} records processed"
@@ -104,7 +109,7 @@ class LiveTable:
             return
         self._print_change(_GROUP, headline(status), headline(status))
         self._print_change(_ADVICE, f"{_WHAT_TO_DO}{status.view.advice}", status.view.advice)
-        for notice in status.view.notices:  # a line each time that a number has doubled
+        for notice in status.view.notices:  # the key is the bit length: a line each time the count has about doubled
             about_notice = f"{_NOTICE}{notice.process_id} {notice.code}"
             self._print_change(about_notice, notice_text(notice, status), notice.count.bit_length())
         for row in status.threads:
@@ -113,33 +118,33 @@ class LiveTable:
         threads = {about for about in self._printed if not about.startswith(_NO_THREAD)}
         for gone in sorted(threads - {row.thread for row in status.threads}):
             del self._printed[gone]
-            self.tell(f"{gone}: gone")
+            self.report_line(f"{gone}: gone")
         self._printed.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
-        """Show that the coordinator did not answer. The table keeps its last state."""
+        """Shows a problem, such as a coordinator that does not answer. The table keeps its last state."""
         if self._live is None:
             self._print_change(_PROBLEM, text, text)
         else:
             self._live.update(Group(*self._shown, _named(text)), refresh=True)
 
-    def tell(self, line: str) -> None:
-        """A line of its own, above the table."""
+    def report_line(self, line: str) -> None:
+        """Prints a line above the table."""
         self._console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
     def _print_change(self, about: str, line: str, key: object) -> None:
         if self._printed.get(about) != key:
             self._printed[about] = key
             if key is not None:
-                self.tell(line)
+                self.report_line(line)
 
 
 def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
-    """Show the group until all instances have ended; return how they ended. KeyboardInterrupt drains them.
+    """Shows the group until all instances have ended, and returns their ends. KeyboardInterrupt drains them.
 
-    Raises WorkersFailed, and InputError for files of certificates that cannot be used.
+    Raises WorkersFailed, and InputError for certificate files that cannot be used.
     """
     https = application.configs.endpoint_tls is not None
     try:
@@ -147,11 +152,11 @@ def show_until_ended(
             beginnings = BeginningsWatch(workers.instances, workers.surroundings)
             while (ends := workers.wait(POLL_INTERVAL_S)) is None:
                 try:
-                    status = watch.look()
+                    status = watch.poll()
                     table.show(status)
-                    line = beginnings.look(workers.running, len(status.threads), time.monotonic())
+                    line = beginnings.poll(workers.running, len(status.threads), time.monotonic())
                     if line is not None:
-                        table.tell(line)
+                        table.report_line(line)
                 except (CoordinatorError, CoordinatorUnavailable) as problem:
                     table.show_problem(f"the coordinator does not answer: {problem}")
             return ends
@@ -174,12 +179,12 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Names of members, in which rich finds no markup and the terminal no commands."""
+    """Makes a rich text: rich does not interpret markup in it, and it has no control characters for the terminal."""
     return Text(one_line(text))
 
 
 def remarks(status: GroupStatus) -> list[str]:
-    """What to do about the group, and the notices of its instances, the last first; one line each."""
+    """The group's advice, then the notices of its instances, newest first; one line each."""
     advice, notices = status.view.advice, status.view.notices
     lines = [] if advice is None else [f"{_WHAT_TO_DO}{advice}"]
     lines += [notice_text(notice, status) for notice in notices[:_NOTICES_SHOWN]]
@@ -193,11 +198,11 @@ def notice_text(notice: InstanceNotice, status: GroupStatus) -> str:
 
 
 def headline(status: GroupStatus) -> str:
-    """The group in one line, which stands above the table."""
+    """The state of the group in one line, for the line above the table."""
     view = status.view
     active = [copy for row in status.threads for copy in row.of_role(ACTIVE)]
     running = sum(copy.state == RUNNING for copy in active)
-    state = state_in_words(view.state, view.condition)
+    state = state_text(view.state, view.condition)
     if view.condition is None and view.state == STABLE and status.threads and not active:
         state = "has no tasks yet"
     group = f"{status.group_id}: {state}, generation {view.generation_id}"
@@ -208,7 +213,7 @@ def headline(status: GroupStatus) -> str:
 
 
 def copy_text(copy: CopyStatus) -> str:
-    """A task, and how much it still has to read."""
+    """The task, and the records that it still has to read."""
     percent = copy.restore_percent
     if percent is not None:
         return f"{copy.task} {percent}% {copy.lag:,} left"
@@ -229,7 +234,9 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """What counts as a change worth a line: tens of percent, not single records."""
+    """The key of a copy whose change is printed. It contains tens of percent, so that single records do not print a
+    line.
+    """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)
     return copy.task, copy.role, copy.state, behind, None if percent is None else percent // _PERCENT_STEP

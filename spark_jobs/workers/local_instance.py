@@ -1,12 +1,12 @@
-"""The program of one process of `assignor workers run --local`: one instance, by the import path of its application.
+"""The program of one process of `assignor workers run --local`: runs one instance of the application at an import path.
 
     python -m spark_jobs.workers.local_instance '{"app": "wordcount:app", "number": 0, ...}'
 
-- All that the application prints and logs goes to stderr. stdout gets one line, as JSON, when the instance has ended.
-- SIGTERM drains the instance. The end of the process that started it does, too: that one holds the other end of stdin,
-  which the kernel closes however it ends, so no instance outlives it for longer than a drain.
-- Exit codes: 0 when the instance ended well, 1 when it ended with an error, 143 when a signal made it leave. Everything
-  else is a failure to start.
+- All output and log lines of the application go to stderr. stdout gets one line of JSON when the instance has ended.
+- SIGTERM drains the instance. So does the end of the parent process: the parent holds the other end of stdin, and the
+  kernel closes it however the parent ends. So an instance outlives its parent only for the time of a drain.
+- Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave. Any
+  other code means that the instance could not start.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ _OF_SETTINGS = ("host", "coordinator_url", "threads", "state_dir", "log_dir", "t
 
 @dataclass(frozen=True, slots=True)
 class LocalInstance:
-    """What the process needs. `number`: of the instance on its host; `attempt`: how many times it has failed before.
-    The rest is as in `InstanceSettings`; without a `token_file`, the token is in the environment.
+    """The argument of the process. `number`: the number of the instance on its host; `attempt`: the number of earlier
+    failures of the instance. The other fields are as in `InstanceSettings`; without a `token_file`, the token is in the
+    environment.
     """
 
     app: str
@@ -51,19 +52,20 @@ class LocalInstance:
 
     @classmethod
     def of(cls, app: str, settings: InstanceSettings) -> Self:
-        """The first instance of an application that is named by `app`."""
+        """The first instance of the application at the import path `app`."""
         return cls(app, number=0, attempt=0, **{name: getattr(settings, name) for name in _OF_SETTINGS})
 
     def arguments(self) -> list[str]:
-        """Of the Python interpreter, for a process that runs this instance.
+        """The arguments of the Python interpreter for a process that runs this instance.
 
-        -P: a calendar.py beside the application must not replace the module of the standard library. The application
-        is found in the working directory all the same (`load_application`).
+        -P keeps the working directory out of sys.path, so that a calendar.py beside the application does not replace
+        the module of the standard library. `load_application` finds the application in the working directory all the
+        same.
         """
         return ["-P", "-u", "-m", __name__, json.dumps(asdict(self))]
 
     def settings(self) -> InstanceSettings:
-        """Raises InputError."""
+        """Loads the application and makes the settings. Raises InputError."""
         token = read_token(None if self.token_file is None else Path(self.token_file))
         given = {name: getattr(self, name) for name in _OF_SETTINGS}
         return InstanceSettings(load_application(self.app), token=token, **given)
@@ -77,8 +79,9 @@ def main(argument: str) -> int:
     leaving = threading.Event()
     try:
         settings = instance.settings()
-        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")  # unless the application has
-        logging.getLogger("httpx").setLevel(logging.WARNING)  # it logs each heartbeat
+        # no effect if the application has configured logging
+        logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx would log each heartbeat
         executor = ExecutorIdentity("", None, instance.host or LOOPBACK)
         end = run_instance(settings, instance.number, instance.attempt, executor, leaving.set)
     except AssignorFault as fault:
@@ -91,10 +94,10 @@ def main(argument: str) -> int:
 
 
 def _leave_with_parent() -> None:
-    while os.read(0, 1024):  # not sys.stdin: a thread in one of its calls makes Python abort at its end
+    while os.read(0, 1024):  # not sys.stdin: Python aborts at its exit if a thread is inside a read of sys.stdin
         pass
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # nobody reads them: a write would fail
+    for stream in (1, 2):  # the parent no longer reads these pipes, so a write to them would fail
         os.dup2(nowhere, stream)
     os.kill(os.getpid(), signal.SIGTERM)
 

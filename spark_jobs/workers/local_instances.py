@@ -1,15 +1,17 @@
 """Instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
 
 Rules:
-- Each instance is a process of this interpreter, which imports the application (`local_instance`). Nothing is pickled,
-  and PySpark is not imported.
-- An instance that is killed, or that a signal to it alone made leave, is started again any number of times, as Spark
-  starts one on another executor. One that fails at each of its last starts ends them all (`restarts`); a crash, such as
-  SIGSEGV in an extension module, is such a failure. One that ended by itself, with an error or without, stays ended.
-- What an instance writes to stderr is shown here, each line with its name, `instance-0`, which its state directory
-  below `state.dir` has as well.
-- SIGTERM lets an instance commit and leave. It is in a process group of its own: Ctrl-C in a terminal is for this
-  process, which tells the instances. When this process is killed, each instance leaves the group by itself and ends.
+- Each instance is a process with the same Python interpreter, which imports the application (`local_instance`). Nothing
+  is pickled, and PySpark is not imported.
+- An instance that is killed, or that leaves because of a signal to it alone, is started again any number of times, as
+  Spark starts a lost instance on another executor. If an instance fails at each of its last starts, all instances are
+  ended (`instance_starts`); a crash, such as SIGSEGV in an extension module, is such a failure. An instance that ended
+  by itself, with an error or without, is not started again.
+- The lines that an instance writes to stderr are printed, each with the instance's name, `instance-0`, which is also
+  the name of its state directory below `state.dir`.
+- SIGTERM makes an instance commit and leave. Each instance is in a process group of its own, so Ctrl-C in a terminal
+  reaches only this process, which stops the instances. If this process is killed, each instance leaves the group by
+  itself and ends.
 """
 
 from __future__ import annotations
@@ -35,24 +37,26 @@ STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
 _LONGEST_LINE = 64 * 1024  # bytes
 _LEFT = (EXIT_LEFT, 0)
-"""Exit codes after a signal; 0 of one that held nothing yet."""
+"""Exit codes after a signal; 0 is the code of an instance that had no tasks or locks yet (`end_process`)."""
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-"""The signals of errors in a process's own code. Any other signal comes from outside of it."""
+"""The signals of errors in a process's own code. Any other signal comes from outside of the process."""
 
 
 class LocalInstances:
-    """A number of instances as a context manager; none of them is left when it ends. `wait` until they have ended.
+    """A context manager that runs a number of instances. At the end of the block, all of them have ended. Call `wait`
+    until they have ended.
 
-    `first`: the first instance; the others differ by their number. `say`: gets lines for people, from any thread.
+    `first`: the first instance; the others differ by their number. `report`: receives messages for the user, one line
+    each, from any thread.
     """
 
-    def __init__(self, first: LocalInstance, instances: int, say: Callable[[str], None]) -> None:
+    def __init__(self, first: LocalInstance, instances: int, report: Callable[[str], None]) -> None:
         self.instances = instances
         self.surroundings = Surroundings("this machine", None, first.coordinator_url)
         self._first = first
-        self._say = say
+        self._report = report
         self._start_failures = StartFailures()
         self._running: dict[int, _Child] = {}
         self._ended: SimpleQueue[_Child] = SimpleQueue()
@@ -79,13 +83,14 @@ class LocalInstances:
 
     @property
     def running(self) -> int:
-        """How many have a process, or have ended: none of them waits for a place to run."""
+        """The number of instances that have a process or have ended."""
         return len(self._running) + len(self._ends)
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """How the instances ended, or None when some still run after `timeout_s`. Starts those again that were lost.
+        """Waits for the instances, and starts lost instances again. Returns their ends, or None if some still run after
+        `timeout_s`.
 
-        Raises WorkersFailed when one fails at each start, or when this machine can start no more processes.
+        Raises WorkersFailed if an instance fails at each start, or if this machine can start no more processes.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while self._running:
@@ -99,7 +104,9 @@ class LocalInstances:
         return [self._ends[number] for number in sorted(self._ends)]
 
     def stop(self) -> list[InstanceEnd]:
-        """Every instance commits, checkpoints, leaves and ends; empty when they had to be killed."""
+        """Stops the instances: each commits, checkpoints, leaves and ends. Returns their ends; empty if they had to be
+        killed.
+        """
         self._stopping = True
         for process in self._running.values():
             process.popen.terminate()
@@ -111,8 +118,8 @@ class LocalInstances:
 
     def _start(self, instance: LocalInstance) -> None:
         try:
-            self._running[instance.number] = _Child(instance, self._say, self._ended)
-        except (OSError, RuntimeError) as fault:  # RuntimeError: of threading, when there are too many threads
+            self._running[instance.number] = _Child(instance, self._report, self._ended)
+        except (OSError, RuntimeError) as fault:  # `threading` raises RuntimeError if it cannot start another thread
             raise WorkersFailed(f"instance {instance.number} cannot be started: {fault}") from fault
 
     def _kill(self) -> None:
@@ -129,14 +136,14 @@ class LocalInstances:
         failure = ended.failure()
         if self._start_failures.is_last(failure):
             raise WorkersFailed(f"{failure}; {GIVEN_UP}")
-        self._say(f"{failure}; it is started again")
+        self._report(f"{failure}; it is started again")
         self._start(replace(ended.instance, attempt=ended.instance.attempt + 1))
 
 
 class _Child:
-    """One process, from its start. `ended` gets it when it has ended and all that it wrote was read."""
+    """One process, from its start. It is put into `ended` when the process has ended and all its output was read."""
 
-    def __init__(self, instance: LocalInstance, say: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
+    def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
         self.instance = instance
         self.end: InstanceEnd | None = None
         self.exit_code = 0
@@ -157,7 +164,7 @@ class _Child:
         self._readers = (
             threading.Thread(target=self._read_report, args=(self.popen.stdout,), name=f"{name}-report", daemon=True),
             threading.Thread(
-                target=self._show_lines, args=(self.popen.stderr, name, say), name=f"{name}-lines", daemon=True
+                target=self._show_lines, args=(self.popen.stderr, name, report), name=f"{name}-lines", daemon=True
             ),
         )
         for reader in self._readers:
@@ -175,12 +182,12 @@ class _Child:
         is_loss = signalled is not None and signalled not in _CRASHES
         return FailedAttempt(self.instance.number, place, reason, duration_ms, is_loss)
 
-    def _show_lines(self, stderr: IO[bytes], name: str, say: Callable[[str], None]) -> None:
+    def _show_lines(self, stderr: IO[bytes], name: str, report: Callable[[str], None]) -> None:
         with stderr:
-            # a longer line is shown in parts: what never ends a line, such as a progress bar, would be kept for ever
+            # a longer line is shown in parts: output without line ends, such as a progress bar, would fill the memory
             while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
-                say(f"{name}: {self._last_line}")
+                report(f"{name}: {self._last_line}")
 
     def _read_report(self, stdout: IO[bytes]) -> None:
         with stdout:
@@ -207,7 +214,7 @@ def _signal_name(number: int) -> str:
 
 
 def _end_of(report: bytes) -> InstanceEnd | None:
-    """What `local_instance` wrote; None when the process ended before it came to that."""
+    """Parses the report of `local_instance`; None if the process ended without a report."""
     try:
         document = json.loads(report.splitlines()[-1])
         return InstanceEnd(
@@ -216,12 +223,14 @@ def _end_of(report: bytes) -> InstanceEnd | None:
             tuple(document["errors"]),
             tuple(document["notices"]),
         )
-    except (IndexError, KeyError, TypeError, ValueError):  # a start-up hook of Python's may print, too
+    except (IndexError, KeyError, TypeError, ValueError):  # start-up hooks of Python may print to stdout, too
         return None
 
 
 def _end_without_report(ended: _Child) -> InstanceEnd:
-    """While all are stopped. One that had not joined yet ends at once, and has nothing to report."""
+    """The end of an instance that gave no report while all are stopped. An instance that had not joined yet ends at
+    once, without a report.
+    """
     if ended.exit_code in (0, -signal.SIGTERM):
         return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)
     return InstanceEnd(ended.instance.number, InstanceState.ERROR, (ended.failure().reason,))

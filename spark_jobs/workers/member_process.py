@@ -1,15 +1,16 @@
-"""One instance of an application in a process of its own: an executor's Python worker, or a plain process.
+"""Runs one instance of an application in a process of its own: an executor's Python worker, or a plain process.
 
 Rules:
 - Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids survive a restart. Their
-  incarnation is the number of the attempt, on Spark the task attempt id, so a newer attempt fences an older one. Host
-  and executor are their client tags. Without Spark each host numbers its own instances, and has its name in theirs.
+  incarnation is the number of the attempt (on Spark the task attempt id), so a newer attempt fences an older one. Host
+  and executor are their client tags. Without Spark, each host numbers its own instances, and the host's name is part of
+  their ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. An instance waits
   for an earlier process that still holds the directory. A relative directory is below the machine's directory for
   temporary files, Kafka's default place, because each executor has a working directory of its own.
 - When the executor's JVM dies, pyspark's daemon sends SIGHUP. Then the instance commits, writes checkpoints, leaves the
-  group and ends its process at once, so the standbys take over long before the session expires. While it still waits
-  for an earlier process it holds nothing, and ends right away.
+  group and ends its process at once, so the standbys take over long before the session expires. An instance that still
+  waits for an earlier process has no tasks, and ends its process immediately.
 - `leaving_signals` receives signals, whichever thread the system delivers them to.
 - An error ends the instance for good, and `InstanceEnd` reports it. A stop by the coordinator is no error.
 """
@@ -47,11 +48,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """What an instance needs. On Spark it is shipped with the task.
+    """The settings of an instance. On Spark they are sent with the task.
 
-    `coordinator_url`: several are separated by commas. `state_dir`, `threads`: None for the application's own state.dir
-    and num.stream.threads. `log_dir`: for ownership logs, None to write none. Both paths are on the instance's machine.
-    `host`: of instances that each host numbers by itself; None when their numbers are unique in the group.
+    `coordinator_url`: several URLs are separated by commas. `state_dir`, `threads`: None for the application's own
+    state.dir and num.stream.threads. `log_dir`: the directory of ownership logs; None to write none. `state_dir` and
+    `log_dir` are paths on the instance's machine. `host`: the name of the host if each host numbers its own instances;
+    None if their numbers are unique in the group.
     """
 
     application: Application
@@ -70,7 +72,7 @@ class InstanceSettings:
         return group_id if self.host is None else f"{group_id}-{self.host}"
 
     def caller_token(self) -> CallerToken | None:
-        """That of the file, if there is one on this machine, so that it can change; else the one that was sent here."""
+        """The token of `token_file` if this file exists on this machine, so that the token can change; else `token`."""
         if self.token is None:
             return None
         return CallerToken(self.token, None if self.token_file is None else Path(self.token_file))
@@ -78,15 +80,15 @@ class InstanceSettings:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
-    """How an instance ended. `errors`: the errors that ended its threads, empty after a clean end.
+    """The end of an instance. `errors`: the errors that ended its threads; empty after a clean end.
 
-    `notices`: what it had to tell people in its life, such as records that it dropped.
+    `notices`: the notices of the instance since its start, such as dropped records.
     """
 
     partition: int
     state: InstanceState
     errors: tuple[str, ...] = ()
-    notices: tuple[str, ...] = field(default=(), compare=False)  # they say nothing about the end
+    notices: tuple[str, ...] = field(default=(), compare=False)  # two equal ends may have different notices
 
     @property
     def is_good(self) -> bool:
@@ -98,7 +100,7 @@ class InstanceEnd:
 
 
 def end_process(exit_code: int = _EXIT_CODE_AFTER_LEAVING) -> None:
-    """End without clean-up and without a report. `exit_code`: for `local_instances`; on Spark no one reads it."""
+    """Ends the process without clean-up and without a report. `exit_code`: for `local_instances`; Spark ignores it."""
     os._exit(exit_code)
 
 
@@ -109,10 +111,10 @@ def run_instance(
     executor: ExecutorIdentity,
     on_leaving: Callable[[], None] = end_process,
 ) -> InstanceEnd:
-    """Run an instance until it ends. SIGHUP and SIGTERM drain it and then call `on_leaving`, on Spark to end this
-    process.
+    """Runs an instance until it ends. After SIGHUP or SIGTERM, drains it and then calls `on_leaving`, which ends this
+    process on Spark.
 
-    Raises LockError when another process holds the state directory: the instance is then started again.
+    Raises LockError if another process holds the state directory: the instance is then started again.
     """
     try:
         return _run(settings, partition, incarnation, executor, on_leaving)
@@ -131,7 +133,8 @@ def _run(
 ) -> InstanceEnd:
     application = _of_instance(settings, partition)
     configs = application.configs
-    own_host = LOOPBACK if settings.token is None else executor.host  # without a token, only this machine may ask
+    # without a token, only this machine may call the instance's endpoint
+    own_host = LOOPBACK if settings.token is None else executor.host
     instance = StreamsInstance(
         application,
         settings.coordinator_url,
@@ -171,7 +174,7 @@ def _of_instance(settings: InstanceSettings, partition: int) -> Application:
 
 
 def _client_tags(executor: ExecutorIdentity, own: Mapping[str, str]) -> dict[str, str]:
-    """Those that are no tags of the application's `own`."""
+    """The client tags for host and executor, except tags that the application sets itself (`own`)."""
     tags = {HOST_TAG: host_tag()}
     if executor.executor_id:
         tags[EXECUTOR_TAG] = executor.executor_id
@@ -192,13 +195,13 @@ def _on_this_machine(directory: str | Path) -> Path:
 
 
 def _wait(instance: StreamsInstance, signals: LeavingSignals, on_leaving: Callable[[], None]) -> None:
-    """Block until the instance ends. A signal drains it."""
+    """Blocks until the instance ends. A signal drains the instance."""
 
-    def tell_end() -> None:
+    def report_end() -> None:
         instance.wait()
         signals.wake()
 
-    threading.Thread(target=tell_end, name="instance-end", daemon=True).start()
+    threading.Thread(target=report_end, name="instance-end", daemon=True).start()
     if signals.wait():
         if not instance.close(DRAIN_TIMEOUT_S):
             _LOGGER.error("the instance did not commit and leave within %g s; its process ends", DRAIN_TIMEOUT_S)

@@ -1,8 +1,8 @@
-"""Instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
+"""Runs instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
 
-Rules: no task waits for the others, because a task may get its slot later. An executor that dies costs its own tasks,
-which Spark starts elsewhere, and never the job. An instance that fails at each start ends it. Otherwise the job ends
-when the coordinator's heartbeat answers say stop.
+Rules: no task waits for the others, because a task may get its slot later. If an executor dies, Spark starts its tasks
+elsewhere, and the job continues. The job fails if an instance fails at each of its last starts. Otherwise the job ends
+when the coordinator's heartbeat responses tell the instances to stop.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _LOOPBACK_NAMES = ("127.0.0.1", "localhost", "::1")
 _LOST = re.compile(r"ExecutorLostFailure|ExecutorDecommission|Python worker exited unexpectedly|TaskKilled")
 _LOST_REASON = re.compile(r"Reason: (.*)")
 
-Say = Callable[[str], None]
-"""Gets a line for a person. By default it goes to Python's logging, as a warning."""
+Report = Callable[[str], None]
+"""Receives messages for the user, one line each. The default of `run` logs them as warnings."""
 
 
 def check_picklable(app: Application) -> None:
-    """Raises InputError, with the processor that is to blame, for an application that cannot be sent to executors."""
+    """Raises InputError, which names the processor, for an application that cannot be pickled for executors."""
     try:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
     except Exception as error:  # the objects in a topology may raise anything when they are pickled
@@ -61,7 +61,7 @@ def check_picklable(app: Application) -> None:
 
 
 def _unpicklable_part(app: Application) -> str:
-    """Which processor it is, with a colon after it; empty when it is none of them."""
+    """The name of the processor that cannot be pickled, with a colon; empty if each processor can be pickled."""
     for name, node in app.topology.builder.definition().nodes.items():
         try:
             cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
@@ -73,12 +73,12 @@ def _unpicklable_part(app: Application) -> str:
 class Workers:
     """A number of instances on a Spark session, from `start` until `wait` returns."""
 
-    def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, say: Say) -> None:
+    def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, report: Report) -> None:
         self._settings = settings
         self.instances = instances
         context = spark.sparkContext
         self.surroundings = Surroundings(str(context.master), context.uiWebUrl, settings.coordinator_url)
-        self._say = say
+        self._report = report
         body = functools.partial(_run_partition, settings)
         numbers = context.parallelize(range(instances), instances)
         title = f"instances of {settings.application.id}"
@@ -90,9 +90,10 @@ class Workers:
         self._job.start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """How the instances ended, or None when some still run after `timeout_s`. Raises WorkersFailed.
+        """Waits for the instances. Returns their ends, or None if some still run after `timeout_s`. Raises
+        WorkersFailed.
 
-        Says in the meantime which instances Spark has lost, and why.
+        While it waits, it reports the failed instances and the reasons through `report`.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._job.wait(_until(deadline_s)):
@@ -105,14 +106,14 @@ class Workers:
 
     @property
     def running(self) -> int:
-        """How many instances have a slot on Spark."""
+        """The number of instances that have a slot on Spark."""
         return self._tasks.running()
 
     def stop(self) -> list[InstanceEnd]:
-        """Drain the group: every instance commits, checkpoints, leaves and ends.
+        """Drains the group: every instance commits, checkpoints, leaves and ends. Returns their ends.
 
-        When they do not end within 20 s, the job is cancelled and the list is empty, since no instance reported its
-        end.
+        If the instances do not end within 20 s, the job is cancelled and the list is empty, since no instance reported
+        its end.
         """
         try:
             with CoordinatorClient(self._settings.coordinator_url, token=self._settings.caller_token()) as client:
@@ -125,7 +126,7 @@ class Workers:
         return ends or []
 
     def cancel(self) -> None:
-        """Cancel the job. The instances get SIGKILL."""
+        """Cancels the job. Spark kills the instances with SIGKILL."""
         self._job.cancel()
 
     def _check_for_failures(self) -> None:
@@ -133,7 +134,7 @@ class Workers:
             if self._start_failures.is_last(failure):
                 self.cancel()
                 raise WorkersFailed(f"{failure}; {GIVEN_UP}")
-            self._say(f"{failure}; Spark starts it again")
+            self._report(f"{failure}; Spark starts it again")
 
 
 def run(
@@ -146,50 +147,50 @@ def run(
     token: str | None = None,
     state_dir: str | None = None,
     log_dir: str | None = None,
-    say: Say = _LOGGER.warning,
+    report: Report = _LOGGER.warning,
 ) -> Workers:
-    """Declare the application's group at the coordinator (`declare`), and start its instances in the background
+    """Declares the application's group at the coordinator (`declare`), and starts its instances in the background
     (`start`).
 
-    `coordinator_url`: of one coordinator, or of several of one database, separated by commas. `threads`, `state_dir`:
-    override the application's num.stream.threads and state.dir. `log_dir`: where stream threads write their ownership
-    logs (`ownership_log`); None writes none. Paths are those of the executors. The coordinator's setting
-    cluster.bootstrap.servers must list the application's bootstrap.servers.
+    `coordinator_url`: the URL of one coordinator, or the URLs of several coordinators with one database, separated by
+    commas. `threads`, `state_dir`: override the application's num.stream.threads and state.dir. `log_dir`: the
+    directory of the stream threads' ownership logs (`ownership_log`); None to write none. Paths are paths on the
+    executors. The coordinator's setting cluster.bootstrap.servers must list the application's bootstrap.servers.
 
-    `spark`: of any origin, also that of a program which spark-submit started; `with_defaults` says which settings it
-    should have. `say`: gets what a person should know, a line each. Raises InputError for an application that cannot
-    be sent to executors, for settings under which instances cannot run, and for instances that run already;
+    `spark`: any session, also one in a program that spark-submit started; `with_defaults` makes suitable settings for
+    it. `report`: receives messages for the user, one line each. Raises InputError for an application that cannot be
+    sent to executors, for settings under which instances cannot run, and for instances that run already;
     CoordinatorError, CoordinatorUnavailable.
     """
     settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
     check_picklable(app)
     with CoordinatorClient(coordinator_url, token=token) as client:
-        declare(settings, client, wait_s=0.0, instances=instances, say=say)
-    return start(spark, settings, instances=instances, say=say)
+        declare(settings, client, wait_s=0.0, instances=instances, report=report)
+    return start(spark, settings, instances=instances, report=report)
 
 
-def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, say: Say) -> Workers:
-    """As `run`, for a group that is declared already. Raises InputError."""
+def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, report: Report) -> Workers:
+    """Starts the instances as `run` does, for a group that is declared already. Raises InputError."""
     context = spark.sparkContext
     refuse_unusable(context.getConf())
     for warning in (*warnings_about(context.getConf()), *_placement_warnings(str(context.master), settings)):
-        say(warning)
+        report(warning)
     send_packages(context)
     send_modules(context)
-    workers = Workers(spark, settings, instances, say)
+    workers = Workers(spark, settings, instances, report)
     workers.start()
     return workers
 
 
 def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
-    """The body of the Spark task: run an instance until it ends."""
+    """The body of the Spark task: runs an instance until it ends."""
     context = TaskContext.get()
     assert context is not None, "runs inside a Spark task"
     yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
 
 
 def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str]:
-    """What executors on other machines would not find."""
+    """Yields warnings about settings with which executors on other machines cannot reach the coordinator or the log."""
     if is_on_loopback(master):
         return
     for url in addresses_of(settings.coordinator_url).urls:
@@ -201,15 +202,15 @@ def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str
 
 
 def _until(deadline_s: float | None) -> float:
-    """How long to wait until the next poll, in seconds."""
+    """The seconds until the next poll."""
     return POLL_INTERVAL_S if deadline_s is None else max(0.0, min(POLL_INTERVAL_S, deadline_s - time.monotonic()))
 
 
 class InstanceTasks:
-    """What Spark says of the tasks of one job: how many run, and which attempts have failed for what reason.
+    """Reads the tasks of one job from Spark: the number of running tasks, and the failed attempts with their reasons.
 
-    Spark starts a failed attempt again and says no more about it than a line in its own log. Once the JVM is gone,
-    there is no more to say.
+    Spark starts a failed attempt again, and reports the failure only in a line of its own log. Once the JVM has ended,
+    the methods return 0 and an empty list.
     """
 
     def __init__(self, context: SparkContext, job_group: str) -> None:
@@ -218,21 +219,21 @@ class InstanceTasks:
         self._known: set[int] = set()
 
     def running(self) -> int:
-        """How many of them have a slot."""
+        """The number of tasks that have a slot."""
         try:
             return sum(info.numActiveTasks for _, info in self._stages())
         except (Py4JError, ConnectionError):
             return 0
 
     def new_failures(self) -> list[FailedAttempt]:
-        """Those that were not printed yet, oldest first."""
+        """The failed attempts that no earlier call returned."""
         try:
             return [failure for stage, info in self._stages() for failure in self._failures(stage, info)]
         except (Py4JError, ConnectionError):
             return []
 
     def _stages(self) -> Iterable[tuple[int, Any]]:
-        if self._context._jsc is None:  # it is stopped
+        if self._context._jsc is None:  # the Spark context is stopped
             return
         tracker = self._context.statusTracker()
         for job in tracker.getJobIdsForGroup(self._job_group):

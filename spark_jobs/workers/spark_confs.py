@@ -1,8 +1,9 @@
-"""Spark's settings for a session that runs instances: what is set where nobody has, and what does not go with them.
+"""Spark's settings for a session that runs instances: defaults for settings without a value, and checks of settings
+that instances cannot run with.
 
-An instance is a Spark task that does not end. So it must not be started twice (speculation) nor be taken for stuck
-(idle timeouts), and losing it any number of times must not end the job. It has an executor of its own, because a
-standby is worth something only if it does not die with its active task.
+An instance is a Spark task that does not end. So Spark must not start it twice (speculation) nor treat it as stuck
+(idle timeouts), and losing the task any number of times must not end the job. Each instance has an executor of its own,
+because a standby is useful only if it does not die with the active task.
 """
 
 from __future__ import annotations
@@ -15,14 +16,15 @@ from assignor.errors import InputError
 from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""An executor's JVM does nothing but start Python and wait for it. Compiling no more than it needs, the one that Spark
-starts for a dead one takes half the CPU from the instances that take over.
+"""JVM options of executors. An executor's JVM only starts Python and waits for it, so it needs little compiled code.
+With these options, the JVM that Spark starts after an executor's death takes half as much CPU time from the instances
+that take over.
 """
 _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"
 _FEW_FAILURES = 100
 _SPECULATION = "spark.speculation"
-_DOUBTS = {
+_WARNINGS = {
     "spark.dynamicAllocation.enabled": (
         "Spark may put several instances on one executor, and takes away the spare ones on which a lost instance could "
         "start at once; set it to false"
@@ -36,13 +38,13 @@ _IDLE_KILL, _IDLE_TIMEOUT = "spark.python.worker.killOnIdleTimeout", "spark.pyth
 
 
 def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> SparkConf:
-    """`conf`, completed for `instances` instances; what it has stays.
+    """Returns `conf`, completed for `instances` instances; its present values are not changed.
 
-    For a driver that builds its session itself. None: what Spark's own configuration says, and under spark-submit all
-    that it was given. Raises InputError for settings under which instances cannot run.
+    Use it in a driver that builds its session itself. None stands for Spark's own configuration, with all arguments of
+    spark-submit if spark-submit started the driver. Raises InputError for settings under which instances cannot run.
     """
     if conf is None:
-        SparkContext._ensure_initialized()  # without its JVM, PySpark knows no settings but those of this program
+        SparkContext._ensure_initialized()  # only the JVM reads Spark's configuration and the options of spark-submit
         conf = SparkConf()
     for key, value in {**checked_defaults(conf, instances), _MAX_FAILURES: "1000000"}.items():
         conf.setIfMissing(key, value)
@@ -50,8 +52,9 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """One executor for each instance, and as many executors as instances. An executor has one core unless `conf` says
-    more, and its instance gets all of them. Raises InputError as `with_defaults`.
+    """Checks `conf`, and returns defaults: as many executors as instances, so that each instance has its own. An
+    executor has one core unless `conf` sets more, and its instance gets all its cores. Raises InputError as
+    `with_defaults` does.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):
@@ -64,7 +67,7 @@ def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
 
 
 def refuse_unusable(conf: SparkConf) -> None:
-    """Raises InputError, which names the setting, why instances cannot run under it, and what to do."""
+    """Raises InputError for a setting under which instances cannot run. The message has the reason and the remedy."""
     if _is_on(conf, _SPECULATION):
         raise InputError(
             "Spark would start a healthy instance a second time, and each of the two would end the other; "
@@ -78,10 +81,10 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
-    """What makes instances less useful, one line for each setting; results stay exact."""
-    for key, doubt in _DOUBTS.items():
+    """Yields a line for each setting that makes instances less available. Results stay exact under these settings."""
+    for key, warning in _WARNINGS.items():
         if _is_on(conf, key):
-            yield f"{key}=true: {doubt}"
+            yield f"{key}=true: {warning}"
     if any(_is_on(conf, f"spark.excludeOnFailure.{scope}enabled") for scope in ("", "application.", "taskAndStage.")):
         yield (
             "spark.excludeOnFailure: a machine on which executors died gets no instance for a while "

@@ -1,7 +1,7 @@
 """Commands about the data of a log: `topics ...`, `produce`, `consume`, `reset`.
 
-Rules: they ask any log through `logs/`, in Kafka's terms, and stand above everything else of the runtime. Their
-output is that of Kafka's own tools (`kafka-topics.sh`, `kafka-console-producer.sh`, `kafka-console-consumer.sh`,
-`kafka-streams-application-reset.sh`), without their surprises: each command reports how many records it moved, and
-nothing is left out silently.
+Rules: the commands access a log only through `logs/`, in Kafka's terms. No other package of the runtime imports this
+package. Output and options follow Kafka's own tools (`kafka-topics.sh`, `kafka-console-producer.sh`,
+`kafka-console-consumer.sh`, `kafka-streams-application-reset.sh`). Unlike these tools, each command reports the
+number of records that it read or wrote, and skips nothing silently.
 """

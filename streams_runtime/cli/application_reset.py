@@ -1,12 +1,14 @@
-"""An application as if it had never run: what that would change, and the change itself.
+"""Resets an application to the state before its first run. `plan_reset` lists the changes, `carry_out` makes them.
 
-Rules: the offsets of its input topics move, its internal topics go (with the offsets that it has of them), and so does
-its state on this machine. Offsets move under a claim of their partitions, so an instance that still runs somewhere is
-fenced and commits no offset after that. Every step may be repeated: a reset that was cut off is simply run again.
+Rules: a reset moves the committed offsets of the input topics, and deletes the internal topics with their committed
+offsets and the application's state directories on this machine. The partitions of the offsets are claimed first, so an
+instance that still runs somewhere is fenced and cannot commit afterwards. Every step can be repeated: run an
+interrupted reset again.
 
-An internal topic begins with the application's id and ends as Kafka Streams' own do. One of an application with a
-longer id ("words-2" beside "words") looks like that, too: `others` says which applications there are. Source:
-`StreamsResetter`. Differs from Kafka: without a choice, the input topics are those of which the group has offsets.
+The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. The
+internal topics of an application with a longer id ("words-2" beside "words") match as well, so `others` has the ids of
+the other applications. Source: `StreamsResetter`. Differs from Kafka: if no input topics are given, they are the topics
+of which the group has committed offsets.
 """
 
 from __future__ import annotations
@@ -34,14 +36,14 @@ _INTERNAL = re.compile(
 
 
 class MovedOffset(NamedTuple):
-    """`before`: None without a committed offset."""
+    """A change of a committed offset. `before`: None if there is no committed offset."""
 
     before: int | None
     after: int
 
 
 class Partitions(NamedTuple):
-    """The basis for a new offset: the committed offset where there is one, and the bounds."""
+    """The committed offsets of partitions, as far as they exist, and the begin and end offsets of the partitions."""
 
     committed: Mapping[TopicPartition, int]
     begins: Mapping[TopicPartition, int]
@@ -49,12 +51,16 @@ class Partitions(NamedTuple):
 
 
 NewOffsets = Callable[[Log, Partitions], Mapping[TopicPartition, int]]
-"""Chooses the offset of each partition; one outside of the bounds becomes the nearest inside."""
+"""Returns the new offset of each partition. An offset outside of the partition is set to its begin or end."""
 
 
 @dataclass(frozen=True, slots=True)
 class ResetPlan:
-    """`topics`: to delete, with their partitions. `state`: directories to delete."""
+    """The changes of a reset.
+
+    `offsets`: the offsets to move. `topics`: the topics to delete, with their numbers of partitions. `state`: the
+    directories to delete.
+    """
 
     application_id: str
     offsets: Mapping[TopicPartition, MovedOffset]
@@ -76,9 +82,10 @@ def plan_reset(
     others: Iterable[str] = (),
     state_dirs: Iterable[Path] = (),
 ) -> ResetPlan:
-    """Changes nothing. `input_topics`: empty for those with a committed offset; `internal_topics`: empty for all.
+    """Returns the changes of a reset. Changes nothing.
 
-    `others`: ids of other applications. Raises InputError for a topic that is not there or is not internal, LogError.
+    `input_topics`: empty for all topics with a committed offset. `internal_topics`: empty for all internal topics.
+    `others`: ids of other applications. Raises InputError for a topic that does not exist or is not internal, LogError.
     """
     known = log.topics()
     internal = {
@@ -113,13 +120,18 @@ def plan_reset(
 
 
 def state_directories(state_dir: Path, application_id: str) -> list[Path]:
-    """Where instances keep the application's state: in `state_dir`, or one directory below it for each of several."""
+    """Returns the state directories of the application: of one instance in `state_dir`, or of several instances, which
+    have one directory each below `state_dir`.
+    """
     found = [state_dir / application_id, *sorted(state_dir.glob(f"*/{glob.escape(application_id)}"))]
     return [directory for directory in found if (directory / LOCK_FILE_NAME).exists()]
 
 
 def carry_out(log: Log, plan: ResetPlan) -> None:
-    """Raises LogError, and LockError when an instance on this machine uses its state; then nothing has changed."""
+    """Make the changes of the plan.
+
+    Raises LockError, before any change, if an instance uses one of the state directories; LogError.
+    """
     with ExitStack() as locks:
         for directory in plan.state:
             locks.callback(DirectoryLock.acquire(directory, "the application's state directory").release)
@@ -128,7 +140,7 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
             moved = {partition: OffsetAndMetadata(offset.after) for partition, offset in plan.offsets.items()}
             with closing(log.producer()) as producer:
                 producer.commit_offsets([(claim, moved)])
-        # a log with claims topics has one now at the latest: the claim above has made it
+        # looked up after the claim, which creates the claims topic in logs that have claims topics
         going = {*plan.topics, claims_topic(plan.application_id)}
         log.delete_topics(sorted(going & log.topics().keys()))
         for directory in plan.state:
@@ -136,7 +148,10 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
 
 
 def is_internal_topic(application_id: str, topic: str, others: Iterable[str] = ()) -> bool:
-    """`others`: ids of other applications, whose topics are theirs when their id is longer."""
+    """True for an internal topic of the application.
+
+    `others`: ids of other applications. A topic belongs to the application with the longest matching id.
+    """
     if topic == claims_topic(application_id):
         return True
     if not topic.startswith(f"{application_id}-") or _INTERNAL.match(topic) is None:
@@ -157,14 +172,14 @@ def to_offset(offset: int) -> NewOffsets:
 
 
 def shift_by(records: int) -> NewOffsets:
-    """From the committed offset, or from the begin where there is none."""
+    """Move offsets by a number of records, from the committed offset or, if there is none, from the begin."""
     return lambda _log, partitions: {
         each: partitions.committed.get(each, begin) + records for each, begin in partitions.begins.items()
     }
 
 
 def to_time(timestamp_ms: int) -> NewOffsets:
-    """To the first record of that time or later, or to the end where there is none."""
+    """Move offsets to the first record of this time or later, or to the end if there is no such record."""
     return lambda log, partitions: {
         **partitions.ends,
         **log.offsets_for_time(partitions.begins, timestamp_ms),
@@ -172,7 +187,7 @@ def to_time(timestamp_ms: int) -> NewOffsets:
 
 
 def _delete(directory: Path) -> None:
-    """Rename, then delete: a rename is all or nothing, so that no half of a store is taken for a store."""
+    """Rename the directory, then delete it. A rename is atomic, so a half-deleted store is never opened as a store."""
     deleted = directory.with_name(f".{directory.name}.deleted")
     shutil.rmtree(deleted, ignore_errors=True)
     os.rename(directory, deleted)

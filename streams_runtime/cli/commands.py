@@ -1,4 +1,4 @@
-"""The commands about data for the one `assignor` program."""
+"""Adds the commands about data to the `assignor` program."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from streams_runtime.cli.produce_command import produce
 from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
-"""`reset` asks the coordinator. The others work on an embedded log without any extra."""
+"""The extra that `reset` needs, because it calls the coordinator. The other commands work without an extra on an
+embedded log."""
 
 
 def register(app: typer.Typer) -> None:

@@ -1,4 +1,4 @@
-"""`assignor consume`: the records of a topic as lines, as `kafka-console-consumer.sh` does, without a group."""
+"""`assignor consume`: prints the records of a topic as lines, like `kafka-console-consumer.sh`, without a group."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, TopicPartition
-from assignor_cli.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, say
+from assignor_cli.console import EXIT_INTERRUPTED, EXIT_NO, EXIT_NOBODY_READS, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text
 from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, check_one_choice, count_text, time_ms
@@ -41,9 +41,9 @@ _TIMEOUT_HELP = "End when no record has come for so long. Default: wait for ever
 
 @dataclass(frozen=True, slots=True)
 class ConsumeOptions:
-    """Where to begin and when to end. Raises InputError for options that do not go together."""
+    """The options about the first and the last record. Raises InputError for options that exclude each other."""
 
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="What to read.")]
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")]
     from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False
     offset: Annotated[str | None, typer.Option(metavar="OFFSET", help=_OFFSET_HELP)] = None
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_SINCE_HELP)] = None
@@ -54,7 +54,7 @@ class ConsumeOptions:
     max_messages: Annotated[
         int | None, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help="End after N records.")
     ] = None
-    until_end: Annotated[bool, typer.Option("--until-end", help="End at the end that the topic has now.")] = False
+    until_end: Annotated[bool, typer.Option("--until-end", help="End at the topic's present end.")] = False
     timeout_ms: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="MS", help=_TIMEOUT_HELP)] = None
     isolation_level: Annotated[IsolationLevel, typer.Option(help=_ISOLATION_HELP)] = IsolationLevel.READ_COMMITTED
     skip_bad_records: Annotated[
@@ -70,7 +70,7 @@ class ConsumeOptions:
         return not self.from_beginning and self.since is None and self.offset in (None, "latest")
 
     def starts(self, log: Log, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Where to begin in each partition. Raises InputError for an offset that is none."""
+        """Returns the first offset to read of each partition. Raises InputError for an invalid offset."""
         begins, ends = log.begin_offsets(partitions), log.end_offsets(partitions, self.isolation_level)
         if self.since is not None:
             since = log.offsets_for_time(partitions, time_ms(self.since, "--since"))
@@ -93,24 +93,24 @@ class ConsumeOptions:
 
 @dataclass(frozen=True, slots=True)
 class LineOptions:
-    """The options about the output of a record."""
+    """The options about the output of records."""
 
-    key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
-    value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Of values: the same names.")] = "string"
+    key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
+    value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Type of values: the same names.")] = "string"
     schema_registry: SchemaRegistry = None
-    print_key: Annotated[bool, typer.Option("--print-key", help="Key and value.")] = False
-    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Milliseconds since the epoch.")] = False
-    print_partition: Annotated[bool, typer.Option("--print-partition", help="The partition's number.")] = False
-    print_offset: Annotated[bool, typer.Option("--print-offset", help="The offset.")] = False
-    print_headers: Annotated[bool, typer.Option("--print-headers", help="name:value, with commas between.")] = False
+    print_key: Annotated[bool, typer.Option("--print-key", help="Print the key as well.")] = False
+    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Print milliseconds.")] = False
+    print_partition: Annotated[bool, typer.Option("--print-partition", help="Print the partition.")] = False
+    print_offset: Annotated[bool, typer.Option("--print-offset", help="Print the offset.")] = False
+    print_headers: Annotated[bool, typer.Option("--print-headers", help="Print name:value,name:value.")] = False
     key_separator: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Between all that is printed of a record. Default: a tab.")
+        str | None, typer.Option(metavar="TEXT", help="Separator of the printed fields. Default: a tab.")
     ] = None
-    null_marker: Annotated[str, typer.Option(metavar="TEXT", help="What is printed for null.")] = "null"
+    null_marker: Annotated[str, typer.Option(metavar="TEXT", help="Text for null.")] = "null"
     format: FormatOption = Format.TEXT
 
     def writer(self, topic: str) -> LineWriter:
-        """Raises InputError for a name that no serde has."""
+        """Returns the writer of the lines. Raises InputError for an unknown name of a serde."""
         from streams_runtime.cli.record_lines import LineWriter
 
         everything = self.format is Format.WIDE
@@ -129,9 +129,9 @@ class LineOptions:
 
 @options_of(options=ConsumeOptions, lines=LineOptions, address=LogAddress)
 def consume(options: ConsumeOptions, lines: LineOptions, address: LogAddress) -> None:
-    """Print the records of a topic, one in a line.
+    """Print the records of a topic, one record per line.
 
-    Without --from-beginning, --offset or --since, those that come from now on. No group's offsets move.
+    Without --from-beginning, --offset or --since, it prints only new records. It commits no offsets of any group.
     """
     writer = lines.writer(options.topic)
     with address.opened() as log:
@@ -139,7 +139,7 @@ def consume(options: ConsumeOptions, lines: LineOptions, address: LogAddress) ->
         ends = log.end_offsets(partitions, options.isolation_level)
         starts = options.starts(log, partitions)
         if options.begins_at_the_end and not options.until_end and sys.stderr.isatty():
-            say("waiting for new records; --from-beginning shows those that are there; Ctrl-C ends")
+            print_message("waiting for new records; --from-beginning shows those that are there; Ctrl-C ends")
         with closing(log.consumer(options.isolation_level)) as consumer:
             consumer.assign(partitions)
             for partition, offset in starts.items():
@@ -156,7 +156,7 @@ def _partitions(options: ConsumeOptions, count: int) -> list[TopicPartition]:
 
 @dataclass
 class _Consumption:
-    """One run: what is printed, and how it ends. `ends`: where the partitions ended when it began."""
+    """One run of the command. `ends`: the end offsets of the partitions when the run began."""
 
     options: ConsumeOptions
     lines: LineOptions
@@ -167,19 +167,19 @@ class _Consumption:
     bad: int = 0
 
     def run(self) -> None:
-        """Leaves with an exit code of its own unless everything that was asked for was printed. Raises
+        """Print the records. Exits with a special exit code unless all requested records were printed. Raises
         UndecodableRecord, LogError.
         """
         try:
             self._print_until_the_end()
         except KeyboardInterrupt:
-            say(count_text(self.printed, "record"))
+            print_message(count_text(self.printed, "record"))
             leave(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            leave(EXIT_NOBODY_READS)  # as `head` does when it has enough
+            leave(EXIT_NOBODY_READS)  # the reader closed the pipe, as `head` does when it has enough lines
         most = self.options.max_messages
         is_short = most is not None and self.printed < most and not self.options.until_end
-        say(f"{count_text(self.printed, 'record')}{f' of {most}' if is_short else ''}")
+        print_message(f"{count_text(self.printed, 'record')}{f' of {most}' if is_short else ''}")
         if self.bad:
             leave(EXIT_UNUSABLE)
         if is_short:
@@ -206,7 +206,7 @@ class _Consumption:
         )
 
     def _print(self, batch: RecordBatch) -> None:
-        """Print the batch. Records before one that cannot be read are printed, too."""
+        """Print the batch. If a record cannot be decoded, the records before it are printed all the same."""
         from streams_runtime.logs.topic_reading import consumed_records
 
         most = self.options.max_messages
@@ -216,7 +216,7 @@ class _Consumption:
             for record in consumed_records(
                 batch.part(0, min(left, len(batch))), self.writer.key.serde, self.writer.value.serde, self._unreadable
             ):
-                lines.append(self._line(record))  # noqa: PERF401 - what was made before an error is printed
+                lines.append(self._line(record))  # noqa: PERF401 - lines made before an error have to be printed
         finally:
             self.printed += len(lines)
             if lines:
@@ -235,4 +235,4 @@ class _Consumption:
         if not self.options.skip_bad_records:
             raise InputError(f"{problem} --skip-bad-records goes on without it") from error
         self.bad += 1
-        say(problem)
+        print_message(problem)

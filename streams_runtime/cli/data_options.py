@@ -1,4 +1,4 @@
-"""Options that the commands about data share: the log, with errors for an address without one, and times."""
+"""Options that the commands about data share: the address of the log, with errors for wrong addresses, and times."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ SchemaRegistry = Annotated[
         metavar="URL",
         envvar=REGISTRY_VARIABLE,
         show_envvar=False,
-        help=f"Of the schemas of avro, json-schema and protobuf. Default: {REGISTRY_VARIABLE}.",
+        help=f"Registry with the schemas of avro, json-schema and protobuf. Default: {REGISTRY_VARIABLE}.",
     ),
 ]
 ClientProperties = Annotated[
@@ -56,7 +56,7 @@ ClientProperties = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class LogAddress:
-    """The options of every command about data."""
+    """The options about the log, which every command about data has."""
 
     bootstrap_server: BootstrapServer
     command_config: ClientProperties = None
@@ -68,7 +68,7 @@ class LogAddress:
         return kafka_servers(self.bootstrap_server) is not None
 
     def properties(self) -> Mapping[str, str]:
-        """Raises InputError for a file that cannot be read."""
+        """Returns the client properties of the file. Raises InputError for a file that cannot be read."""
         if self.command_config is None:
             return {}
         from kafka_client.settings.properties_file import read_properties_file
@@ -77,12 +77,14 @@ class LogAddress:
 
     @contextmanager
     def opened(self, *, create: bool = False) -> Iterator[Log]:
-        """`create`: an embedded log is made where there is none. Raises InputError for an address or a directory that
-        cannot be a log, LogTimeout when no broker listens at the address.
+        """Open the log. `create`: make an embedded log if there is none.
+
+        Raises InputError for an invalid address or a directory without a log, LogTimeout if no broker listens at the
+        address.
         """
         from streams_runtime.logs.opening import kafka_servers, open_log
 
-        # the errors of this program say what the user has to know
+        # The commands report errors themselves; the log lines of the clients would only repeat them.
         logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
         logging.getLogger("kafka_client").setLevel(logging.ERROR)
         if self.bootstrap_server.startswith("memory:"):
@@ -97,7 +99,10 @@ class LogAddress:
     def unknown_topic(
         self, topic: str, known: Iterable[str], otherwise: str = "make it with `assignor topics create {topic}`"
     ) -> UnknownTopicOrPartition:
-        """The error for a topic that is not there; it names the nearest one that is. `otherwise`: what else to do."""
+        """Returns the error for a missing topic, which suggests the topic with the most similar name.
+
+        `otherwise`: the advice if this is not the wanted topic.
+        """
         near = near_name(topic, known)
         hint = "" if near is None else f"did you mean {near}? If not, "
         return UnknownTopicOrPartition(
@@ -105,7 +110,7 @@ class LogAddress:
         )
 
     def checked_topic(self, log: Log, topic: str) -> int:
-        """The number of its partitions. Raises UnknownTopicOrPartition."""
+        """Returns the number of partitions of the topic. Raises UnknownTopicOrPartition."""
         count = log.partitions_of(topic)
         if count < 1:
             raise self.unknown_topic(topic, log.topics())
@@ -116,8 +121,10 @@ _OPTION = "--bootstrap-server"
 
 
 def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) -> None:
-    """The client itself tries for a minute (default.api.timeout.ms), because a broker may just restart. At the start
-    of a command, a port at which nobody listens is a wrong address.
+    """Raises LogTimeout if no address accepts a connection.
+
+    The client itself would try for a minute (default.api.timeout.ms), because a broker may be restarting. At the start
+    of a command, a closed port usually means a wrong address.
     """
     from streams_runtime.logs.kafka.log_settings import log_settings
 
@@ -132,7 +139,7 @@ def _check_that_somebody_listens(servers: str, properties: Mapping[str, str]) ->
 
 
 def time_ms(text: str, option: str) -> int:
-    """Milliseconds since the epoch, or a date and time as in ISO 8601; without a zone it is local time. Raises
+    """Parses milliseconds since the epoch, or an ISO 8601 time, which is local time if it has no zone. Raises
     InputError.
     """
     try:
@@ -147,7 +154,7 @@ def time_ms(text: str, option: str) -> int:
 
 
 def duration_ms(text: str, option: str) -> int:
-    """`PnDTnHnMnS`, as Kafka's tools take it. Raises InputError."""
+    """Parses `PnDTnHnMnS`, the form of durations in Kafka's tools. Raises InputError."""
     match = _DURATION.match(text)
     parts = {} if match is None else {name: float(found) for name, found in match.groupdict().items() if found}
     if not parts:
@@ -169,18 +176,18 @@ def _shortened(text: str) -> str:
 
 
 def count_text(count: int, one: str) -> str:
-    """`1 record`, `2 records`."""
+    """Returns a count with its noun, such as `1 record` or `2 records`."""
     return f"1 {one}" if count == 1 else f"{count} {one}s"
 
 
 def check_one_choice(given: Sequence[str]) -> None:
-    """Raises InputError for two options of which a command takes one."""
+    """Raises InputError if more than one of several exclusive options is given. `given`: the names of given options."""
     if len(given) > 1:
         raise InputError(f"does not go together with {given[0]}", given[1])
 
 
 def checked_timestamp_ms(value: int, option: str) -> int:
-    """Raises InputError for a time before the epoch, which no record can have."""
+    """Returns the time. Raises InputError for a time before the epoch, which no record can have."""
     if value < 0:
         raise InputError(f"must not be before the epoch, and {value} ms is", option)
     return value

@@ -1,6 +1,6 @@
-"""Serdes by name, and how their objects look in a line of text and in JSON.
+"""Serdes by name, with the form of their objects in a line of text and in JSON.
 
-Names are those of Kafka's serdes, short (`long`) or as the class (`LongSerializer`, with its package or without).
+The names are those of Kafka's serdes: short (`long`), or the class name (`LongSerializer`) with or without its package.
 """
 
 from __future__ import annotations
@@ -24,8 +24,10 @@ _KAFKA_CLASS = re.compile(r"(?:[\w.]+\.)?(\w+?)(?:Serializer|Deserializer|Serde)
 
 @dataclass(frozen=True, slots=True)
 class NamedSerde:
-    """`of_text`, `of_json`: make the object, raise ValueError that says what is expected. `to_text`: one line.
-    `to_json`: a value that JSON has.
+    """A serde with its conversions from and to text and JSON.
+
+    `of_text`, `of_json`: return the object, or raise ValueError with the expected form. `to_text`: returns one line.
+    `to_json`: returns a value that can be written as JSON.
     """
 
     name: str
@@ -37,8 +39,10 @@ class NamedSerde:
 
 
 def named_serde(name: str, option: str, topic: str, schema_registry: str | None = None) -> NamedSerde:
-    """For the keys or the values of a topic. Raises InputError that lists the names. `option`: where the name was
-    given. `schema_registry`: its URL, which formats of a registry need.
+    """Returns the serde for the keys or the values of a topic. Raises InputError, which lists the known names.
+
+    `option`: the option with the name. `schema_registry`: the URL of the registry, which avro, json-schema and protobuf
+    need.
     """
     match = _KAFKA_CLASS.match(name)
     short = (match[1] if match else name).lower()
@@ -52,7 +56,10 @@ def named_serde(name: str, option: str, topic: str, schema_registry: str | None 
 
 
 def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
-    """Windowed keys are only read: the window's start decides nothing about their partition."""
+    """Returns a serde that only reads windowed keys.
+
+    Writing is refused, because the window's start must not take part in the choice of the partition.
+    """
     if "deserializer" not in option:
         raise InputError(f"{_WINDOWED}{inner.name} can only be read: such keys are written by an application", option)
 
@@ -72,7 +79,9 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
 
 
 def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
-    """Read as they were written, and written with the latest schema of the topic."""
+    """Returns a serde of the schema registry. It reads with the writer's schema, and writes with the topic's latest
+    schema.
+    """
     if schema_registry is None:
         raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)
     try:
@@ -86,14 +95,14 @@ def _of_registry(name: str, option: str, topic: str, schema_registry: str | None
         serde = AvroSerde(None, configs)
     elif name == "protobuf":
         serde = DescribedProtobufSerde(configs)
-    else:  # what is there is shown as it is, and what is written is checked
+    else:  # values are checked against their schema when they are written, but not when they are read
         serde = JsonSchemaSerde(None, {**configs, "json.fail.invalid.schema": "deserializer" not in option})
     bound = serdes.serde_for_topic(serde, topic, is_key="key" in option)
     return NamedSerde(name, bound, _of_json_text, lambda value: _json_text(_plain(value)), _same, _plain)
 
 
 def _plain(value: Any) -> Any:
-    """With nothing that JSON has not, such as times; bytes become base64."""
+    """Returns the value in JSON's types: bytes become base64, other types, such as times, become text."""
     return json.loads(
         json.dumps(value, default=lambda each: _to_base64(each) if isinstance(each, bytes) else str(each))
     )
@@ -108,7 +117,7 @@ def _json_text(value: Any) -> str:
 
 
 def _text_of_json(value: Any) -> str:
-    """A value that is no text is written as JSON, so that an object needs no quoting."""
+    """Returns text for the string serde. A JSON value that is no text, such as an object, becomes JSON text."""
     return value if isinstance(value, str) else _json_text(value)
 
 
@@ -137,7 +146,7 @@ def _double(given: Any) -> float:
 
 
 def _json_number(value: float) -> float | str:
-    """JSON has no infinity, and nothing that is not a number."""
+    """Infinity and NaN become text, because JSON does not have them."""
     return value if math.isfinite(value) else repr(value)
 
 

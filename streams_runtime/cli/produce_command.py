@@ -1,4 +1,4 @@
-"""`assignor produce`: one record a line, from stdin or a file, as `kafka-console-producer.sh` does."""
+"""`assignor produce`: writes each line of stdin or of a file as a record, like `kafka-console-producer.sh`."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import typer
 
 from assignor.errors import AssignorFault, InputError
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX
-from assignor_cli.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, say
+from assignor_cli.console import EXIT_INTERRUPTED, EXIT_UNUSABLE, leave, print_message
 from assignor_cli.option_groups import options_of
 from streams_runtime.cli.data_options import LogAddress, SchemaRegistry, checked_timestamp_ms, count_text, time_ms
 from streams_runtime.logs.log_errors import InvalidRecord, RecordTooLarge, UnknownTopicOrPartition
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from streams_runtime.logs.record_producer import RecordProducer
 
 CERTAIN_EVERY = 10_000
-"""After so many records they are written for certain before the next ones are taken."""
+"""After this number of sent records, the command waits until the log has acknowledged them."""
 _SHOWN_EVERY_S = 0.5
 _STDIN = "-"
 _CHUNK_BYTES = 256 * 1024
@@ -41,20 +41,20 @@ _FROM_LINE_HELP = "Leave out the lines before this one: an earlier run has writt
 
 @dataclass(frozen=True, slots=True)
 class ProduceOptions:
-    """The options about the lines. Raises InputError for options that do not go together."""
+    """The options about the lines. Raises InputError for options that exclude each other."""
 
-    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="Where the records go.")]
+    topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to write to.")]
     file: Annotated[str, typer.Argument(metavar="[FILE]", help=_FILE_HELP, show_default=False)] = _STDIN
     key_separator: Annotated[str | None, typer.Option(metavar="TEXT", help=_SEPARATOR_HELP)] = None
     json: Annotated[bool, typer.Option("--json", help=_JSON_HELP)] = False
-    null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Key or value that stands for null.")] = None
-    key_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of keys: {_SERDE_HELP}.")] = "string"
-    value_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Of values: {_SERDE_HELP}.")] = "string"
+    null_marker: Annotated[str | None, typer.Option(metavar="TEXT", help="Key or value that means null.")] = None
+    key_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
+    value_serializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of values: {_SERDE_HELP}.")] = "string"
     schema_registry: SchemaRegistry = None
     timestamp: Annotated[str | None, typer.Option(metavar="TIME", help=_TIMESTAMP_HELP)] = None
     partition: Annotated[
         int | None,
-        typer.Option(min=0, max=JAVA_INT_MAX, help="Write everything here. Default: the key decides, as in Kafka."),
+        typer.Option(min=0, max=JAVA_INT_MAX, help="Partition for all records. Default: by the key, as in Kafka."),
     ] = None
     header: Annotated[
         list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record; repeat for more.")
@@ -99,9 +99,9 @@ class ProduceOptions:
 
 @options_of(options=ProduceOptions, address=LogAddress)
 def produce(options: ProduceOptions, address: LogAddress) -> None:
-    """Write records to a topic, one from each line.
+    """Write each line as a record to a topic.
 
-    A key goes to the partition that Kafka's own clients choose. The end is said with the number of records.
+    A key goes to the partition that Kafka's own clients choose. At the end, the number of records is printed.
     """
     from streams_runtime.logs.record_producer import RecordProducer
     from streams_runtime.serdes import BYTES
@@ -112,14 +112,14 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
         if options.partition is not None and options.partition >= count:
             raise InputError(f"topic {options.topic} has partitions 0 to {count - 1}", "--partition")
         if options.file == _STDIN and sys.stdin.isatty():
-            say("one record a line; Ctrl-D ends")
+            print_message("one record a line; Ctrl-D ends")
         with RecordProducer(log, BYTES, BYTES) as producer:
             _Production(options, reader, headers, timestamp_ms, producer).run()
 
 
 @dataclass
 class _Production:
-    """The lines of one run, and how many of their records are written for certain."""
+    """One run of the command: its lines, and the number of records that the log has acknowledged."""
 
     options: ProduceOptions
     reader: LineReader
@@ -129,13 +129,13 @@ class _Production:
 
     def __post_init__(self) -> None:
         self._taken = self._written = self._bad = 0
-        self._line = 1  # the next one to be taken
-        self._next_line = 1  # all lines before it are written, or were set aside
+        self._line = 1  # the next line to read
+        self._next_line = 1  # all lines before this line are written or were skipped
         self._began = time.monotonic()
         self._shown_at = self._began if sys.stderr.isatty() else float("inf")
 
     def run(self) -> None:
-        """Leaves with an exit code of its own when it was interrupted, and when a line was set aside."""
+        """Write all lines. Exits with a special exit code if it was interrupted or a line was skipped."""
         try:
             self._take_all()
             self._make_certain()
@@ -146,7 +146,7 @@ class _Production:
             self._give_up(fault)
         self._report_end("")
         if self._bad:
-            say(f"{self._bad} of the lines are no records and were left out")
+            print_message(f"{self._bad} of the lines are no records and were left out")
             leave(EXIT_UNUSABLE)
 
     def _take_all(self) -> None:
@@ -175,7 +175,7 @@ class _Production:
         if not self.options.skip_bad_lines:
             raise _LineRefused(problem)
         self._bad += 1
-        say(problem)
+        print_message(problem)
 
     def _send(self, record: RecordLine) -> None:
         self.producer.send(
@@ -193,7 +193,7 @@ class _Production:
         self._written, self._next_line = self._taken, self._line
 
     def _give_up(self, fault: AssignorFault) -> None:
-        """Says what is written before it raises, so that the caller can go on from there."""
+        """Raise the error with the number of written lines, so that the user can continue from there."""
         try:
             self._make_certain()
         except AssignorFault as error:
@@ -215,7 +215,7 @@ class _Production:
             self._make_certain()
         except AssignorFault as error:
             self.producer.discard()
-            say(f"error: {error}")
+            print_message(f"error: {error}")
         self._report_end(why)
 
     def _show(self) -> None:
@@ -228,23 +228,23 @@ class _Production:
         unknown = self._taken - self._written
         more = f"; of {unknown} more it is not known" if unknown else ""
         written = count_text(self._written, "record")
-        say(f"{start}{why}{written} written to {self.options.topic} in {seconds:.1f} s{more}")
+        print_message(f"{start}{why}{written} written to {self.options.topic} in {seconds:.1f} s{more}")
 
 
 class _LineRefused(AssignorFault):
-    """A line is no record, or the topic does not take it. The message begins with its place."""
+    """A line is no record, or the topic does not accept the record. The message begins with file and line number."""
 
 
 def _name_of(source: str) -> str:
-    """As messages show it."""
+    """Returns the name of the input for messages."""
     return "stdin" if source == _STDIN else source
 
 
 def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tuple[int, bytes]]:
-    """Each line without its end, and its number from 1 on. The last line needs no end. `source`: a file, or `-`.
+    """Returns each line without its line end, and its number, from 1 on. The last line needs no line end.
 
-    `about_to_wait`: called when all lines that are there were taken, and the next one is not there yet. Raises
-    InputError for a file that cannot be read.
+    `source`: a file, or `-` for stdin. `about_to_wait`: called before a wait for input, when all available lines were
+    returned. Raises InputError for a file that cannot be read.
     """
     with ExitStack() as closing:
         try:
@@ -260,14 +260,14 @@ def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tup
                 yield number + 1, rest.removesuffix(b"\r")
         except OSError as error:
             if error.filename is None and not isinstance(error, IsADirectoryError):
-                raise  # of the consumer of these lines
+                raise  # the error of the caller's code, not of this file
             raise InputError(f"cannot be read: {error.strerror}", _name_of(source)) from None
 
 
 def _next_chunk(stream: BinaryIO | IO[bytes], about_to_wait: Callable[[], None]) -> bytes:
     try:
         is_there = bool(select.select([stream], [], [], 0)[0])
-    except (OSError, ValueError):  # no file of the system: its content is all there
+    except (OSError, ValueError):  # the stream has no file descriptor, so its content is available at once
         is_there = True
     if not is_there:
         about_to_wait()

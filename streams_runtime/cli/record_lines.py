@@ -1,10 +1,10 @@
-"""Records as lines of text and of JSON, in both directions: what `consume` writes as JSON, `produce --json` reads.
+"""Converts records to and from lines of text and of JSON. `produce --json` reads the JSON lines that `consume` writes.
 
 A line of JSON has `key`, `value`, `headers` (pairs of a name and text or null), `timestamp` (milliseconds since the
-epoch), `partition`; all may be missing. `topic` and `offset`, which `consume` writes, are not looked at. In a header,
-`{"base64": "..."}` stands for bytes that are no UTF-8, in the place of a name or of a text: text is always written as
-text, so the two cannot be taken for each other, and a copied header has the same bytes. Text is that of Kafka's console
-tools. Source: `LineMessageReader`, `DefaultMessageFormatter`.
+epoch) and `partition`; all but `value` may be missing. `topic` and `offset`, which `consume` writes, are ignored. In a
+header, a name or a value that is not UTF-8 is written as `{"base64": "..."}`; UTF-8 is always written as text. So the
+form is unambiguous, and a header keeps its bytes when it is copied. The text format is that of Kafka's console tools.
+Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ _FIELDS = ("key", "value", "headers", "timestamp", "partition", "topic", "offset
 
 
 class BadLine(AssignorFault):
-    """A line that is no record. The message says what is expected, and not which line it is."""
+    """A line that cannot be parsed as a record. The message names the mistake, but not the line number."""
 
 
 class RecordLine(NamedTuple):
-    """The record of a line, as bytes. `timestamp_ms`, `partition`: None when the line has none."""
+    """The record of a line, as bytes. `timestamp_ms`, `partition`: None if the line has none."""
 
     key: bytes | None
     value: bytes | None
@@ -42,8 +42,10 @@ class RecordLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LineReader:
-    """`separator`: between key and value of a line of text; None: the line is the value. `null_marker`: a key or value
-    of a line of text that stands for null. `is_json`: each line is a JSON object.
+    """Parses lines to records.
+
+    `separator`: the text between key and value in a line of text; None if the whole line is the value. `null_marker`:
+    the key or value that means null in a line of text. `is_json`: True if each line is a JSON object.
     """
 
     key: NamedSerde
@@ -53,7 +55,7 @@ class LineReader:
     is_json: bool = False
 
     def record(self, line: bytes) -> RecordLine | None:
-        """None for a line of JSON that is blank. Raises BadLine."""
+        """Returns the record of a line; None for a blank line of JSON. Raises BadLine."""
         try:
             text = line.decode()
         except UnicodeDecodeError as error:
@@ -140,7 +142,7 @@ class LineWriter:
         return self.separator.join(parts)
 
     def document(self, record: ConsumedRecord[Any, Any]) -> dict[str, Any]:
-        """As JSON has it."""
+        """Returns the record as the dict that `consume` writes as a line of JSON."""
         return {
             "topic": record.topic,
             "partition": record.partition,
@@ -153,7 +155,7 @@ class LineWriter:
 
 
 def header_of(text: str) -> tuple[str, bytes]:
-    """`name=value`. Raises BadLine."""
+    """Parses `name=value`. Raises BadLine."""
     name, separator, value = text.partition("=")
     if not separator or not name:
         raise BadLine(f"must be NAME=VALUE, not {text!r}")
@@ -165,7 +167,7 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     try:
         for pair in pairs:
-            if not isinstance(pair, list | tuple):  # two letters of a text would be unpacked, too
+            if not isinstance(pair, list | tuple):  # otherwise a text of two letters would be unpacked as a pair
                 raise TypeError
             name, value = pair
             name_bytes = _of_json(name)
@@ -181,7 +183,7 @@ def _headers(given: Any) -> Headers:
 
 
 def _of_json(given: Any) -> bytes | None:
-    """Raises TypeError, ValueError."""
+    """Returns the bytes of a header's name or value in JSON. Raises TypeError, ValueError."""
     if given is None:
         return None
     if isinstance(given, str):
@@ -215,7 +217,7 @@ def _name_bytes(name: str) -> bytes:
 
 
 def _text(data: bytes | None) -> str | None:
-    """For people."""
+    """Returns readable text, with escapes for bytes that are not UTF-8."""
     return None if data is None else data.decode(errors="backslashreplace")
 
 

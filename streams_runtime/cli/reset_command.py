@@ -1,4 +1,4 @@
-"""`assignor reset`: an application starts over, as `kafka-streams-application-reset.sh` lets it."""
+"""`assignor reset`: resets an application to its state before the first run (`kafka-streams-application-reset.sh`)."""
 
 from __future__ import annotations
 
@@ -35,21 +35,21 @@ _DATETIME_HELP = "To the first record of this time on: 2026-11-22T19:00:00Z, or 
 
 
 class StillRunning(AssignorFault):
-    """The application has members, or it is not known that it has none: it is not reset."""
+    """The application has live members, so it is not reset."""
 
 
 class NothingToReset(AssignorFault):
-    """There is nothing of such an application: most likely its id is another one."""
+    """The log has no committed offsets and no internal topics of the application. Most likely the given id is wrong."""
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetOptions:
-    """Where the input topics begin, at most one of them. Raises InputError for two."""
+    """The options about the new offsets of input topics. At most one may be given; more raise InputError."""
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first offsets (default).")] = False
     to_latest: Annotated[bool, typer.Option("--to-latest", help="To the ends.")] = False
     to_offset: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="N", help="To this offset.")] = None
-    shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records on, or back when negative.")] = None
+    shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records; back if N is negative.")] = None
     to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help=_DATETIME_HELP)] = None
     by_duration: Annotated[
         str | None, typer.Option(metavar="PnDTnHnMnS", help="To the first record of the last P7D, PT1H30M, ...")
@@ -78,7 +78,7 @@ class OffsetOptions:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorOptions:
-    """The coordinator that knows whether instances run."""
+    """The options about the coordinator, which knows if instances of the application run."""
 
     coordinator: Annotated[
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
@@ -88,7 +88,7 @@ class CoordinatorOptions:
     ] = None
     without_coordinator: Annotated[bool, typer.Option("--without-coordinator", help=_WITHOUT_HELP)] = False
     delete_group: Annotated[
-        bool, typer.Option("--delete-group", help="Delete the group and its history at the coordinator, too.")
+        bool, typer.Option("--delete-group", help="Delete the group and its history at the coordinator as well.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -106,14 +106,14 @@ def reset(
     internal_topic: Annotated[list[str] | None, typer.Option(metavar="TOPIC", help=_INTERNAL_HELP)] = None,
     state_dir: Annotated[list[Path] | None, typer.Option(metavar="DIR", help=_STATE_HELP)] = None,
     execute: Annotated[
-        bool, typer.Option("--execute/--dry-run", help="Do it, or only say what would be done (default).")
+        bool, typer.Option("--execute/--dry-run", help="Make the changes, or only print them (default).")
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Let an application begin anew, once its instances have ended.
+    """Reset an application after its instances have ended.
 
-    Its input topics are read again from the offsets chosen here. Its internal topics (changelogs, repartition topics,
-    claims) are deleted, and its state in the directories named here. Output topics stay as they are.
+    Its committed offsets of the input topics are set to the offsets chosen here. Its internal topics (changelogs,
+    repartition topics, claims) and its state in the given directories are deleted. Output topics are not changed.
     """
     from streams_runtime.cli.application_reset import carry_out, plan_reset
     from streams_runtime.membership.calls import CoordinatorUnavailable
@@ -153,7 +153,9 @@ def _client(asked: CoordinatorOptions) -> Any:
 
 
 def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[list[str], str | None]:
-    """The ids of other applications, and why it is not known that no instance runs. Raises StillRunning."""
+    """Returns the ids of other applications, and None or the reason why live instances cannot be excluded. Raises
+    StillRunning.
+    """
     if asked.without_coordinator:
         return [], None
     from streams_runtime.membership.calls import CoordinatorUnavailable
@@ -175,7 +177,10 @@ def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[li
 
 
 def _check_members_on_brokers(address: LogAddress, application_id: str) -> None:
-    """Members of a JVM application, or consumers of that group. Raises StillRunning, KafkaClientError."""
+    """Raises StillRunning if the group has members on the brokers: instances of a JVM application, or consumers.
+
+    Raises KafkaClientError.
+    """
     from kafka_client.admin.cluster_admin import ClusterAdmin
     from kafka_client.settings.client_settings import client_settings
     from streams_runtime.logs.kafka.log_settings import LOG_KEYS

@@ -1,4 +1,4 @@
-"""`assignor topics`: list, describe, create, alter and delete topics, as `kafka-topics.sh` does."""
+"""`assignor topics`: lists, describes, creates, alters and deletes topics, like `kafka-topics.sh`."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of 
 _CONFIG_HELP = "A config of the topic by Kafka's name, such as cleanup.policy=compact; repeat for more."
 _REPLICATION_HELP = "Replicas on different brokers. Default: what the brokers are set to."
 
-# `TopicConfig` of Kafka 4.3.1
+# the names of `TopicConfig` in Kafka 4.3.1
 _KNOWN_CONFIGS = """
     cleanup.policy compression.gzip.level compression.lz4.level compression.type compression.zstd.level
     delete.retention.ms errors.deadletterqueue.group.enable file.delete.delay.ms flush.messages flush.ms
@@ -45,7 +45,7 @@ def list_topics(
     address: LogAddress,
     output: ResultOutput,
     exclude_internal: Annotated[
-        bool, typer.Option("--exclude-internal", help="Without topics whose names begin with two underscores.")
+        bool, typer.Option("--exclude-internal", help="Leave out topics whose names begin with two underscores.")
     ] = False,
 ) -> None:
     """List every topic with its partitions and records."""
@@ -83,17 +83,17 @@ def describe_topics(names: Topics, address: LogAddress, output: ResultOutput) ->
 def create_topics(
     names: Topics,
     address: LogAddress,
-    partitions: Annotated[int, typer.Option(min=1, max=100_000, help="How many partitions each gets.")] = 1,
+    partitions: Annotated[int, typer.Option(min=1, max=100_000, help="Number of partitions of each topic.")] = 1,
     replication_factor: Annotated[int | None, typer.Option(min=1, max=32_767, help=_REPLICATION_HELP)] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=_CONFIG_HELP)] = None,
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Leave a topic that exists as it is, and say so.")
+        bool, typer.Option("--if-not-exists", help="Do not change topics that exist; report them.")
     ] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Create topics.
 
-    An embedded log is made where there is none.
+    If there is no embedded log in the directory, it is made.
     """
     configs = topic_configs(config or (), is_kafka=address.is_kafka)
     with address.opened(create=True) as log:
@@ -120,18 +120,18 @@ def alter_topics(
     names: Topics,
     address: LogAddress,
     partitions: Annotated[
-        int | None, typer.Option(min=1, max=100_000, help="How many partitions each has from now on; never fewer.")
+        int | None, typer.Option(min=1, max=100_000, help="New number of partitions of each topic; it can only rise.")
     ] = None,
     config: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help=_CONFIG_HELP)] = None,
     delete_config: Annotated[
-        list[str] | None, typer.Option(metavar="KEY", help="A config that gets its default again; repeat for more.")
+        list[str] | None, typer.Option(metavar="KEY", help="A config to reset to its default; repeat for more.")
     ] = None,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Add partitions to topics, and change their configs.
 
-    A key's new records may go to another partition than before. An application that has state of these topics stops
-    with an error when their number of partitions changes.
+    After partitions are added, new records of a key may go to another partition than before. An application that has
+    state of these topics stops with an error if their number of partitions changes.
     """
     changes: dict[str, str | None] = dict(topic_configs(config or (), is_kafka=address.is_kafka))
     for key in delete_config or ():
@@ -166,12 +166,12 @@ def alter_topics(
 def delete_topics(
     names: Topics,
     address: LogAddress,
-    if_exists: Annotated[bool, typer.Option("--if-exists", help="A topic that is not there is no error.")] = False,
+    if_exists: Annotated[bool, typer.Option("--if-exists", help="Ignore topics that do not exist.")] = False,
     format: FormatOption = Format.TEXT,
 ) -> None:
     """Delete topics with all of their records.
 
-    The offsets that groups have of them are deleted, too.
+    The committed offsets of groups for these topics are deleted as well.
     """
     with address.opened() as log:
         known = log.topics()
@@ -190,8 +190,9 @@ def delete_topics(
 
 
 def topic_configs(given: Iterable[str], *, is_kafka: bool) -> dict[str, str]:
-    """Raises InputError for text without `=`, and for an unknown key. A broker checks keys itself, and may know newer
-    ones.
+    """Parses `key=value` texts. Raises InputError for text without `=`, and for an unknown key.
+
+    Keys are not checked for Kafka: a broker checks keys itself, and may know keys of newer releases.
     """
     configs: dict[str, str] = {}
     for each in given:

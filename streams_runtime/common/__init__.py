@@ -1,1 +1,1 @@
-"""Shared by all rooms, as in Kafka's package of this name: errors, the clock, states, and records."""
+"""Modules that all packages of the runtime share, as Kafka's package of this name: errors, clock, states, records."""

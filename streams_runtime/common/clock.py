@@ -1,4 +1,4 @@
-"""The one place that asks the machine for the time, and how long a time is. Tests pass their own clock.
+"""The clock, which is the only code that reads the machine's time, and durations as text. Tests pass their own clock.
 
 Source: `Time`, `MockTime`.
 """
@@ -26,7 +26,10 @@ class SystemClock:
 
 
 def duration_text(duration_ms: int) -> str:
-    """`2 days, 3:04:05`, of any length: `timedelta` ends at 999,999,999 days, and timestamps go beyond that."""
+    """Formats a duration as `2 days, 3:04:05`.
+
+    The duration may have any length: `timedelta` ends at 999,999,999 days, and differences of timestamps may be longer.
+    """
     seconds, left_ms = divmod(duration_ms, 1_000)
     days, seconds = divmod(seconds, 86_400)
     text = f"{seconds // 3_600}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (f".{left_ms:03}" if left_ms else "")

@@ -11,8 +11,8 @@ _LONGEST_KEY = 40
 
 
 def error_text(error: BaseException) -> str:
-    """Its message, as text that any log and JSON document takes: half a surrogate is escaped. Also where the `__str__`
-    of a user's error fails: a text about an error must not be another error.
+    """The error's message as valid UTF-8 text: lone surrogates are escaped. Never raises: if the error's `__str__`
+    fails, returns a text that says so.
     """
     try:
         return str(error).encode(errors="backslashreplace").decode()
@@ -21,7 +21,7 @@ def error_text(error: BaseException) -> str:
 
 
 class StreamsRuntimeError(AssignorFault):
-    """Base of the runtime's errors. `task_id`: of the task that it happened in, if it was one."""
+    """Base of the runtime's errors. `task_id`: the task in which the error happened, if there was one."""
 
     def __init__(self, message: str, task_id: TaskId | None = None) -> None:
         super().__init__(message if task_id is None else f"task [{task_id}] {message}")
@@ -29,11 +29,11 @@ class StreamsRuntimeError(AssignorFault):
 
 
 class TaskMigrated(StreamsRuntimeError):
-    """Another thread already has this thread's tasks: all of them are closed uncleanly, and the member rejoins."""
+    """Another thread already owns this thread's tasks: all of them are closed dirty, and the member rejoins."""
 
 
 class TaskCorrupted(StreamsRuntimeError):
-    """The state of these tasks is unusable: it is wiped, and restored from the beginning of the changelogs."""
+    """The state of these tasks is unusable: the state is deleted, and restored from the beginning of the changelogs."""
 
     def __init__(self, tasks: Iterable[TaskId], message: str = "state is corrupt") -> None:
         self.tasks = frozenset(tasks)
@@ -46,7 +46,9 @@ class TaskTimeout(StreamsRuntimeError):
 
 
 class LockError(StreamsRuntimeError):
-    """Another thread or process holds the lock of a task's directory. Inside one process: try again later."""
+    """Another thread or process holds the lock of a task's directory. If a thread of this process holds the lock, try
+    again later.
+    """
 
 
 class ProcessorStateError(StreamsRuntimeError):
@@ -54,13 +56,15 @@ class ProcessorStateError(StreamsRuntimeError):
 
 
 class StoreCorrupted(ProcessorStateError):
-    """The files of a store are broken or missing. A task whose stores are logged restores it from the beginning."""
+    """The files of a store are broken or missing. A task whose stores are logged restores the store from the beginning
+    of its changelog.
+    """
 
 
 class StoreOfAnotherKind(ProcessorStateError):
     """The files of a store are those of another kind of store, which an earlier version of the application had.
 
-    Nothing is wrong with this program, so it is logged without a stack trace.
+    Nothing is wrong with this program, so the error is logged without a stack trace.
     """
 
 
@@ -68,7 +72,9 @@ class ChangelogOfAnotherKind(StoreOfAnotherKind):
     """A changelog has records of another kind of store, which an earlier version of the application had."""
 
     def __init__(self, store: str, changelog: TopicPartition, offsets: Sequence[int], key: bytes, kind: str) -> None:
-        """`offsets`: of the records read together; `key`: of one of them. `kind`: of the store that is restored."""
+        """`offsets`: the offsets of the records that were read together. `key`: the key of one of these records.
+        `kind`: the kind of the store that is restored.
+        """
         super().__init__(
             f"store {store} is a {kind} store, and its changelog {changelog.topic}-{changelog.partition} has records "
             f"of another kind of store (offsets {offsets[0]} to {offsets[-1]}, key {key[:_LONGEST_KEY]!r}), which an "
@@ -95,20 +101,20 @@ class SerializationError(StreamsRuntimeError):
 class WrongBatchResult(StreamsRuntimeError):
     """The result of a function or a processor for a batch cannot be used: no column, another length, None.
 
-    The program is wrong and not a record, so no handler is asked, and none may skip it.
+    The fault is in the program and not in a record, so no exception handler is called, and no record is skipped.
     """
 
 
 class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
-    """The schema registry could not be asked. The message names its URL.
+    """The schema registry did not answer. The message names the registry's URL.
 
     Nothing is wrong with the record, so no handler may skip it. Differs from Kafka: there, a handler that skips records
-    also skips those that come while the registry is down.
+    also skips the records that arrive while the registry is down.
     """
 
 
 class SerdeMismatch(StreamsRuntimeError):
-    """A serde could not write what a processor gave. The message names the place, the serdes, the types and the error.
+    """A serde could not serialize a key or value. The message names the place, the serdes, the types and the error.
 
     Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
     """

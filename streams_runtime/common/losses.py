@@ -1,9 +1,9 @@
-"""Counts, reports and logs what a task leaves out, what it never gets to read, and which windows it lacks.
+"""Counts, reports and logs the losses of a task: dropped records, records deleted before they were read, lost windows.
 
-Rules: each record is counted once, by its reason. A count of a reason and a place is logged as warnings up to the
-tenth, and then only at level debug: the metric and the notice go on counting. Source:
-`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons; what was passed over, and what was
-filtered out before a repartition topic, Kafka does not count.
+Rules: each record is counted once, by its reason. The first ten records of a reason and place are logged as warnings,
+the further ones at level debug; the metric and the notice go on counting. Source: `TaskMetrics.droppedRecordsSensor`
+(`dropped-records-total`), which has no reasons. Kafka counts neither the records that were deleted before the group
+read them nor those that are filtered out before a repartition topic.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from streams_runtime.common.metrics import TaskMetrics
 from streams_runtime.common.notices import NoticeBoard, NoticeCode
 
 WARNINGS = 10
-"""So many records of one reason and place are named in the log, each in a line."""
+"""The number of warnings for one reason and place, one for each record; further records are logged at debug."""
 
 ALREADY_A_NOTICE = {"already_a_notice": True}
 """`extra` of a log line whose content a notice reports already: `LoggedNotices` makes no second notice of it."""
@@ -29,15 +29,17 @@ _logger = logging.getLogger(__name__)
 
 
 class DropReason(StrEnum):
-    """The label of the metric."""
+    """The reasons why a record is dropped; the values are the labels of the metric."""
 
     LATE = "late"
-    """Its window was closed already: later than the grace, or than a window store keeps."""
+    """The record's window was closed already: the record is later than the grace period, or than a window store's
+    retention.
+    """
 
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
-    """Kafka filters such a record out and counts it nowhere. Here it has a metric of its own: the loss is shown, and
-    `dropped-records-total` is Kafka's."""
+    """Kafka filters such a record out and counts it nowhere. Here such records have their own metric, so that the loss
+    is visible and `dropped-records-total` still equals Kafka's."""
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
     NEGATIVE_TIMESTAMP = "negative-timestamp"
@@ -46,7 +48,7 @@ class DropReason(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
-_IN_WORDS = {
+_REASON_TEXTS = {
     DropReason.LATE: "late for a closed window",
     DropReason.NULL_KEY: "null key",
     DropReason.NULL_KEY_BEFORE_REPARTITION: "null key before a repartition topic",
@@ -64,8 +66,8 @@ _DAY_MS = 86_400_000
 class WindowsAtRisk(NamedTuple):
     """A window store whose changelog the log may delete before its windows expire.
 
-    `topic`: the changelog. `windows`: how many, at most. `behind_ms`: by how much stream time is behind the clock.
-    `kept_ms`: `retention.ms` of the topic. `retention_ms`: of the store.
+    `topic`: the changelog. `windows`: the greatest possible number of windows at risk. `behind_ms`: the time by which
+    stream time is behind the clock. `kept_ms`: `retention.ms` of the topic. `retention_ms`: the store's retention.
     """
 
     store: str
@@ -77,7 +79,7 @@ class WindowsAtRisk(NamedTuple):
 
     @property
     def needed_ms(self) -> int:
-        """The additional retention that is enough, in whole days."""
+        """The additional retention that is enough: a multiple of a day, in milliseconds."""
         return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
 
     def text(self) -> str:
@@ -91,12 +93,12 @@ class WindowsAtRisk(NamedTuple):
 
 
 class TaskLosses:
-    """Of one task in one thread, which alone calls it. `dropped_records`: how many so far, of all reasons."""
+    """The losses of one task. Only the task's thread calls it. `dropped_records`: the number so far, of all reasons."""
 
     __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
     def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
-        """`metrics`, `notices` None: neither is kept, as in a test of a task alone."""
+        """`metrics`, `notices`: where the losses are counted and reported; None in a test of a task alone."""
         self.dropped_records = 0
         self._task = task
         self._metrics = metrics
@@ -106,9 +108,9 @@ class TaskLosses:
         self._suspected: set[tuple[str, str]] = set()
 
     def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
-        """Count one record. `place`: a node or a topic. `detail`: what to say of this reason and place from now on.
+        """Counts one record. Returns whether the record is to be named in the log.
 
-        Whether the record is to be named in the log.
+        `place`: a node or a topic. `detail`: the new detail of the notice for this reason and place.
         """
         self.dropped_records += 1
         seen = self._by_place[reason, place] = self._by_place.get((reason, place), 0) + 1
@@ -118,30 +120,30 @@ class TaskLosses:
             else:
                 self._metrics.dropped(reason)
         code = NoticeCode.RECORDS_DEAD_LETTERED if reason is DropReason.DEAD_LETTER else NoticeCode.RECORDS_DROPPED
-        self._add_notice(code, f"{_IN_WORDS[reason]}, {place}", 1, detail)
+        self._add_notice(code, f"{_REASON_TEXTS[reason]}, {place}", 1, detail)
         if seen == WARNINGS + 1:
             _logger.warning(
                 "task %s: more records are dropped (%s, %s); they are counted, and logged at level debug only",
                 self._task,
-                _IN_WORDS[reason],
+                _REASON_TEXTS[reason],
                 place,
                 extra=ALREADY_A_NOTICE,
             )
         return seen <= WARNINGS
 
     def by_reason(self) -> dict[DropReason, int]:
-        """How many records were dropped so far."""
+        """The number of dropped records so far, by reason."""
         counts: dict[DropReason, int] = {}
         for (reason, _), count in self._by_place.items():
             counts[reason] = counts.get(reason, 0) + count
         return counts
 
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
-        """As `dropped`; the level at which the record is to be logged."""
+        """Counts as `dropped` does, and returns the level at which the record is to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
 
     def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
-        """A timestamp of the input looks like one in another unit. Reported once for each topic and unit."""
+        """Reports an input timestamp that looks as if it were not in milliseconds, once for each topic and unit."""
         if (partition.topic, unit) in self._suspected:
             return
         self._suspected.add((partition.topic, unit))
@@ -153,22 +155,22 @@ class TaskLosses:
         self._add_notice(NoticeCode.TIMESTAMP_UNIT, _name(partition), 1, what)
 
     def expired(self, store: str) -> None:
-        """A window store was given something for a window that it keeps no more."""
+        """Counts and logs an update for a window that the store has already expired."""
         level = self.log_level(DropReason.LATE, store)
         _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=ALREADY_A_NOTICE)
 
     def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
-        """The group begins to read a partition that has lost its first records."""
+        """Reports that the log deleted the first records of a partition before the group read any of it."""
         self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")
 
     def passed_over(self, partition: TopicPartition, position: int, begin: int, resumed_at: int) -> None:
-        """The log starts above the group's position."""
+        """Reports records that the log deleted before the group read them: the log starts above the position."""
         where = f"the log starts at {begin}, the group was at {position}"
         more = "" if resumed_at == begin else f" and goes on at {resumed_at}, by auto.offset.reset"
         self._passed_over(partition, begin - position, f"were deleted before this group read them: {where}{more}")
 
     def beyond_end(self, partition: TopicPartition, position: int, end: int, resumed_at: int) -> None:
-        """The log ends below the group's position."""
+        """Reports a position beyond the end of the log."""
         what = (
             f"position beyond the log's end: the group was at offset {position}, and the log ends at {end}, as the "
             f"topic was made again or has lost records; the group goes on at {resumed_at}"
@@ -177,10 +179,10 @@ class TaskLosses:
         self._add_notice(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
 
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
-        """A window store was restored from a changelog that begins at `begin` and was needed from `needed_from` on.
+        """Reports windows that a restore lacked: the changelog was needed from `needed_from` on, but begins at `begin`.
 
-        Each deleted change was one of a window, and a window may have had several. So the reported number of windows is
-        an upper bound.
+        Each deleted record was a change of one window, and a window may have had several changes. So the reported
+        number of windows is an upper bound.
         """
         windows = begin - needed_from
         what = (
@@ -193,7 +195,10 @@ class TaskLosses:
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
-        """The log may delete, by its clock, what a window store still has. Reported when new, or when it is worse."""
+        """Reports windows that a store still has, and that the log may delete because it deletes by the clock.
+
+        Reports a store again only if its windows at risk have at least doubled, or if it needs a longer retention.
+        """
         reported = self._at_risk.get(risk.store)
         is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms
         if not is_worse:
@@ -220,16 +225,18 @@ class TaskLosses:
 
 
 LossesOf = Callable[[TaskId], TaskLosses]
-"""Makes those of a task."""
+"""Makes the `TaskLosses` of a task."""
 
 
 def uncounted(task: TaskId) -> TaskLosses:
-    """For a task without an instance."""
+    """Returns losses that are logged, but neither counted in metrics nor reported as notices; for a task without an
+    instance.
+    """
     return TaskLosses(task, None, None)
 
 
 class _CountedBefore(TaskLosses):
-    """Counts nothing, and has every record logged at level debug."""
+    """Counts no dropped records, so that each is logged at level debug."""
 
     __slots__ = ()
 
@@ -238,7 +245,7 @@ class _CountedBefore(TaskLosses):
 
 
 def counted_before(task: TaskId) -> TaskLosses:
-    """For records that are read again, and were counted when they were processed."""
+    """Returns losses that count nothing, for records that are read again and were counted before."""
     return _CountedBefore(task, None, None)
 
 

@@ -1,7 +1,7 @@
 """The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
-Rules: only this file knows the Prometheus client. `METRICS` is the list that the documentation is checked against.
-Labels stay few: the thread, and a task or store only where readers look for one. Source: the names in
+Rules: only this file imports the Prometheus client. The documentation's table of metrics is generated from `METRICS`.
+Labels stay few: the thread, and the task or store only where readers need it. Source: the names in
 `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
 
@@ -20,7 +20,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricName(NamedTuple):
-    """`name`: as Prometheus shows it (counters end in `_total`). `kafka`: what Kafka Streams calls it, if it has it."""
+    """`name`: the name in Prometheus (counters end in `_total`). `kafka`: the name in Kafka Streams, if any."""
 
     name: str
     labels: tuple[str, ...]
@@ -99,14 +99,14 @@ METRICS = (
 
 
 class PausedBy(StrEnum):
-    """The one who paused an instance: its user, or its group's operator."""
+    """The caller that paused an instance: the instance's user, or the group's operator."""
 
     USER = "user"
     GROUP = "group"
 
 
 class InstanceMetrics:
-    """The threads of the instance write through `thread`; any thread may read."""
+    """The metrics of one instance. Its threads write through `thread`; any thread may read."""
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -122,7 +122,7 @@ class InstanceMetrics:
         }
 
     def thread(self, name: str) -> ThreadMetrics:
-        """The metrics of a thread. A thread that replaces another one under its name goes on with its counters."""
+        """The metrics of a thread. A thread that replaces another thread of the same name continues its counters."""
         return ThreadMetrics(name, self._counters, self._gauges)
 
     def paused(self, by: PausedBy, paused: bool) -> None:
@@ -136,8 +136,8 @@ class InstanceMetrics:
 class ThreadMetrics:
     """The metrics of one stream thread, which reports counts once per pass, not record by record.
 
-    `processed_records`, `dropped_records`, `passed_over_records`: since it was made, for those who watch. Dropped are
-    those that were filtered out for their null keys, too.
+    `processed_records`, `dropped_records`, `passed_over_records`: counts since this object was made, for progress
+    displays. `dropped_records` includes the records that were filtered out for their null keys.
     """
 
     def __init__(self, name: str, counters: Mapping[str, Counter], gauges: Mapping[str, Gauge]) -> None:
@@ -186,20 +186,20 @@ class ThreadMetrics:
         self._punctuations.inc(times)
 
     def restored(self, records: int, *, active: bool) -> None:
-        """Records were applied: to restore an active task, or to keep a standby up to date."""
+        """Counts changelog records that were applied to restore an active task, or to keep a standby up to date."""
         (self._restored_active if active else self._restored_standby).inc(records)
 
     def restoring(self, remaining: Mapping[TaskId, int], records_per_s: float) -> None:
-        """`remaining`: the offsets left to restore, of every active task of the thread that is restoring now."""
+        """`remaining`: the offsets left to restore, for each active task of the thread that is restoring now."""
         self._series["streams_remaining_records"].set({(str(task),): left for task, left in remaining.items()})
         self._series["streams_restore_rate"].set({(): records_per_s})
 
     def standby_lags(self, lags: Mapping[tuple[TaskId, str], int]) -> None:
-        """`lags`: of every standby store of the thread whose lag is known."""
+        """`lags`: the lag of each standby store of the thread whose lag is known."""
         self._series["streams_standby_lag"].set({(str(task), store): lag for (task, store), lag in lags.items()})
 
     def tasks(self, tasks: Iterable[tuple[TaskId, TaskType, TaskState]]) -> None:
-        """Every task of the thread."""
+        """`tasks`: all tasks of the thread."""
         counts: dict[tuple[str, ...], float] = {}
         ids = set()
         for task_id, task_type, state in tasks:
@@ -212,16 +212,18 @@ class ThreadMetrics:
         self._ids = frozenset(ids)
 
     def buffered(self, records: Mapping[TaskId, int]) -> None:
-        """`records`: of every running active task of the thread."""
+        """`records`: the number of buffered records of each running active task of the thread."""
         self._series["streams_buffered_records"].set({(str(task),): count for task, count in records.items()})
 
     def windows_at_risk(self, windows: Mapping[tuple[TaskId, str], int]) -> None:
-        """`windows`: of every window store of the thread whose changelog the log may cut too early."""
+        """`windows`: the number of windows at risk, for each window store whose changelog the log may cut too early."""
         counts: dict[tuple[str, ...], float] = {(str(task), store): count for (task, store), count in windows.items()}
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """The thread has ended: its gauges are gone, its counters stay."""
+        """Removes the gauges of the thread, because the thread has ended. Its counters stay; only its processed records
+        by task are removed.
+        """
         for series in self._series.values():
             series.set({})
         self._left(self._ids)
@@ -235,7 +237,7 @@ class ThreadMetrics:
 
 
 class TaskMetrics:
-    """The counters of one task that stay when it leaves: what happened to its records must not be forgotten."""
+    """The counters of one task that stay when the task leaves its thread, so that no loss of records is forgotten."""
 
     def __init__(self, thread: ThreadMetrics, task: str, counters: Mapping[str, Counter]) -> None:
         self._thread = thread
@@ -266,7 +268,7 @@ class TaskMetrics:
 
 
 class _Series:
-    """One thread's part of a gauge. A value that is not set any more is not shown any more."""
+    """One thread's part of a gauge. `set` removes the label values that are no longer given."""
 
     def __init__(self, thread: str, gauge: Gauge) -> None:
         self._thread = thread

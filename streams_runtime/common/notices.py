@@ -1,11 +1,11 @@
-"""The notices of an instance for people: records that it passed over or left out, warnings and errors that it logged.
+"""The notices of an instance for its operators: lost or dropped records, and the warnings and errors that it logged.
 
     add        a thread of the instance adds to the notice of a code
-    newest     the notices to send now: one for each code, in a size that any coordinator takes
+    newest     the notices to send now: one for each code, in a size that any coordinator accepts
 
-The heartbeat of the process takes them to the coordinator when they have changed, and `groups describe` and `workers
-run` show them. A notice has the number of everything under its code since the instance started, and its text names
-where most of it was. Rules: any thread may call; adding is cheap, the text is put together when it is asked for.
+The heartbeat of the process sends the notices to the coordinator when they have changed, and `groups describe` and
+`workers run` show them. A notice has the count of its code since the instance started, and its text names the places
+with the highest counts first. Rules: any thread may call; adding is cheap, because the text is made only by `newest`.
 """
 
 from __future__ import annotations
@@ -20,36 +20,38 @@ from enum import StrEnum
 from streams_runtime.common.clock import Clock
 
 MAX_TEXT_LENGTH = 300
-"""Of a notice. A coordinator takes 500 characters."""
+"""The greatest length of a notice's text. A coordinator accepts 500 characters."""
 
 MAX_NOTICES = 16
 MAX_BYTES = 3_500
-"""Of all notices as ASCII JSON. A coordinator that does not know notices yet ignores 4,096 bytes of them, no more."""
+"""The greatest size of all notices as ASCII JSON. An older coordinator, which does not know notices yet, ignores at
+most 4,096 bytes of unknown fields.
+"""
 
 ROOT_LOGGER = "root"
-"""For a process in which nothing but an instance runs."""
+"""The logger to watch in a process that runs only an instance."""
 
 RUNTIME_LOGGER = "streams_runtime"
-"""For an instance inside of a program that configures logging itself."""
+"""The logger to watch for an instance inside a program that configures logging itself."""
 
 _MAX_PLACES = 1_000
 _OTHERS = "elsewhere"
 
 
 class NoticeCode(StrEnum):
-    """The most serious first: when there are too many notices, the last ones are left out."""
+    """The codes of notices, the most serious first: if there are too many notices, the last ones are left out."""
 
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
     """The log had deleted records before the group read them."""
 
     POSITION_BEYOND_END = "POSITION_BEYOND_END"
-    """The log ends before the group's position: the topic was made again, or has lost records."""
+    """The log ends before the group's position: the topic was recreated, or has lost records."""
 
     WINDOWS_MISSING = "WINDOWS_MISSING"
-    """A window store was restored without them, because the log had deleted them from its changelog."""
+    """A window store was restored without some windows, because the log had deleted them from its changelog."""
 
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
-    """The log may delete windows from a changelog that the store still has: the next restore would lack them."""
+    """The log may delete windows from a changelog that the store still has, and the next restore would lack them."""
 
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
     """Timestamps of a topic look as if they were not in milliseconds."""
@@ -61,13 +63,13 @@ class NoticeCode(StrEnum):
 
 
 LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, NoticeCode.RECORDS_DEAD_LETTERED})
-"""Codes whose count is one of records."""
+"""The codes whose count is a number of records."""
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """`count`: of records, windows, or lines logged, since the instance started. `at_ms`: of the last of them, since
-    the epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
+    """The notice of one code. `count`: the number of records, windows or log lines since the instance started. `at_ms`:
+    the time of the last addition, since the epoch. `text`: one line of at most `MAX_TEXT_LENGTH` characters.
     """
 
     code: NoticeCode
@@ -76,7 +78,7 @@ class Notice:
     at_ms: int
 
     def document(self) -> dict[str, object]:
-        """As the heartbeat of a process carries it."""
+        """The notice as it stands in the heartbeat of a process."""
         return {"code": str(self.code), "text": self.text, "count": self.count, "at_ms": self.at_ms}
 
 
@@ -87,7 +89,7 @@ class _Place:
 
 
 class _Entry:
-    """Everything under one code, by place or reason."""
+    """The counts and details under one code, by place or reason."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -99,17 +101,17 @@ class _Entry:
         parts: list[str] = []
         length = 0
         for index, (about, place) in enumerate(most_first):
-            words = about + (f": {place.count:,}" if place.count else "") + (f" {place.detail}" if place.detail else "")
+            part = about + (f": {place.count:,}" if place.count else "") + (f" {place.detail}" if place.detail else "")
             more = f"; and {len(most_first) - index} more"
-            if parts and length + len(words) + len(more) > MAX_TEXT_LENGTH:
+            if parts and length + len(part) + len(more) > MAX_TEXT_LENGTH:
                 return one_line("; ".join(parts) + more)
-            parts.append(words)
-            length += len(words) + 2
+            parts.append(part)
+            length += len(part) + 2
         return one_line("; ".join(parts))
 
 
 class NoticeBoard:
-    """One for each instance. `version` rises with every addition."""
+    """The notices of one instance. `version` rises with every addition."""
 
     def __init__(self, clock: Clock) -> None:
         self.version = 0
@@ -118,9 +120,7 @@ class NoticeBoard:
         self._codes: dict[NoticeCode, _Entry] = {}
 
     def add(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """`count` more, about a place or a reason. `detail`: replaces the earlier detail of that place; empty leaves
-        it.
-        """
+        """Adds `count` to a place or a reason. `detail`: replaces the place's earlier detail, unless it is empty."""
         with self._lock:
             known = self._counted(code, count)
             if about not in known.places and len(known.places) >= _MAX_PLACES:
@@ -130,7 +130,7 @@ class NoticeBoard:
             place.detail = detail or place.detail
 
     def add_latest(self, code: NoticeCode, text: str) -> None:
-        """One more; its text replaces the earlier one."""
+        """Adds 1 to the count of `code`. `text` replaces the earlier text."""
         with self._lock:
             self._counted(code, 1).places = {text: _Place()}
 
@@ -142,7 +142,7 @@ class NoticeBoard:
         return known
 
     def newest(self) -> tuple[Notice, ...]:
-        """One for each code, the most serious first, as many as `MAX_BYTES` allow."""
+        """One notice for each code, the most serious first, as many as `MAX_NOTICES` and `MAX_BYTES` allow."""
         with self._lock:
             notices = [
                 Notice(code, known.text(), known.count, known.at_ms)
@@ -153,7 +153,7 @@ class NoticeBoard:
 
 
 def one_line(text: str, longest: int = MAX_TEXT_LENGTH) -> str:
-    """Without line breaks and other control characters, cut with an ellipsis where it is too long."""
+    """Replaces control characters, also line breaks, by spaces, and cuts a text that is too long with an ellipsis."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -170,12 +170,13 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
 
 
 class LoggedNotices(logging.Handler):
-    """Warnings and errors that an instance logs, as notices, so that people who only watch the group see them, too.
+    """Makes notices of the warnings and errors that an instance logs, so that operators of the group see them, too.
 
     Attached to a logger between `start` and `close`. Lines with `ALREADY_A_NOTICE` are left out.
-    Only lines of the instance's own threads count, because a process may have several instances. Where logging is
-    not configured, Python prints warnings to stderr by a handler of last resort, and only while there is no other:
-    it is called from here then. `is_own`: whether a thread of this name is the instance's.
+    Only lines of the instance's own threads count, because a process may have several instances. If logging is
+    not configured, Python prints warnings to stderr through its handler of last resort, but only while no handler is
+    attached. This handler would end that, so it calls the handler of last resort itself. `is_own`: a function that
+    returns whether a thread of this name belongs to the instance.
     """
 
     def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:
@@ -202,7 +203,7 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """Whether no other handler gets the line, and this one is the first of its kind that does."""
+        """True if only handlers of this class get the line, and this handler is the first of them."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

@@ -1,16 +1,16 @@
-"""Records as columns: what a function or a processor that works on batches takes and gives.
+"""Records as columns: the input and output of functions and processors that work on batches.
 
 Rules:
 - Row i of every column is record i. The records of a batch are those that a task processes one after the other, in
   their order.
 - A column never changes. A column made of another one (`with_values`, `take`, ...) is new.
-- A row knows which record of the batch it was made of. It keeps that record's key and timestamp where nothing else is
-  said, and an error below counts for that record. Rows of columns that were made from nothing (`RecordColumns(...)`)
-  count for the last record of the batch.
+- Each row has an origin: the record of the batch from which the row was made. The row keeps the origin's key and
+  timestamp unless they are set. If the row fails in a node below, the origin is the failed record. Rows of new columns
+  (`RecordColumns(...)`) have the last record of the batch as their origin.
 - A column may be given as a list or tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
-  imported at the first call for their form, and not before.
+  imported only at the first call of a method that needs them.
 
-Source: none in Kafka, where a processor has one record at a time. `pandas_udf` and `mapInArrow` of Spark are like it.
+Source: none in Kafka, where a processor has one record at a time. Similar: `pandas_udf` and `mapInArrow` of Spark.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 _NO_COLUMNS = (str, bytes, dict, set, frozenset)
-"""They have a length, and no rows in an order."""
+"""Types that have a length but cannot be columns: mappings and sets have no order, and text and bytes no rows."""
 
 _new_record = tuple.__new__
 
 
 class _RowsColumn:
-    """A column as it was given, and as a list after the first call for it."""
+    """A column as it was given, and as a list after the first call of `as_list`."""
 
     __slots__ = ("_given", "_list")
 
@@ -84,7 +84,7 @@ class RecordColumns(Generic[K, V]):
     __slots__ = ("_headers", "_keys", "_root", "_rows", "_timestamps", "_values")
 
     def __init__(self, keys: Iterable[K], values: Iterable[V], timestamps_ms: Iterable[int]) -> None:
-        """Raises StreamsRuntimeError for what is no column, other lengths, and what is no timestamp."""
+        """Raises StreamsRuntimeError for a value that is no column, for other lengths, and for a wrong timestamp."""
         self._keys = column("keys", keys)
         self._values = column("values", values, len(self._keys))
         self._timestamps = _timestamps(timestamps_ms, len(self._keys))
@@ -96,7 +96,7 @@ class RecordColumns(Generic[K, V]):
     def trusted(
         cls, keys: list[K], values: list[V], timestamps_ms: list[int], headers: Headers = ()
     ) -> RecordColumns[K, V]:
-        """A batch as the runtime hands it out: nothing is checked. `headers`: of a batch of one record."""
+        """Makes a batch without checks, for the runtime. `headers`: the record's headers, in a batch of one record."""
         columns = cls.__new__(cls)
         columns._keys, columns._values = _RowsColumn(keys), _RowsColumn(values)
         columns._timestamps, columns._headers = _RowsColumn(timestamps_ms), headers
@@ -105,7 +105,7 @@ class RecordColumns(Generic[K, V]):
 
     @classmethod
     def from_arrow(cls, table: Any) -> RecordColumns[Any, Any]:
-        """Of an Arrow RecordBatch or Table with the columns `key`, `value` and `timestamp_ms`, as `arrow` gives it."""
+        """Converts an Arrow RecordBatch or Table with the columns `key`, `value` and `timestamp_ms`."""
         missing = [name for name in ("key", "value", "timestamp_ms") if name not in table.schema.names]
         if missing:
             raise WrongBatchResult(
@@ -121,7 +121,7 @@ class RecordColumns(Generic[K, V]):
         return f"RecordColumns(keys={self.keys!r}, values={self.values!r}, timestamps_ms={self.timestamps_ms!r})"
 
     def __eq__(self, other: object) -> bool:
-        """The same records; which batch they were made of does not count."""
+        """True if the records are equal. The batches from which they were made do not count."""
         if not isinstance(other, RecordColumns):
             return NotImplemented
         return list(self) == list(other)
@@ -150,15 +150,17 @@ class RecordColumns(Generic[K, V]):
 
     @property
     def headers(self) -> Headers:
-        """Those of a batch of one record. A batch of several has no headers: a record with headers comes alone."""
+        """The headers of the record, in a batch of one record. A record with headers always has a batch of its own, so
+        a batch of several records has no headers.
+        """
         return self._headers
 
     def numpy_keys(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """As an array that cannot be written to. For a `dtype` of floats, None becomes NaN."""
+        """The keys as a read-only array. For a `dtype` of floats, None becomes NaN."""
         return self._keys.as_numpy(dtype)
 
     def numpy_values(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """As `numpy_keys`."""
+        """The values as a read-only array; see `numpy_keys`."""
         return self._values.as_numpy(dtype)
 
     def numpy_timestamps_ms(self) -> NDArray[Any]:
@@ -173,21 +175,21 @@ class RecordColumns(Generic[K, V]):
     # --- new columns
 
     def with_keys(self, keys: Iterable[K2]) -> RecordColumns[K2, V]:
-        """The same rows with other keys, one for each. Raises StreamsRuntimeError for another number."""
+        """The same rows with other keys, one for each row. Raises StreamsRuntimeError for another number of keys."""
         return self._derived(column("keys", keys, len(self)), self._values, self._timestamps, self.origins())
 
     def with_values(self, values: Iterable[V2]) -> RecordColumns[K, V2]:
-        """As `with_keys`."""
+        """The same rows with other values; see `with_keys`."""
         return self._derived(self._keys, column("values", values, len(self)), self._timestamps, self.origins())
 
     def with_timestamps_ms(self, timestamps_ms: Iterable[int]) -> RecordColumns[K, V]:
-        """As `with_keys`."""
+        """The same rows with other timestamps; see `with_keys`."""
         return self._derived(self._keys, self._values, _timestamps(timestamps_ms, len(self)), self.origins())
 
     def take(self, indices: Iterable[int]) -> RecordColumns[K, V]:
-        """The rows at these places, in this order. A row may be taken never, once, or several times.
+        """The rows at these indices, in this order. An index may occur several times.
 
-        Raises StreamsRuntimeError for a place that no row has.
+        Raises StreamsRuntimeError for an index that no row has.
         """
         places = column("indices", indices).as_list()
         rows = len(self)
@@ -213,14 +215,16 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """For each row, which record of the batch `of` it was made of; None: of the batch that it goes back to."""
+        """The index of each row's origin in the batch `of`; None: in the batch from which this one was derived."""
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
         return self._rows
 
 
 def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
-    """Checked. Raises WrongBatchResult, which names `what`, for no column and for another length."""
+    """Checks `given`, and wraps it as a column. Raises WrongBatchResult, which names `what`, for a value that is no
+    column and for another length.
+    """
     if isinstance(given, _RowsColumn):
         return given
     if isinstance(given, _NO_COLUMNS) or not hasattr(given, "__len__") or getattr(given, "shape", None) == ():
@@ -233,7 +237,9 @@ def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
 
 
 def _timestamps(given: Any, length: int) -> _RowsColumn:
-    """Raises StreamsRuntimeError for a timestamp that no record can have: a handler may decide about that record."""
+    """Checks a column of timestamps. Raises StreamsRuntimeError for a timestamp that no record can have, because an
+    exception handler may then decide about that record.
+    """
     timestamps = column("timestamps_ms", given, length)
     found = timestamps.as_list()
     if all(type(timestamp_ms) is int and 0 <= timestamp_ms <= LATEST_MS for timestamp_ms in found):

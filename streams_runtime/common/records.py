@@ -1,15 +1,15 @@
-"""A record as processors see it, where it came from, and what a record has to be, whatever topic it goes to.
+"""`Record`, its origin (topic, partition, offset), and the checks that each record has to pass.
 
     record_bytes        a key or a value: bytes or None
     record_timestamp    whole milliseconds from 0 to 2^63-1
     record_headers      pairs of a name and bytes or None
 
-Records are checked where they are handed over: `forward`, sinks, `send`, stores. So the error has the record, the node
-and the user's line, and no other record is concerned. Rules: a bytearray or memoryview becomes bytes, because its owner
-may use it again before the record is written. A whole number of another kind than int, as numpy has them, becomes an
-int. A name of a header may have the surrogates with which Python stands for bytes that are no UTF-8, since another
-client may have written such a name. For everything else the functions raise ValueError; its text goes on after the name
-of the record. Source: `Record`, `RecordMetadata` of the processor API.
+Records are checked when user code passes them on: in `forward`, sinks, `send` and stores. So the error shows the
+record, the node and the user's line, and no other record is affected. Rules: a bytearray or memoryview becomes bytes,
+because its owner may change it before the record is written. A whole number of another type than int, such as numpy's,
+becomes an int. A header's name may have the surrogates that Python uses for bytes that are not UTF-8, since another
+client may have written such a name. For everything else the functions raise ValueError; the text of the error is a
+predicate, as in "<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Value = TypeVar("Value")
 
 
 class Record(NamedTuple, Generic[Key, Value]):
-    """Immutable: `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the epoch, not negative."""
+    """A record. It is immutable: `_replace` makes a changed copy. `timestamp_ms`: since the epoch, not negative."""
 
     key: Key
     value: Value
@@ -34,7 +34,7 @@ class Record(NamedTuple, Generic[Key, Value]):
 
 
 class RecordMetadata(NamedTuple):
-    """The input record that is being processed."""
+    """The origin of the input record that is being processed."""
 
     topic: str
     partition: int
@@ -42,7 +42,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """An input record as it was read, before serdes and timestamp extractors: what a dead letter is made of."""
+    """An input record as it was read, before serdes and timestamp extractors. Dead letters are made from it."""
 
     key: bytes | None
     value: bytes | None
@@ -54,7 +54,7 @@ LATEST_MS: Final = 2**63 - 1
 
 
 def bytes_of(given: Any) -> bytes:
-    """Raises TypeError for what has no bytes in it: `bytes(5)` would make five zeros of a number."""
+    """Raises TypeError for anything but bytes, bytearray and memoryview: `bytes(5)` would give five zero bytes."""
     if type(given) is bytes:
         return given
     if isinstance(given, bytes | bytearray | memoryview):
@@ -93,7 +93,7 @@ def record_headers(given: Any) -> tuple[tuple[str, bytes | None], ...]:
 
 
 def record_partition(given: Any, count: int) -> int:
-    """`count`: how many partitions the topic has."""
+    """`count`: the number of partitions of the topic."""
     partition = given if type(given) is int else _whole_number(given)
     if partition is None:
         raise ValueError(f"has a partition of type {_type_name(given)}: a whole number from 0 to {count - 1} is needed")
@@ -108,7 +108,7 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     name, value = given
     if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
-    name = str.__str__(name)  # of an enumeration's member the text, and not its name
+    name = str.__str__(name)  # for a member of a StrEnum this gives its value; `str(name)` might give its name
     try:
         name.encode(errors=NAME_ERRORS)
     except UnicodeEncodeError:
@@ -123,7 +123,7 @@ def _header(given: Any) -> tuple[str, bytes | None]:
 
 
 def _whole_number(given: Any) -> int | None:
-    """None for no number of the whole ones, and for True and False, which Python counts among them."""
+    """The value as int; None if it is no whole number, or if it is a bool (in Python a bool is an int)."""
     if isinstance(given, bool):
         return None
     try:

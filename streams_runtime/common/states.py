@@ -15,7 +15,7 @@ class TaskType(StrEnum):
 
 
 class TaskState(StrEnum):
-    """CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; every step is in `tasks.task`."""
+    """The states: CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; `tasks.task` has all transitions."""
 
     CREATED = "created"
     RESTORING = "restoring"
@@ -25,7 +25,7 @@ class TaskState(StrEnum):
 
 
 class RestoreOrigin(StrEnum):
-    """The state that an active task started from: stores that a standby had open, state on disk, or nothing."""
+    """The state from which an active task started: a standby's open stores, a checkpoint on disk, or no state."""
 
     STANDBY = "standby"
     CHECKPOINT = "checkpoint"
@@ -33,9 +33,9 @@ class RestoreOrigin(StrEnum):
 
 
 class InstanceState(StrEnum):
-    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING, or ERROR when an error ended it.
+    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING; or ERROR if an error ended the instance.
 
-    Differs from Kafka: there is no PENDING_ERROR; an error of a listener is logged, and ends no thread.
+    Differs from Kafka: there is no PENDING_ERROR. An error of a state listener is logged, and ends no thread.
     """
 
     CREATED = "created"
@@ -47,4 +47,6 @@ class InstanceState(StrEnum):
 
 
 StateListener = Callable[[InstanceState, InstanceState], object]
-"""New state and old state. Called on threads of the instance, which wait for it; it may call the instance."""
+"""A function of the new state and the old state. Threads of the instance call it and wait for it; it may call the
+instance.
+"""

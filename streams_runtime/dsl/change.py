@@ -21,9 +21,10 @@ _OLD, _NEW, _BOTH = 0, 1, 2
 
 
 class Change(NamedTuple, Generic[V]):
-    """None: the key is not in the table or, for `old`, no node below needs the old value.
+    """The new and the old value of a key. A value is None if the key is not in the table or, for `old`, if no node
+    below needs the old value.
 
-    Nodes forward plain tuples (new, old): making one takes a third of the time.
+    Nodes forward plain tuples (new, old), because making a plain tuple takes a third of the time.
     """
 
     new: V | None
@@ -31,12 +32,14 @@ class Change(NamedTuple, Generic[V]):
 
 
 value_of_change: Callable[[tuple[V | None, V | None]], V | None] = itemgetter(0)
-"""Gives the new value of a change, which is the record's value in a stream of the changes."""
+"""Returns the new value of a change, which is the record's value in a stream of the changes."""
 
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ChangedSerde(Generic[V]):
-    """Raises StreamsError for a change without values, and for bytes in none of the three forms."""
+    """The serde of changes. Raises StreamsError for a change without values, and for bytes in none of the three
+    forms.
+    """
 
     value_serde: Serde[V]
 
@@ -73,7 +76,7 @@ class ChangedSerde(Generic[V]):
 
 
 def _varint(value: int) -> bytes:
-    """Zigzag encoding, seven bits in a byte, lowest first. `value` is not negative."""
+    """Returns the zigzag encoding: seven bits in a byte, lowest bits first. `value` is not negative."""
     rest = value << 1
     encoded = bytearray()
     while rest > 0x7F:

@@ -1,4 +1,4 @@
-"""The nodes that DSL calls leave in the graph. When the topology is built, each node adds itself to it, parents first.
+"""The nodes that DSL calls add to the graph. The build of the topology calls `write` of each node, parents first.
 
 The graph is separate from the topology because later calls change earlier nodes: a join makes the table that it reads
 keep a store, and `optimize` moves repartition topics. Source: `GraphNode` and the other classes of
@@ -26,12 +26,11 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class GraphNode:
     """A node of the graph. It may add several nodes to the topology.
 
-    `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: of the
-    nodes whose parents are in the topology, the one with the lowest priority is added next. `StreamsGraph.add` counts
+    `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: among the
+    nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add` counts
     priorities up from 0; the root has -1. `changes_key`, `changes_value`: whether this node may change keys or values,
     which decides about the repartition topics that `optimize` merges. `takes_null_keys`: true for a left join of a
-    stream with a table: records without key have to reach it. `children`, `parents`: in the order in which they were
-    linked.
+    stream with a table, which needs records without key. `children`, `parents`: in the order in which they were linked.
     """
 
     name: str
@@ -96,7 +95,7 @@ class MergeNode(ProcessorGraphNode):
 
 @dataclass(eq=False, repr=False)
 class StateStoreNode(GraphNode):
-    """A store that the user has added, for `process`."""
+    """A store that the user has added for `KStream.process`."""
 
     builder: StoreBuilder
 
@@ -124,7 +123,9 @@ class StreamSinkNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class TableNode(GraphNode):
-    """A processor that makes a table. When the topology is built, the operator says whether the table keeps a store."""
+    """A processor that makes a table. When the topology is built, the operator decides whether the table keeps a
+    store.
+    """
 
     operator: TableOperator
 
@@ -150,7 +151,7 @@ class TableSourceNode(TableNode):
 
 @dataclass(eq=False, repr=False)
 class TableJoinNode(GraphNode):
-    """Three processors: one for each side, and `name`, which merges them.
+    """Three processors: one for each side, and the processor `name`, which merges the results of both sides.
 
     `parents_of_sides`: the nodes of the tables. `stores_to_read`: for each side, the stores that hold the other table.
     """

@@ -35,7 +35,7 @@ KT = TypeVar("KT")
 class StreamGrouping(Generic[K, V]):
     """A grouped stream.
 
-    `repartition_name`: the name of the repartition topic without its suffix; None: the name of the store. With a
+    `repartition_name`: the name of the repartition topic without its suffix; None for the name of the store. With a
     `repartition_name`, all aggregations of the grouping share one repartition topic.
     """
 
@@ -90,8 +90,8 @@ class StreamGrouping(Generic[K, V]):
         return stream.make_table(node_name, operator, key_serde, value_serde)
 
     def _repartitioned(self, prefix: str) -> Stage[K, V]:
-        """The stream behind the repartition topic. Each call takes three numbers for generated names, as in Kafka, even
-        if the aggregation shares the topic of an earlier one.
+        """Returns the stage that reads the repartition topic. Each call takes three numbers for generated names, as in
+        Kafka, even if the aggregation shares the topic of an earlier one.
         """
         stream = self.stream
         names = RepartitionNames.of_stream(stream.graph.naming, prefix)
@@ -101,7 +101,7 @@ class StreamGrouping(Generic[K, V]):
 
 
 class TableGrouping(Generic[K, V]):
-    """A grouped table: its changes, with the keys of the groups. They always go through a repartition topic.
+    """A grouped table: its changes, with the keys of the groups. The changes always go through a repartition topic.
 
     `repartition_name`: see `StreamGrouping`.
     """

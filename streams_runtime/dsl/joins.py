@@ -1,13 +1,14 @@
 """Joins by key: each record of a stream with a table's present value, and two tables with each other.
 
 A record of a stream is joined with the table's value at that moment; updates of the table send nothing. A join of two
-tables has one node for each side, and one that merges the results of both, as in Kafka. An update of one side looks its
-key up in the other table. The timestamp of a result is the higher one of its two values' timestamps.
+tables has one node for each side, and a node that merges the results of both sides, as in Kafka. For an update of one
+table, its key is looked up in the other table. The timestamp of a result is the higher one of its two values'
+timestamps.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
-between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds the
-other one empty and sends nothing, so the row stays. Here it stays only if one record deletes the key in both tables,
-which happens when a table is joined with itself.
+between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds no
+value in the other table and sends nothing, so the row stays. Here the row stays only if one record deletes the key in
+both tables, which happens when a table is joined with itself.
 
 As in Kafka, a row also stays in this case: one table puts and deletes a key between two of its flushes, and in between
 the other table forwards a change of that key. The change was joined with a value that the first table never forwards,
@@ -28,11 +29,11 @@ from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Joiner = Callable[[Any, Any], Any]
-"""Gives the result for the two values. None stands for a value that a left join does not find."""
+"""Returns the result for the two values. None stands for a value that a left join does not find."""
 
 
 def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Leaves out a record without key or value, and one whose key is not in the table."""
+    """Leaves out records without key or value, and records whose key is not in the table."""
     get = table.getter(context)
 
     def join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -47,7 +48,7 @@ def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context
 
 
 def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:
-    """Leaves out a record without value. A record without key is joined with None (KIP-962)."""
+    """Leaves out records without value. A record without key is joined with None (KIP-962)."""
     get = table.getter(context)
 
     def left_join(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -64,8 +65,9 @@ def left_joining_table(table: TableOperator, joiner: Joiner, child: Receiver, co
 class JoinSide(Operator):
     """One side of a join of two tables. `joiner` takes this side's value first.
 
-    `needs_this`, `needs_other`: whether a result needs the value of this side, and of the other one. An inner join
-    needs both. A left join needs the value of its left table, which is the other one for its right side.
+    `needs_this`, `needs_other`: whether a result needs the value of this side, and of the other side. An inner join
+    needs both values. A left join needs the value of its left table; for the right side of the join, the left table is
+    the other table.
     """
 
     this: TableOperator
@@ -87,8 +89,8 @@ class JoinSide(Operator):
             new, old = change
             found = get_other(key)
             if found is None and new is None and needs_both:
-                # Both sides have deleted the key since the other table was flushed: the result still has the row that
-                # was joined from the values of that time.
+                # Both tables have deleted the key since the last flush of the other table. The result still has the row
+                # that was joined from the values before these deletes, so the row has to be removed.
                 found = get_flushed_other(key)
             if found is None and (needs_other or (new is None and old is None)):
                 return
@@ -101,7 +103,7 @@ class JoinSide(Operator):
         return join
 
     def joined(self, value: Any, other: Any) -> Any:
-        """The result; None if a value that it needs is missing."""
+        """The result of the two values; None if a value is missing that the result needs."""
         if (value is None and self.needs_this) or (other is None and self.needs_other):
             return None
         return self.joiner(value, other)
@@ -130,7 +132,7 @@ def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
 
 
 class KTableKTableJoin(TableOperator):
-    """Merges both sides. It keeps the result if the user has named a store."""
+    """Merges the results of both sides. It keeps them if the user has named a store."""
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreFactory | None) -> None:
         super().__init__(store)

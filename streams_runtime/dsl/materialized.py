@@ -21,12 +21,13 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class Materialized:
-    """`name` None: the store has a generated name and cannot be queried. `changelog` None: the store is not logged.
+    """The settings of the store of a table.
 
-    `retention_ms`: how long a window store keeps a window. The default, window size plus grace period, is the shortest
-    that is allowed. Other stores ignore it. `caching`: the record cache holds the updates of a key back, and a table
-    forwards only the last one at a commit, or when the cache is full. If the operation's result is a stream, each
-    record is forwarded at once, and the cache only delays writes.
+    `name`: None for a generated name; such a store cannot be queried. `changelog`: None for a store that is not logged.
+    `retention_ms`: the time for which a window store keeps a window. The default, window size plus grace period, is
+    also the minimum. Other stores ignore `retention_ms`. `caching`: the record cache holds the updates of a key back,
+    and a table forwards only the last update at a commit, or when the cache is full. If the operation's result is a
+    stream, each record is forwarded at once, and the cache only delays writes.
     """
 
     name: str | None = None
@@ -50,7 +51,7 @@ def checked_settings(store: StoreArgument) -> Materialized:
 
 @dataclass(frozen=True, slots=True)
 class StoreFactory:
-    """Makes the builder of a store of this name when the topology is built: here of a timestamped key-value store."""
+    """Makes the builder of a timestamped key-value store of this name, when the topology is built."""
 
     name: str
     key_serde: Serde[Any] | None
@@ -61,7 +62,7 @@ class StoreFactory:
         return timestamped_key_value_store(**self.arguments())
 
     def arguments(self) -> dict[str, Any]:
-        """Of a store of any kind, by name."""
+        """The arguments for the builder of a store of any kind, by name."""
         return {
             "name": self.name,
             "key_serde": self.key_serde or DefaultSerde("key", self.name),
@@ -74,7 +75,7 @@ class StoreFactory:
 
 @dataclass(frozen=True, slots=True)
 class WindowStoreFactory(StoreFactory):
-    """A timestamped window store."""
+    """Makes the builder of a timestamped window store."""
 
     windows: TimeWindows
 

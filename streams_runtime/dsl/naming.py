@@ -33,8 +33,8 @@ class Naming:
         return self.processor(prefix + _STORE)
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
-        """The name that the user gave, with the suffix. If `name` is None: a generated name, which is the prefix and a
-        number. Takes a number in both cases. Raises TopologyError for an illegal name.
+        """Returns the name that the user gave, with the suffix; if `name` is None, a generated name, which is the
+        prefix and a number. Takes a number in both cases. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)
@@ -61,5 +61,5 @@ def checked_name(name: str) -> str:
 
 
 def is_generated(name: str) -> bool:
-    """Whether a name looks like the generated name of a node of a stream."""
+    """True if a name looks like the generated name of a node of a stream."""
     return _GENERATED.match(name) is not None

@@ -1,9 +1,9 @@
-"""Repartition topics in the graph, and how `optimize` makes one of several.
+"""Repartition topics in the graph, and the optimization that makes several of them one topic.
 
-Each node is a filter, a sink, the topic, and the source that reads the topic. It has the name of its source, because
-later nodes are linked to the source. With `optimize`, the repartition topics below one change of the key become one
-topic, directly below that change. Here topics "become one", and "merge" means a merge of streams (`KStream.merge`, a
-`MergeNode`).
+Each node stands for a filter, a sink, the topic, and the source that reads the topic. The node has the name of the
+source, because later nodes are linked to the source. With `optimize`, the repartition topics below one change of the
+key become one topic, directly below that change. Here topics "become one", and "merge" means a merge of streams
+(`KStream.merge`, a `MergeNode`).
 
 A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
 serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
@@ -42,7 +42,8 @@ class RepartitionNames:
 
     @classmethod
     def of_stream(cls, naming: Naming, prefix: str) -> RepartitionNames:
-        """`prefix`: the name that the user gave, or a generated one.
+        """The names of the repartition topic of a stream, and of its nodes. `prefix`: the name that the user gave, or a
+        generated name.
 
         Takes three numbers from the counter of `naming` in both cases, as Kafka does. Source:
         `KStreamImpl.createRepartitionedSource`.
@@ -58,9 +59,10 @@ class RepartitionNames:
 
 @dataclass(eq=False, repr=False)
 class RepartitionNode(GraphNode):
-    """`mergeable`: whether `optimize` may merge the topic with others; False for `KStream.repartition`.
+    """The repartition topic of a stream.
 
-    `keeps_null_keys`: whether records without key pass; the graph decides it when the topology is built.
+    `mergeable`: whether `optimize` may make this topic and others one topic; False for `KStream.repartition`.
+    `keeps_null_keys`: whether records without key pass; the graph decides this when the topology is built.
     """
 
     name: str = field(init=False)
@@ -164,7 +166,7 @@ class RepartitionMerging:
         return renamed
 
     def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
-        """The one new node in the place of these nodes. Its serdes are the first that any of them has."""
+        """Makes the one new node that replaces these nodes. Its serdes are the first that these nodes have."""
         nodes = list(replaced)
         names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
         return RepartitionNode(
@@ -193,7 +195,7 @@ class RepartitionMerging:
 
     def _gather_behind_merges(self) -> None:
         """Topics below a merge of streams with changed keys become one, directly below the merge. If there are several
-        such merges, the last one counts.
+        such merges, the last merge counts.
         """
         above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
@@ -212,7 +214,7 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """The nearest node above that changes the key. None if a node between it and this node changes the value."""
+    """The nearest node above that changes the key. None if a node between these two nodes changes the value."""
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
     # the same node, unless a node below the change of the key changes only the value
@@ -220,7 +222,7 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
-    """The first node that meets the condition: the node itself, or one above it, depth first along its parents.
+    """The first node that meets the condition: the node itself, or a node above it, depth first along its parents.
 
     A node that several paths reach is visited once: a second visit would find nothing either.
     """
@@ -241,7 +243,7 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
 
 
 def _above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
-    """All nodes above this one. `stop_at`: the search stops at this node, and the result does not have it."""
+    """All nodes above this one. `stop_at`: the search stops at this node, and the result does not contain this node."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:

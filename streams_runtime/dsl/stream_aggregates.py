@@ -1,15 +1,15 @@
 """A stream aggregated into a table, by key, or by key and window.
 
-The table has the newest aggregate, at the highest timestamp that went into it. Records without key are left out. A
-record without value is left out by an aggregate by key; one by key and window takes it, as in Kafka.
+The table has the newest aggregate, at the highest timestamp that went into it. Records without key are left out. An
+aggregate by key leaves out records without value; an aggregate by key and window takes them, as in Kafka.
 A window takes records until stream time has passed its end by the grace period. Stream time is the highest timestamp
 that this processor has seen.
 With a record cache, the store forwards the changes when the cache is flushed. The old value of a change is then the
 new value that the previous flush sent.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
-Differs from Kafka: the old value of a new key or window is always None. In Kafka it is None with a record cache, and
-the initializer's value without one. Then a grouping of the table subtracts a value that was never added, so its counts
-and sums stay wrong, and a filter of the table sends removals of keys that it never sent.
+Differs from Kafka: the old value of a new key or window is always None. In Kafka the old value is None with a record
+cache, and the initializer's value without a record cache. Then a grouping of the table subtracts a value that was never
+added, so its counts and sums stay wrong, and a filter of the table sends removals of keys that it never sent.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ A = TypeVar("A")
 
 Initializer = Callable[[], Any]
 Aggregator = Callable[[Any, Any, Any], Any]
-"""Takes key, value and the aggregate so far. Gives the new aggregate."""
+"""Takes key, value and the aggregate so far. Returns the new aggregate."""
 Reducer = Callable[[Any, Any], Any]
-"""Takes the value so far and the next value. Gives the new value."""
+"""Takes the value so far and the next value. Returns the new value."""
 
 
 def zero() -> int:
@@ -62,7 +62,9 @@ def added_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any:
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class StreamAggregation(Generic[A]):
-    """The functions and the serde of an aggregate. `prefix`: begins the generated names of its node and its store."""
+    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated names of its node and its
+    store.
+    """
 
     prefix: str
     initializer: Initializer
@@ -93,8 +95,9 @@ class KStreamAggregate(StoredTableOperator):
         return self._aggregate(entries, None if forwards_on_flush else child, context)
 
     def _aggregate(self, entries: EntryAccess, child: Receiver | None, context: NodeContext) -> Callable[..., None]:
-        """The receiver that updates the aggregate of each record's key. For the aggregate of a window, it also takes
-        the aggregate's key as `EntryAccess.stored_key_of` gives it, and its key in the table, for `child`.
+        """Returns the receiver that updates the aggregate of each record's key. For the aggregate of a window, this
+        receiver also takes the aggregate's key as `EntryAccess.stored_key_of` gives it, and its key in the table, for
+        `child`.
 
         `child`: gets each change at once; None if the store hands the changes on when its record cache is flushed.
         """
@@ -169,7 +172,7 @@ class KStreamWindowAggregate(KStreamAggregate):
             if timestamp_ms > context.stream_time_ms:
                 context.stream_time_ms = timestamp_ms
             close_ms = context.stream_time_ms - grace_ms
-            if not from_ms <= timestamp_ms < to_ms:  # most records are in the windows of the record before
+            if not from_ms <= timestamp_ms < to_ms:  # most records are in the same windows as the previous record
                 starts = windows.starts_for(timestamp_ms)
                 from_ms, to_ms = windows.timestamp_range_of(starts)
             for start_ms in starts:
@@ -184,8 +187,8 @@ class KStreamWindowAggregate(KStreamAggregate):
         return window_aggregate
 
     def _late_record_dropper(self, context: NodeContext) -> Callable[[int, int, int], None]:
-        """Gives the function that drops a record for a closed window. The record counts once for each closed window, as
-        in Kafka.
+        """Returns the function that drops a record for a closed window. The record counts once for each closed window,
+        as in Kafka.
         """
         size_ms, grace = self.windows.size_ms, duration_text(self.windows.grace_ms)
         longest_lateness_ms = -1

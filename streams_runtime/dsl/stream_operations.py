@@ -1,8 +1,8 @@
 """The nodes that the operations of a stream add to the graph: one function for each kind of operation.
 
-An operation that may change the key marks its result: `repartition_required`. The next operation that needs all records
-of a key in one partition then writes them to a repartition topic first. `name`: the name of the operation's node; None:
-`prefix` and the next number. Source: `KStreamImpl`.
+An operation that may change the key sets `repartition_required` of its result. The next operation that needs all
+records of a key in one partition then writes them to a repartition topic first. `name`: the name of the operation's
+node; None for `prefix` and the next number. Source: `KStreamImpl`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ V = TypeVar("V")
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
-    """An operation that hands each record on as it is, or leaves it out."""
+    """Add an operation that hands each record on unchanged, or leaves it out."""
     return stream.then(ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier))
 
 
@@ -38,7 +38,7 @@ def with_new_keys(stream: Stage[Any, V], prefix: str, supplier: NodeSupplier, na
 
 
 def with_new_records(stream: Stage[Any, Any], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[Any, Any]:
-    """An operation that gives new keys and values."""
+    """Add an operation that gives records new keys and values."""
     return replace(with_new_keys(stream, prefix, supplier, name), value_serde=None)
 
 
@@ -48,8 +48,8 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
 
 
 def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
-    """The newest value of every key. Its task gets all records of a key: the stream is repartitioned first if the key
-    may have changed. The node takes its generated number before the store.
+    """Add a table with the newest value of every key. If the key may have changed, the stream is repartitioned first,
+    so that one task gets all records of a key. The node takes its generated number before the store.
     """
     settings, naming, prefix = checked_settings(store), stream.graph.naming, "KSTREAM-TOTABLE-"
     node_name = naming.name_or_generated(name, prefix)
@@ -65,10 +65,11 @@ def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> Tab
 def processed(
     stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
-    """A processor of the user. It may forward any record, so `optimize` moves no repartition topic above it.
+    """Add a processor of the user. It may forward any record, so `optimize` moves no repartition topic above it.
 
-    Differs from Kafka: there, `optimize` moves topics above it unless `__enable.process.processValue.fix__` is set
-    (KAFKA-19668). Then a record to which the processor gives another key is aggregated in the partition of its old key.
+    Differs from Kafka: there, `optimize` moves topics above the processor unless `__enable.process.processValue.fix__`
+    is set (KAFKA-19668). Then a record to which the processor gives another key is aggregated in the partition of its
+    old key.
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)
@@ -77,7 +78,7 @@ def processed(
 
 
 def merged(stream: Stage[K, V], other: Stage[K, V], name: str | None) -> Stage[K, V]:
-    """The result has no serdes, because those of the two streams may differ."""
+    """Merge two streams. The result has no serdes, because the serdes of the two streams may differ."""
     sources = stream.joined_sources(other)
     node = MergeNode(stream.graph.naming.name_or_generated(name, "KSTREAM-MERGE-"), StreamOperator(passing_on))
     stream.graph.add(node, [stream.node, other.node])
@@ -97,7 +98,7 @@ def add_sink(stream: Stage[Any, Any], topic: str, partitioner: StreamPartitioner
 def repartitioned(
     stream: Stage[K, V], partitions: int | None, partitioner: StreamPartitioner | None, name: str | None
 ) -> Stage[K, V]:
-    """A repartition topic that the user has asked for."""
+    """Add a repartition topic that the user has asked for."""
     naming = stream.graph.naming
     prefix = naming.processor("KSTREAM-REPARTITION-") if name is None else checked_name(name)
     node = RepartitionNode(
@@ -114,7 +115,7 @@ def repartitioned(
 def joined(
     stream: Stage[K, Any], table: TableStage[K, Any], supplier: NodeSupplier, prefix: str, name: str | None
 ) -> Stage[K, Any]:
-    """A join of a stream with a table. `stream`: as `JoinInputs` gives it."""
+    """Add a join of a stream with a table. `stream`: the result of `JoinInputs.by_key`."""
     sources = stream.copartition_with(table)
     node_name = stream.graph.naming.name_or_generated(name, prefix)
     node = ProcessorGraphNode(node_name, supplier, connected_stores=table.operator.view())
@@ -129,9 +130,9 @@ class JoinInputs(Generic[K, V]):
         self._repartition: RepartitionNode | None = None
 
     def by_key(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None, name: str | None) -> Stage[K, V]:
-        """The stream itself, or the stage that reads its repartition topic.
+        """Returns the stream itself, or the stage that reads its repartition topic.
 
-        Each call takes three numbers for generated names, even if it shares a topic. Source:
+        Each call takes three numbers for generated names, even if the join shares a topic. Source:
         `KStreamImpl.repartitionForJoin`.
         """
         stream = self._stream.with_serdes(key_serde, value_serde)
@@ -157,7 +158,10 @@ class Branches(Generic[K, V]):
         stream.graph.add(self._split, [stream.node])
 
     def add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> Stage[K, V]:
-        """The name of the branch's node is the name of the split and `suffix`; None: the branch's number, from 1."""
+        """Add a branch, and return its stage. The name of its node is the name of the split, followed by `suffix`.
+
+        `suffix`: None for the branch's number, counted from 1.
+        """
         name = checked_name(self._split.name + (str(len(self._branches) + 1) if suffix is None else suffix))
         self._branches.append((predicate, name))
         self._stream.graph.naming.processor(name)  # as in Kafka, a branch takes a number even if it has a name

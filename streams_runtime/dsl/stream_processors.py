@@ -2,16 +2,16 @@
 
 Each function here makes the receiver of an operator, from the function of the user and from `child` and `context`,
 which `Operator.connect` gets. Records keep their headers and timestamps. An operator that hands on several rows calls
-`context.guarded(child)`: if one row fails and the handler decides to go on, the next row follows.
+`context.guarded(child)`: if one row fails and the handler decides to continue, the next row follows.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
-Batches: `Processor` says which records make a batch. A function treats each row alone, so that its results do not
-depend on where a batch ends. Records keep their headers, and their timestamps if the function gives no others. If the
+Batches: `Processor` says which records make a batch. A function must treat each row alone, so that its results do not
+depend on the end of a batch. Records keep their headers, and their timestamps if the function gives no others. If the
 function raises an error, it is called again with one record at a time, and the handler decides about each record for
 which this call fails as well; with `retries_one_by_one=False`, the handler decides about each record of the
-batch. A result of the wrong shape (`WrongBatchResult`) ends the thread, and no handler is called. None in Kafka: each
-row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
+batch. A result of the wrong shape (`WrongBatchResult`) ends the thread, and no handler is called. Kafka has no such
+operations: each row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 
 class StreamOperator(Operator):
-    """`receiver`: one of the functions of this kind. `arguments`: its arguments before `child` and `context`."""
+    """An operator whose receiver one of the functions below makes. `receiver`: this function. `arguments`: its
+    arguments before `child` and `context`.
+    """
 
     def __init__(self, receiver: Callable[..., Receiver], *arguments: Any) -> None:
         self._receiver = receiver
@@ -48,7 +50,7 @@ def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]], child: Receiver, cont
 
 
 def selecting_keys(selector: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
-    """In Kafka a `KStreamMap` does this."""
+    """Gives records new keys. In Kafka a `KStreamMap` does this."""
 
     def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         child(selector(key, value), value, timestamp_ms, headers)
@@ -174,7 +176,7 @@ def branching(
 
 
 def passing_on(child: Receiver, context: NodeContext) -> Receiver:
-    """Hands each record on as it is: the node of a merge of streams, or of one branch of a split stream."""
+    """Hands each record on unchanged. Used for a merge of streams, and for a branch of a split stream."""
     return child
 
 
@@ -182,7 +184,7 @@ AnyColumns = RecordColumns[Any, Any]
 
 
 class BatchOperationProcessor(Processor[Any, Any], ABC):
-    """The processor of one of these operations.
+    """The processor of an operation on batches.
 
     `operation`: the name of the operation. `expected_result`: the end of an error message, which says what the function
     has to return.

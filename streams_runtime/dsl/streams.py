@@ -1,13 +1,13 @@
 """Streams and tables, and their operations.
 
-The classes make each other, so they stand in one file. `stream_operations`, `table_operations` and `groupings` add the
+The classes return each other, so they are in one file. `stream_operations`, `table_operations` and `groupings` add the
 nodes of an operation to the graph. In every call, `name` is the name of the operation's node; without it, the node gets
-a generated name. `store` is the name of a table's store, or a `Materialized`. A serde that a call does not give is
-that of the stream or table on which the method is called.
+a generated name. `store` is the name of a table's store, or a `Materialized`. A call without a serde uses the serde of
+its stream or table.
 Source: `KStream`, `BranchedKStream`, `KGroupedStream`, `TimeWindowedKStream`, `KTable`, `KGroupedTable`.
 Differs from Kafka: no stream-stream, outer and foreign-key joins, no global tables, no cogroup, suppress,
 `processValues` and `transformValues`, no session and sliding windows, no `EmitStrategy.onWindowClose`, no topics chosen
-for each record; a branch cannot be given a function to apply.
+for each record; a branch takes no function to apply to it.
 """
 
 from __future__ import annotations
@@ -55,11 +55,11 @@ class KStream(Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The name of its node in the topology."""
+        """The name of the stream's node in the topology."""
         return self._stage.name
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
-        """A new key and value for each record."""
+        """Give each record a new key and value."""
         check_functions("KStream.map", mapper=mapper)
         supplier = StreamOperator(processors.mapping, mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAP-", supplier, name))
@@ -67,31 +67,31 @@ class KStream(Generic[K, V]):
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
     ) -> KStream[K2, V2]:
-        """Any number of new keys and values for each record."""
+        """Replace each record by any number of records with new keys and values."""
         check_functions("KStream.flat_map", mapper=mapper)
         supplier = StreamOperator(processors.flat_mapping, mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-FLATMAP-", supplier, name))
 
     def select_key(self, selector: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
-        """A new key for each record."""
+        """Give each record a new key."""
         check_functions("KStream.select_key", selector=selector)
         supplier = StreamOperator(processors.selecting_keys, selector)
         return KStream(stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name))
 
     def map_values(self, mapper: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]:
-        """A new value for each record."""
+        """Give each record a new value."""
         check_functions("KStream.map_values", mapper=mapper)
         supplier = StreamOperator(processors.mapping_values, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2], *, name: str | None = None) -> KStream[K, V2]:
-        """A new value for each record. The mapper must not change the key."""
+        """Give each record a new value. The mapper must not change the key."""
         check_functions("KStream.map_values_with_key", mapper=mapper)
         supplier = StreamOperator(processors.mapping_values_with_key, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]:
-        """Any number of new values for each record."""
+        """Replace each record by any number of records with the same key and new values."""
         check_functions("KStream.flat_map_values", mapper=mapper)
         supplier = StreamOperator(processors.flat_mapping_values, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
@@ -99,19 +99,19 @@ class KStream(Generic[K, V]):
     def flat_map_values_with_key(
         self, mapper: Callable[[K, V], Iterable[V2]], *, name: str | None = None
     ) -> KStream[K, V2]:
-        """Any number of new values for each record. The mapper must not change the key."""
+        """Replace each record by any number of records with new values. The mapper must not change the key."""
         check_functions("KStream.flat_map_values_with_key", mapper=mapper)
         supplier = StreamOperator(processors.flat_mapping_values_with_key, mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def filter(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
-        """The records for which the predicate is true."""
+        """Keep the records for which the predicate is true."""
         check_functions("KStream.filter", predicate=predicate)
         supplier = StreamOperator(processors.filtering, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
     def filter_not(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
-        """The records for which the predicate is false."""
+        """Keep the records for which the predicate is false."""
         check_functions("KStream.filter_not", predicate=predicate)
         supplier = StreamOperator(processors.filtering_out, predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
@@ -123,11 +123,12 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K2, V2]:
-        """New keys and values for a batch of records, which the function gets as columns.
+        """Give the records of a batch new keys and values. The function gets the batch as columns.
 
         The function returns a pair of columns (keys, values) with a row for each record, which keeps its timestamp; or
-        `RecordColumns` with timestamps and any number of rows. It treats each row alone, because the runtime decides
-        where a batch ends. `retries_one_by_one`: if it raises an error, call it again with one record after the other.
+        `RecordColumns` with timestamps and any number of rows. The function must treat each row alone, because the
+        runtime decides where a batch ends. `retries_one_by_one`: if the function raises an error for a batch, call it
+        again with one record at a time.
         """
         check_functions("KStream.map_batches", function=function)
         supplier = partial(processors.KStreamMapBatches, function, retries_one_by_one)
@@ -140,7 +141,7 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """As `map_batches`, for new values only: the function returns one column."""
+        """As `map_batches`, but the function returns one column, with the new values."""
         check_functions("KStream.map_values_batches", function=function)
         supplier = partial(processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
@@ -174,7 +175,7 @@ class KStream(Generic[K, V]):
         return BranchedKStream(stream_operations.Branches(self._stage, name))
 
     def merge(self, other: KStream[K, V], *, name: str | None = None) -> KStream[K, V]:
-        """The records of both streams, in no order between the two. The result has no serdes."""
+        """Merge the records of both streams, in no order between the two. The result has no serdes."""
         _check_kind("KStream.merge", other, KStream)
         return KStream(stream_operations.merged(self._stage, other._stage, name))
 
@@ -209,7 +210,7 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> KStream[K, V]:
-        """Write to an internal topic and read it again. `partitions` None: as many as upstream."""
+        """Write to an internal topic and read this topic. `partitions`: None for as many as upstream."""
         stage = self._stage.with_serdes(key_serde, value_serde)
         return KStream(stream_operations.repartitioned(stage, partitions, partitioner, name))
 
@@ -221,7 +222,7 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The newest value of every key. Repartitions when the key may have changed."""
+        """Make a table of the newest value of every key. Repartitions the stream first if the key may have changed."""
         return KTable(stream_operations.as_table(self._stage.with_serdes(key_serde, value_serde), store, name))
 
     def group_by_key(
@@ -256,10 +257,10 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """Each record with the table's present value of its key. Records without a match are left out.
+        """Join each record with the table's present value of its key. Records without a match are left out.
 
-        The topics of both must have the same number of partitions. The serdes are for a repartition topic, if one is
-        needed.
+        The topics of stream and table must have the same number of partitions. The serdes are for a repartition topic,
+        if one is needed.
         """
         check_functions("KStream.join", joiner=joiner)
         _check_table(table)
@@ -276,7 +277,9 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """As `join`, but records without a match or without a key stay. For these, the table's value is None."""
+        """As `join`, but records without a match or without a key stay. For these records, the table's value is
+        None.
+        """
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
         stage = self._join_inputs.by_key(key_serde, value_serde, name)
@@ -297,20 +300,20 @@ class BranchedKStream(Generic[K, V]):
         self._streams: dict[str, KStream[K, V]] = {}
 
     def branch(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> BranchedKStream[K, V]:
-        """Add a branch. Its own name without `name` is its number, from 1."""
+        """Add a branch. `name`: the branch's own name; None for its number, counted from 1."""
         check_functions("BranchedKStream.branch", predicate=predicate)
         self._add(predicate, name)
         return self
 
     def default_branch(self, *, name: str | None = None) -> dict[str, KStream[K, V]]:
-        """Add a branch for all other records. Its own name without `name` is 0. Gives all branches by the names of
-        their nodes.
+        """Add a branch for all other records. `name`: the branch's own name; None for 0. Returns all branches by the
+        names of their nodes.
         """
         self._add(None, "0" if name is None else name)
         return dict(self._streams)
 
     def no_default_branch(self) -> dict[str, KStream[K, V]]:
-        """Leave all other records out. Gives all branches by the names of their nodes."""
+        """Leave all other records out. Returns all branches by the names of their nodes."""
         return dict(self._streams)
 
     def _add(self, predicate: Callable[[K, V], bool] | None, suffix: str | None) -> None:
@@ -325,7 +328,7 @@ class KGroupedStream(Generic[K, V]):
         self._grouping = grouping
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
-        """The number of records of each key. Records whose value is None do not count."""
+        """Count the records of each key. Records whose value is None do not count."""
         settings = self._grouping.settings_for_count(store)
         return KTable(self._grouping.aggregated(stream_aggregates.COUNT, settings, name))
 
@@ -338,7 +341,10 @@ class KGroupedStream(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, A]:
-        """`aggregator`: gives the new aggregate for key, value and the aggregate so far; None removes the key."""
+        """Aggregate the records of each key.
+
+        `aggregator`: takes key, value and the aggregate so far. Returns the new aggregate; None removes the key.
+        """
         check_functions("KGroupedStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated(aggregation, checked_settings(store), name))
@@ -346,13 +352,16 @@ class KGroupedStream(Generic[K, V]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[K, V]:
-        """`reducer`: gives the new value for the value so far and the next one. The first value is taken as it is."""
+        """Combine the values of each key. The first value is taken as it is.
+
+        `reducer`: takes the value so far and the next value. Returns the new value.
+        """
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return KTable(self._grouping.aggregated(aggregation, checked_settings(store), name))
 
     def windowed_by(self, windows: TimeWindows) -> TimeWindowedKStream[K, V]:
-        """The records of each key in windows of time."""
+        """Group the records of each key by windows of time."""
         _check_kind("KGroupedStream.windowed_by", windows, TimeWindows)
         return TimeWindowedKStream(self._grouping, windows)
 
@@ -368,7 +377,7 @@ class TimeWindowedKStream(Generic[K, V]):
         self._windows = windows
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[Windowed[K], int]:
-        """The number of records of each key in each window."""
+        """Count the records of each key in each window."""
         settings = self._grouping.settings_for_count(store)
         return KTable(self._grouping.aggregated_in_windows(self._windows, stream_aggregates.COUNT, settings, name))
 
@@ -381,7 +390,11 @@ class TimeWindowedKStream(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[Windowed[K], A]:
-        """`aggregator`: gives the window's new aggregate for key, value and the aggregate so far; None removes it."""
+        """Aggregate the records of each key in each window.
+
+        `aggregator`: takes key, value and the window's aggregate so far. Returns the new aggregate; None removes the
+        window.
+        """
         check_functions("TimeWindowedKStream.aggregate", initializer=initializer, aggregator=aggregator)
         aggregation = StreamAggregation.by(initializer, aggregator, value_serde)
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, checked_settings(store), name))
@@ -389,7 +402,10 @@ class TimeWindowedKStream(Generic[K, V]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[Windowed[K], V]:
-        """`reducer`: gives a window's new value for the value so far and the next. The first is taken as it is."""
+        """Combine the values of each key in each window. The first value is taken as it is.
+
+        `reducer`: takes the window's value so far and the next value. Returns the new value.
+        """
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
         return KTable(self._grouping.aggregated_in_windows(self._windows, aggregation, checked_settings(store), name))
@@ -409,7 +425,7 @@ class KTable(Generic[K, V]):
 
     @property
     def name(self) -> str:
-        """The name of its node in the topology."""
+        """The name of the table's node in the topology."""
         return self._stage.name
 
     def filter(
@@ -421,7 +437,9 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The entries for which the predicate is true. An entry for which it becomes false is removed."""
+        """Keep the entries for which the predicate is true. An entry for which the predicate becomes false is
+        removed.
+        """
         check_functions("KTable.filter", predicate=predicate)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, True, result, name))
@@ -435,7 +453,7 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The entries for which the predicate is false."""
+        """Keep the entries for which the predicate is false."""
         check_functions("KTable.filter_not", predicate=predicate)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.filtered(self._stage, predicate, False, result, name))
@@ -449,7 +467,7 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """A new value for each entry. The mapper never gets None: a removal stays a removal."""
+        """Give each entry a new value. The mapper never gets None: a removal stays a removal."""
         check_functions("KTable.map_values", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, partial(_without_key, mapper), result, name))
@@ -463,13 +481,13 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """A new value for each entry. The mapper must not change the key, and never gets None as the value."""
+        """Give each entry a new value. The mapper must not change the key, and never gets None as the value."""
         check_functions("KTable.map_values_with_key", mapper=mapper)
         result = table_operations.ResultingTable(key_serde, value_serde, store)
         return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
 
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
-        """Every change as a record. The value of a removal is None."""
+        """Make a stream with every change as a record. The value of a removal is None."""
         return KStream(table_operations.as_stream(self._stage, name))
 
     def group_by(
@@ -498,7 +516,9 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """The keys that both tables have. The topics of both must have the same number of partitions."""
+        """Join the values of each key that both tables have. The topics of both tables must have the same number of
+        partitions.
+        """
         _check_kind("KTable.join", other, KTable)
         check_functions("KTable.join", joiner=joiner)
         sides = joins.inner_join(self._stage.operator, other._stage.operator, joiner)
@@ -515,7 +535,7 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """All keys of this table. The other's value is None where it has none."""
+        """As `join`, for all keys of this table. The other table's value is None if it does not have the key."""
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
         sides = joins.left_join(self._stage.operator, other._stage.operator, joiner)
@@ -526,14 +546,14 @@ class KTable(Generic[K, V]):
 class KGroupedTable(Generic[K, V]):
     """The entries of a table with new keys, ready to be aggregated. Values that are replaced or removed are subtracted.
 
-    `adder`, `subtractor`: give the new aggregate for key, an entry's value and the aggregate so far.
+    `adder`, `subtractor`: take key, an entry's value and the aggregate so far. Return the new aggregate.
     """
 
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
         self._grouping = grouping
 
     def count(self, *, store: StoreArgument = None, name: str | None = None) -> KTable[K, int]:
-        """The number of entries of each group."""
+        """Count the entries of each group."""
         return KTable(self._grouping.aggregated(table_aggregates.COUNT, store, name))
 
     def aggregate(
@@ -546,7 +566,7 @@ class KGroupedTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, A]:
-        """One aggregate for each group."""
+        """Aggregate the entries of each group."""
         check_functions("KGroupedTable.aggregate", initializer=initializer, adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by(initializer, adder, subtractor, value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))
@@ -559,9 +579,9 @@ class KGroupedTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """`adder`, `subtractor`: give the new value for the value so far and an entry's value.
+        """Combine the values of each group. The first value of a group is taken as it is.
 
-        The first value of a group is taken as it is.
+        `adder`, `subtractor`: take the value so far and an entry's value. Return the new value.
         """
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)

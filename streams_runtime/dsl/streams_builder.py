@@ -1,6 +1,6 @@
-"""`StreamsBuilder`: topics as streams or as tables, and the topology of all calls.
+"""`StreamsBuilder` reads topics as streams or as tables, and builds the topology of all calls.
 
-Kafka's builder makes the same topology of the same calls: the same nodes, stores, internal topics and subtopologies.
+Kafka's builder makes the same topology from the same calls: the same nodes, stores, internal topics and subtopologies.
 Source: `StreamsBuilder`, `InternalStreamsBuilder`. Differs from Kafka: no global tables and no topics by
 pattern.
 """
@@ -28,9 +28,12 @@ V = TypeVar("V")
 
 
 class StreamsBuilder:
-    """`optimize`: as `topology.optimization=all`. The topic of a table then also serves as the changelog of the table's
-    store, and the repartition topics below an operation that changes keys are merged into one. This changes names, so
-    an application that switches it loses its state. The configs of `build` may set `topology.optimization` instead.
+    """Builds the topology of an application from streams and tables.
+
+    `optimize`: as `topology.optimization=all`. The topic of a table then also serves as the changelog of the table's
+    store, and the repartition topics below an operation that changes keys are merged into one topic. Optimization
+    changes names, so an application that switches it on or off loses its state. The configs of `build` may set
+    `topology.optimization` instead.
     """
 
     def __init__(self, *, optimize: bool = False) -> None:
@@ -47,10 +50,10 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """Every record of these topics. Streams of the same topics share the source of the first one. A topic that is
-        named twice is read once.
+        """Read every record of these topics. Streams of the same topics share the source of the first of these streams.
+        A topic that is named twice is read once.
 
-        Here and in all calls of the DSL, a serde that is missing is the default one of the configs.
+        Here and in all calls of the DSL, the default serde of the configs takes the place of a missing serde.
         """
         names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:
@@ -71,9 +74,10 @@ class StreamsBuilder:
         auto_offset_reset: OffsetReset | str | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """The newest value of every key.
+        """Read a topic as a table of the newest value of every key.
 
-        None removes a key. The table keeps a store only if `store` names one, or if another node reads the table.
+        A value of None removes its key. The table keeps a store only if `store` names one, or if another node reads the
+        table.
         """
         checked_topics("StreamsBuilder.table", (topic,))
         naming, settings = self._graph.naming, checked_settings(store)
@@ -90,12 +94,13 @@ class StreamsBuilder:
         return KTable(stage)
 
     def add_state_store(self, store: StoreBuilder) -> StreamsBuilder:
-        """A store for `KStream.process`."""
+        """Add a store for `KStream.process`."""
         self._graph.add(StateStoreNode(store.name, store))
         return self
 
     def build(self, configs: StreamsConfig | Mapping[str, object] | None = None) -> Topology:
-        """The topology of all calls so far. Later calls are refused, and another `build` gives the same topology.
+        """Returns the topology of all calls so far. Later calls are refused, and another `build` returns the same
+        topology.
 
         `configs`: the configs of the application. As in Kafka, `topology.optimization` takes effect only if it is given
         here. Raises InputError for an unknown value of `topology.optimization`, and TopologyError for mistakes that

@@ -1,12 +1,13 @@
-"""The graph of the nodes that DSL calls add, its conversion into a topology, and the place of a stream or table in it.
+"""The graph of the nodes that DSL calls add, its conversion into a topology, and the place of a stream or table in the
+graph.
 
-Operations take a stage and give the stage after it. A stage never changes, so a stream can have several operations. In
+Operations take a stage and return the next stage. A stage never changes, so a stream can have several operations. In
 the topology each node comes after all its parents.
 
 The order is exactly Kafka's, because nodes, stores and subtopologies are numbered in this order. Source:
 `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
-`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources become one, or several repartition
-topics, the co-partitioned groups name the source that remains. In Kafka they still name a source that was removed.
+`NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources or several repartition topics become
+one, the co-partitioned groups name the source that remains. In Kafka they still name a source that was removed.
 """
 
 from __future__ import annotations
@@ -52,11 +53,13 @@ class StreamsGraph:
             self._merging.note(node)  # remembers the nodes that `optimize` may merge
 
     def copartition(self, sources: Iterable[str]) -> None:
-        """Topics of these source nodes, by name, must have the same number of partitions."""
+        """Declare that the topics of these source nodes must have the same number of partitions. `sources`: names of
+        nodes.
+        """
         self._copartitioned.append(list(sources))
 
     def build(self, optimizations: frozenset[str]) -> Topology:
-        """The topology. Each call gives the same object."""
+        """Returns the topology. Each call returns the same object."""
         if self._topology is None:
             renamed = self._merge_equal_sources()
             if REUSE_KTABLE_SOURCE_TOPICS in optimizations:
@@ -75,17 +78,17 @@ class StreamsGraph:
         parents are done. This is Kafka's order.
 
         A node is queued once, when its last parent is written. Kafka queues the children of a node each time that it
-        reaches the node, so it takes a step for each path through the graph.
+        reaches the node, so Kafka needs a step for each path through the graph.
         """
         topology = Topology()
         queue = [(self._root.priority, 0, self._root)]
-        offered = 0  # the number of children queued so far: of equal priorities, the node that was queued first is next
-        unwritten_parents: dict[GraphNode, int] = {}  # of each node with a parent in the topology
+        offered = 0  # the number of children queued so far; orders nodes of equal priority by queueing
+        unwritten_parents: dict[GraphNode, int] = {}  # for each node that has a parent in the topology
         while queue:
             node = heapq.heappop(queue)[2]
             node.write(topology)
             for child in node.children:
-                # each parent is written once, so the child is complete when this count comes to 0
+                # each parent is written once, so all parents of the child are written when this count is 0
                 unwritten_parents[child] = unwritten_parents.get(child, len(child.parents)) - 1
                 if unwritten_parents[child] == 0:
                     offered += 1
@@ -95,7 +98,7 @@ class StreamsGraph:
     def _merge_equal_sources(self) -> dict[str, str]:
         """Let streams of the same topics share the source of the first of these streams.
 
-        Maps the name of each removed source to the name of the kept one.
+        Maps the name of each removed source to the name of the kept source.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -168,12 +171,12 @@ class Stage(Generic[K, V]):
         return self.node.name
 
     def then(self, node: GraphNode) -> Stage[K, V]:
-        """Add a node below the node of this stage. Gives the stage of the new node, with the same serdes."""
+        """Add a node below the node of this stage. Returns the stage of the new node, with the same serdes."""
         self.graph.add(node, [self.node])
         return replace(self, node=node)
 
     def repartitioned(self, node: GraphNode) -> Stage[K, V]:
-        """Add a repartition topic. Gives the stage that reads it."""
+        """Add a repartition topic. Returns the stage that reads it."""
         return self.then(node).reading(node)
 
     def reading(self, node: GraphNode) -> Stage[K, V]:
@@ -183,7 +186,7 @@ class Stage(Generic[K, V]):
     def make_table(
         self, name: str, operator: TableOperator, key_serde: Serde[K2] | None, value_serde: Serde[V2] | None
     ) -> TableStage[K2, V2]:
-        """Add a node of this name whose operators make a table. Gives the stage of the table."""
+        """Add a node of this name whose operators make a table. Returns the stage of the table."""
         node = TableNode(name, operator)
         self.graph.add(node, [self.node])
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
@@ -195,15 +198,17 @@ class Stage(Generic[K, V]):
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
         """The sources of both stages, each once.
 
-        Raises TopologyError when the two stages come from different builders. Differs from Kafka: Kafka builds a
-        topology without some of the nodes.
+        Raises TopologyError when the two stages come from different builders. Differs from Kafka: in this case, Kafka
+        builds a topology without some of the nodes.
         """
         if other.graph is not self.graph:
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")
         return tuple(dict.fromkeys((*self.sources, *other.sources)))
 
     def copartition_with(self, other: Stage[K, Any]) -> tuple[str, ...]:
-        """Declare that the topics of both have the same number of partitions. Gives the sources of both."""
+        """Declare that the topics of both stages must have the same number of partitions. Returns the sources of both
+        stages.
+        """
         sources = self.joined_sources(other)
         self.graph.copartition(sources)
         return sources
@@ -211,6 +216,6 @@ class Stage(Generic[K, V]):
 
 @dataclass(frozen=True)
 class TableStage(Stage[K, V]):
-    """The stage of a table. `operator`: makes the table's processors, and knows how the table is read."""
+    """The stage of a table. `operator`: makes the table's receivers, and the functions that read the table."""
 
     operator: TableOperator = field(kw_only=True)

@@ -41,7 +41,7 @@ def subtracted_by(reducer: Reducer, key: Any, value: Any, aggregate: Any) -> Any
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TableAggregation(Generic[A]):
-    """The functions and the serde of an aggregate. `prefix`: begins the generated name of its node."""
+    """The functions and the serde of an aggregate. `prefix`: the prefix of the generated name of its node."""
 
     prefix: str
     initializer: Initializer
@@ -66,11 +66,12 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
-    """Gives both values of a change their new keys: one record when the keys are equal, else the old value's first.
+    """Gives both values of a change their new keys. Forwards one record if these are equal, else two, the old value
+    first.
 
     Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
     1 equals True and 1.0, and NaN does not equal itself. `topic`: the repartition topic without the application id;
-    `key_serde`: for its keys.
+    `key_serde`: the serde of its keys.
     """
 
     selector: Callable[[Any, Any], tuple[Any, Any]]
@@ -111,7 +112,7 @@ class KTableRepartitionMap(Operator):
 
 
 class KTableAggregate(StoredTableOperator):
-    """Subtracts first, then adds. Raises StreamsError for a record without key."""
+    """Subtracts the old value, then adds the new value. Raises StreamsError for a record without key."""
 
     def __init__(self, store: StoreFactory, aggregation: TableAggregation[Any]) -> None:
         super().__init__(store)

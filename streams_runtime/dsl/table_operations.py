@@ -27,7 +27,9 @@ V2 = TypeVar("V2")
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class ResultingTable(Generic[K, V]):
-    """The arguments of a call about the table that it makes. Source: the overloads of `KTable` with `Materialized`."""
+    """The arguments of a call that describe the resulting table. Source: the overloads of `KTable` with
+    `Materialized`.
+    """
 
     key_serde: Serde[K] | None
     value_serde: Serde[V] | None
@@ -35,18 +37,18 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
-        """Whether the call has any of these arguments. If so, a store takes a number, as in Kafka."""
+        """True if the call has any of these arguments. If so, a store takes a number, as in Kafka."""
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """With the key serde of this table if the call gives none."""
+        """These arguments, with the key serde of `table` if the call gives none."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 
 def filtered(
     table: TableStage[K, V], predicate: Predicate, wanted: bool, result: ResultingTable[K, V], name: str | None
 ) -> TableStage[K, V]:
-    """The entries for which the predicate returns `wanted`."""
+    """Add a table of the entries for which the predicate returns `wanted`."""
     inherited = replace(result.inheriting(table), value_serde=result.value_serde or table.value_serde)
     store = _own_store(table, "KTABLE-FILTER-", inherited) if result.is_given else None
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-FILTER-")
@@ -65,7 +67,7 @@ def with_new_values(
 
 
 def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
-    """Every change as a record with the new value."""
+    """Add a stream that has every change as a record with the new value."""
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-TOSTREAM-")
     node = ProcessorGraphNode(node_name, StreamOperator(mapping_values, value_of_change))
     table.graph.add(node, [table.node])
@@ -75,7 +77,9 @@ def as_stream(table: TableStage[K, V], name: str | None) -> Stage[K, V]:
 def under_new_keys(
     table: TableStage[Any, Any], selector: Callable[[Any, Any], tuple[Any, Any]], name: str | None
 ) -> Stage[Any, Any]:
-    """The changes with the keys of their groups. From now on the table sends old values, which groups subtract."""
+    """Add a node that gives changes the keys of their groups. From now on the table sends old values, which groups
+    subtract.
+    """
     node_name = table.graph.naming.name_or_generated(name, "KTABLE-SELECT-")
     node = GroupedTableSelectNode(node_name, selector)
     table.graph.add(node, [table.node])
@@ -90,7 +94,7 @@ def joined(
     result: ResultingTable[K, V2],
     name: str | None,
 ) -> TableStage[K, V2]:
-    """A join of two tables. `join`: both sides, as `inner_join` and `left_join` make them."""
+    """Add a join of two tables. `join`: both sides, as `inner_join` and `left_join` return them."""
     naming, settings, inherited = table.graph.naming, checked_settings(result.store), result.inheriting(table)
     store = None
     if result.is_given:
@@ -110,7 +114,9 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """The store if it is named. Without a name, the table keeps no store, but the store takes a number, as in Kafka."""
+    """Returns the store if it has a name. Without a name, the table keeps no store, but the store takes a number, as in
+    Kafka.
+    """
     settings = checked_settings(result.store)
     if settings.name is None:
         table.graph.naming.store(prefix)

@@ -1,4 +1,4 @@
-"""The operators that make tables, and let other nodes read them: of a topic, and of another table entry by entry.
+"""The operators that make a table, from a topic or entry by entry from another table, and let other nodes read it.
 
 A table keeps a store only if the user names one, or if another node has to read the table. Until the topology is
 built, later calls ask the operator for old values (`send_old_values`) or for a table that can be read (`view`). In a
@@ -23,16 +23,16 @@ from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStor
 from streams_runtime.state_stores.value_and_timestamp import EntryAccess
 
 Getter = Callable[[Any], tuple[int, Any] | None]
-"""Takes a key. Gives timestamp in milliseconds and present value in a table, or None if the key is not there."""
+"""Takes a key. Returns its timestamp in milliseconds and its present value in a table, or None if the key is absent."""
 Predicate = Callable[[Any, Any], bool]
 Mapper = Callable[[Any, Any], Any]
-"""Takes key and value. Gives the new value."""
+"""Takes key and value. Returns the new value."""
 
 _logger = logging.getLogger(__name__)
 
 
 def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
-    """Reads the table from its store. `flushed`: see `TableOperator.getter`."""
+    """Returns the function that reads a table from its store. `flushed`: see `TableOperator.getter`."""
     kept: SerdesTimestampedKeyValueStore[Any, Any] = context.state_store(store)
     entries = kept.entry_access()
     stored_key_of, read = entries.stored_key_of, entries.read
@@ -46,10 +46,10 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
 
 
 class TableOperator(Operator):
-    """Forwards `Change`s. `sends_old_values`: whether these have the old value.
+    """The operator of a table; it forwards `Change`s. `sends_old_values`: whether the changes have the old value.
 
-    `store`: the store that it fills; None if the table keeps none. A table with a store is read from it; without
-    one, it says how else it is read.
+    `store`: the store that the operator fills; None if the table keeps no store. A table with a store is read from the
+    store. The operator of a table without a store defines with `view` and `getter` how the table is read.
     """
 
     def __init__(self, store: StoreFactory | None) -> None:
@@ -57,8 +57,8 @@ class TableOperator(Operator):
         self.sends_old_values = False
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
-        """The entries of its store, and whether the store has a record cache, and forwards each change to `child` when
-        the cache is flushed.
+        """Returns the access to the entries of its store. Also returns whether the store has a record cache; if so, the
+        store forwards each change to `child` when the cache is flushed.
         """
         assert self.store is not None
         entries = context.state_store(self.store.name).entry_access()
@@ -66,16 +66,20 @@ class TableOperator(Operator):
 
     @abstractmethod
     def send_old_values(self, *, keep_store: bool) -> bool:
-        """Send old values from now on. Gives whether that is possible. `keep_store`: even if it takes a store."""
+        """Send old values from now on. Returns whether this is possible. `keep_store`: keep a store if old values need
+        one.
+        """
 
     def view(self) -> tuple[str, ...]:
-        """Let a node read the table; if that takes a store, keep one. Gives the stores to connect to the node."""
+        """Let a node read the table. Keeps a store if the reads need one. Returns the stores to connect to the node."""
         assert self.store is not None
         return (self.store.name,)
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
-        """Reads the table. `context`: the context of the node that reads. `flushed`: without the changes that a
-        record cache still holds back, except that of the record being processed; for a table with a key-value store.
+        """Returns the function that reads the table. `context`: the context of the reading node. `flushed`: without the
+        changes that a
+        record cache still holds back, except the change of the record being processed; only for a table with a
+        key-value store.
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)
@@ -92,7 +96,9 @@ class StoredTableOperator(TableOperator):
 
 
 class KTableSource(TableOperator):
-    """`kept`: whether the table keeps the store from the start. If not, it keeps the store once a node needs it."""
+    """A table of the records of a topic or stream. `kept`: whether the table keeps the store from the start. If not,
+    the table keeps the store once a node needs it.
+    """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
         super().__init__(store if kept else None)
@@ -137,7 +143,7 @@ class KTableSource(TableOperator):
 
 
 def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
-    """Of a table without a store, because no node reads it. Old values are unknown."""
+    """The receiver of a table that has no store, because no node reads the table. Old values are unknown."""
 
     def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         if key is None:
@@ -149,7 +155,9 @@ def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
 
 
 def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int) -> None:
-    """The later record still wins, because a table follows the order of its topic."""
+    """Log a record that is older than the stored value. The record still replaces it, because a table follows the order
+    of its topic.
+    """
     _logger.warning(
         "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
         store,
@@ -162,11 +170,12 @@ def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int
 class DerivedTableOperator(TableOperator):
     """A table derived from `parent`. It keeps a store only if the user has named one.
 
-    It derives both values of a change, puts the new value into the store if there is one, and forwards the change.
+    The operator derives the new and the old value of each change of the parent, puts the new value into the store if
+    there is a store, and forwards the derived change.
     """
 
     skips_absent = False
-    """Whether to leave out changes of keys that are and were absent from this table: new and old value are None."""
+    """True to leave out changes whose new and old value are None: the key is and was absent from this table."""
 
     def __init__(self, parent: TableOperator, store: StoreFactory | None) -> None:
         super().__init__(store)
@@ -174,7 +183,7 @@ class DerivedTableOperator(TableOperator):
 
     @abstractmethod
     def derived(self, key: Any, value: Any) -> Any:
-        """The value in this table for the parent's value. None: the key is absent."""
+        """The value in this table for the parent's value; None if the key is absent."""
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         derived, wants_old = self.derived, self.sends_old_values
@@ -191,7 +200,7 @@ class DerivedTableOperator(TableOperator):
         return derived_table
 
     def _with_store(self, skips_absent: bool, child: Receiver, context: NodeContext) -> Receiver:
-        """The receiver of a table with a store. The old value of a change is the one in the store."""
+        """The receiver of a table with a store. The old value of a change is the value in the store."""
         derived, wants_old = self.derived, self.sends_old_values
         entries, forwards_on_flush = self.opened(child, context)
         stored_key_of, get, put, read, write, _, _ = entries  # functions: see `EntryAccess`
@@ -217,7 +226,7 @@ class DerivedTableOperator(TableOperator):
         return self.sends_old_values
 
     def view(self) -> tuple[str, ...]:
-        """The stores from which a node reads this table: those of the parent if this table has no store of its own."""
+        """The stores from which a node reads this table: the parent's stores if this table has no store of its own."""
         return self.parent.view() if self.store is None else super().view()
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
@@ -246,7 +255,7 @@ class KTableFilter(DerivedTableOperator):
         self.predicate = predicate
         self.wanted = wanted
         # Old values show which entries were never in this table, so that no removal is sent for these entries. A parent
-        # sends old values if it has a store.
+        # without a store does not keep one for this.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:

@@ -28,9 +28,10 @@ _START = struct.Struct(">q")
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
     """Windows of one size that start at every multiple of the advance since the epoch. They are tumbling if the advance
-    is the size, and hopping (they overlap) if it is shorter.
+    is the size, and hopping (they overlap) if the advance is shorter.
 
-    Times are in milliseconds. `grace_ms`: how long after its end, in stream time, a window still takes records.
+    Times are in milliseconds. `grace_ms`: the time after its end, in stream time, in which a window still takes
+    records.
     """
 
     size_ms: int
@@ -38,7 +39,7 @@ class TimeWindows:
     grace_ms: int
 
     def __init__(self, size_ms: int, advance_ms: int | None = None, grace_ms: int = 0) -> None:
-        """`advance_ms` None: the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
+        """`advance_ms`: None for the size. Raises IllegalArgumentError unless 0 < advance <= size and grace >= 0."""
         advance_ms = size_ms if advance_ms is None else advance_ms
         if size_ms <= 0:
             raise IllegalArgumentError("Window size (sizeMs) must be larger than zero.")
@@ -56,6 +57,7 @@ class TimeWindows:
     def starts_for(self, timestamp_ms: int) -> range:
         """The starts of all windows that contain the timestamp, oldest first."""
         advance_ms = self.advance_ms
+        # the first multiple of the advance after `timestamp_ms - size_ms`; windows with earlier starts have ended
         first = (timestamp_ms - self.size_ms) // advance_ms * advance_ms + advance_ms
         return range(first if first > 0 else 0, timestamp_ms + 1, advance_ms)
 
@@ -70,7 +72,9 @@ class TimeWindows:
 
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TimeWindowedSerde(Generic[K]):
-    """As in Kafka, the bytes do not contain the end of a window: `deserialize` adds `window_size_ms` to its start."""
+    """The serde of windowed keys. As in Kafka, the bytes do not contain the end of a window: `deserialize` adds
+    `window_size_ms` to its start.
+    """
 
     key_serde: Serde[K]
     window_size_ms: int

@@ -1,5 +1,5 @@
 """One instance of an application.
 
-`streams_instance`: `StreamsInstance`, with its threads; `instance_resources`: what its threads share; `instance_view`:
-what it shows to its query server.
+`streams_instance`: `StreamsInstance`, with its threads; `instance_resources`: the resources that its threads share;
+`instance_view`: the view of the instance for its query server.
 """

@@ -1,8 +1,8 @@
-"""An application as one value: what is to run, how, and what to do about errors. Every instance gets the same one.
+"""An application as one value: its topology, its configs and its error handlers. All its instances get the same value.
 
-It is checked when it is made, where its author can correct it. It can be pickled to be sent to executors (cloudpickle
-takes the functions and classes of its topology along). Source: `KafkaStreams`' constructor and setters,
-`StreamsUncaughtExceptionHandler`.
+The constructor checks the application, so its author sees mistakes early. An application can be pickled and sent to
+executors (cloudpickle includes the functions and classes of its topology). Source: `KafkaStreams`' constructor and
+setters, `StreamsUncaughtExceptionHandler`.
 """
 
 from __future__ import annotations
@@ -46,25 +46,25 @@ class ThreadErrorResponse(StrEnum):
 
 
 UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
-"""The thread that ends calls it with the error that ends it."""
+"""A stream thread that fails calls the handler with its error, before it ends."""
 
 RestoreListenerFactory = Callable[[], RestoreListener]
-"""Each instance calls it once. It is a factory because listeners hold files and sockets and cannot be pickled."""
+"""Makes the restore listener of an instance. A factory, because listeners with files or sockets cannot be pickled."""
 
 
 def shut_down_client(_error: Exception) -> ThreadErrorResponse:
-    """The default when a thread fails: the instance shuts down, and says why."""
+    """The default handler of a failed thread: the instance shuts down."""
     return ThreadErrorResponse.SHUTDOWN_CLIENT
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Application:
-    """Immutable, except for its topology, to which nothing may be added any more.
+    """A topology with its configs and handlers. Immutable, except for its topology, which must not be changed either.
 
-    `topology`: the one given, with the default serdes of the configs where it names none.
+    `topology`: the given topology; nodes without serdes get the default serdes of the configs.
     `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
-    errors of serdes and timestamp extractors when records are read. `state_listener`: called by each instance with its
-    new and its old state.
+    errors of serdes and timestamp extractors when records are read. `state_listener`: each instance calls it with the
+    new and the old state of the instance.
     """
 
     topology: Topology
@@ -86,7 +86,7 @@ class Application:
         restore_listener_factory: RestoreListenerFactory | None = None,
         state_listener: StateListener | None = None,
     ) -> None:
-        """`configs`: a StreamsConfig, or values by Kafka's dotted names. Raises InputError that says what is wrong."""
+        """`configs`: a StreamsConfig, or values by Kafka's dotted names. Raises InputError for any invalid argument."""
         handlers = (
             ("processing_exception_handler", processing_exception_handler, "a function"),
             ("deserialization_exception_handler", deserialization_exception_handler, "a function"),
@@ -113,13 +113,13 @@ class Application:
 
     @property
     def id(self) -> str:
-        """The application id, which is also the group's."""
+        """The application id, which is also the group id."""
         return self.configs.application_id
 
     def with_configs(self, configs: Mapping[str, object]) -> Application:
-        """The same application with other values for some configs, by their dotted names.
+        """Returns a copy of the application with other values for some configs, by their dotted names.
 
-        Raises InputError, also for a config that the topology was built with: that one is given to a new Application.
+        Raises InputError, also for a config that the topology was built with: make a new Application to change it.
         """
         fixed = sorted(_BUILT_IN & configs.keys())
         if fixed:
@@ -127,7 +127,7 @@ class Application:
         return replace(self, configs=self.configs.with_dotted(configs))
 
     def group_topology(self) -> GroupTopology:
-        """The topology as the assignor takes it: its subtopologies, with full topic names."""
+        """The topology in the form that the assignor needs: its subtopologies, with full topic names."""
         return self.topology.group_topology(self.configs.application_id)
 
 
@@ -139,7 +139,10 @@ def _checked_topology(topology: object) -> Topology:
 
 
 def _check_optimizations(topology: Topology, configs: StreamsConfig) -> None:
-    """In Kafka the config then does nothing, and says nothing."""
+    """Raises InputError if `topology.optimization` of the configs differs from the optimizations of the topology.
+
+    Differs from Kafka: Kafka ignores the config silently in this case.
+    """
     wanted, done = configs.topology_optimization, topology.optimizations
     if wanted is not None and done is not None and wanted != done:
         raise InputError(
@@ -154,15 +157,15 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # also of one that was made without from_dotted
+    check_names(configs, "configs")  # a StreamsConfig that was made without from_dotted was not checked yet
     return configs
 
 
 def load_application(reference: str) -> Application:
-    """The Application that `module:name` names, or that the function of that name returns; `name` may have dots.
+    """Returns the Application that `module:name` names; if `name` is a function, the Application that it returns.
 
-    The module may be in the working directory. Raises InputError, which says which step failed; an error inside the
-    module or the function is its `__cause__`.
+    `name` may have dots. The module may be in the working directory. Raises InputError that names the failed step; an
+    error inside the module or the function is its `__cause__`.
     """
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:
@@ -182,14 +185,14 @@ def load_application(reference: str) -> Application:
 def _import(module_name: str, reference: str) -> ModuleType:
     directory = str(Path.cwd())
     if directory not in sys.path and "" not in sys.path:
-        sys.path.insert(0, directory)  # it stays, because functions of the module may import other modules later
+        sys.path.insert(0, directory)  # not removed later: functions of the module may import other modules later
     try:
         return importlib.import_module(module_name)
     except ModuleNotFoundError as error:
         if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
             raise InputError(f"there is no module {error.name} in {directory} or on the path", reference) from error
         raise InputError(f"importing {module_name} failed: {error}", reference) from error
-    except InputError as error:  # it says by itself what is wrong, as of a config that is unknown
+    except InputError as error:  # its message is clear without more context, for example for an unknown config
         raise InputError(str(error), reference) from error
     except Exception as error:
         raise InputError(f"importing {module_name} failed: {type(error).__name__}: {error}", reference) from error
@@ -220,10 +223,11 @@ _DECLARED = ("assignor", "configs", "application_id", "topology")
 
 
 def group_body(app: Application) -> dict[str, object]:
-    """The definition that an application declares to the coordinator: its topology, its placement configs, and where
-    its log is. The coordinator looks up topics and offsets in the log, in every rebalance.
+    """Returns the definition that an application declares to the coordinator: its topology, its placement configs, and
+    the address of its log. The coordinator looks up topics and offsets in this log in every rebalance.
 
-    The body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process can find.
+    The definition is the body of PUT /v1/groups/{application id}. Raises InputError for a log that only this process
+    can open.
     """
     servers = app.configs.bootstrap_servers
     document = rebalance_input(
@@ -232,7 +236,7 @@ def group_body(app: Application) -> dict[str, object]:
             configs=AssignmentConfigs.from_dotted(app.configs.placement),
             application_id=app.id,
             topology=app.group_topology(),
-            cluster=Cluster((), {}),  # the coordinator asks the cluster provider
+            cluster=Cluster((), {}),  # empty: the coordinator gets the cluster from its cluster provider
             members={},
         )
     )

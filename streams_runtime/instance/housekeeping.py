@@ -1,7 +1,9 @@
 """The background work of an instance: it deletes obsolete state, maintains the log, and looks topics up.
 
-Rules: nothing of it holds up a stream thread. An error is logged, and the work is tried again later. The topics that
-tasks write to are looked up before a task needs them: one that takes over should not have to ask for them first.
+Rules: the work runs on its own thread, so that no stream thread waits for it. After an error, which is logged, the work
+is tried again later. The topics that tasks write to are looked up in advance, so that a task that is taken over starts
+without this lookup.
+
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
 
@@ -21,10 +23,10 @@ _logger = logging.getLogger(__name__)
 
 
 class HousekeepingTimes:
-    """When there is which work: the log often, obsolete state once in the delay. The caller waits, and says so.
+    """The times of the work: log maintenance every `log_interval_ms`, clean-up of state once per `cleanup_delay_ms`.
 
-    `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the pause between two passes over the state. `pause_ms`:
-    how long to wait until there is work.
+    The caller waits for `pause_ms`, then calls `passed`. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the
+    interval of the clean-ups. `pause_ms`: the time until the next work is due.
     """
 
     def __init__(self, cleanup_delay_ms: int, log_interval_ms: int) -> None:
@@ -37,7 +39,7 @@ class HousekeepingTimes:
         return min(self._log_interval_ms, self._until_cleanup_ms)
 
     def passed(self) -> bool:
-        """`pause_ms` are over, so the log is due. Whether obsolete state is due as well."""
+        """Call it after each wait of `pause_ms`, when the log is due. Returns True if a clean-up is due as well."""
         self._until_cleanup_ms -= self.pause_ms
         if self._until_cleanup_ms > 0:
             return False
@@ -46,7 +48,7 @@ class HousekeepingTimes:
 
 
 class Housekeeping:
-    """One background thread. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the pause between two passes.
+    """One background thread. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the interval of the clean-ups.
 
     `written`: the topics that the application's tasks write to.
     """
@@ -72,13 +74,13 @@ class Housekeeping:
         self._thread.start()
 
     def close(self) -> None:
-        """Return when the work that has begun is done."""
+        """End the thread. Returns when the work in progress is done."""
         self._stop.set()
         if self._thread.is_alive():
             self._thread.join()
 
     def _run(self) -> None:
-        self._look_up()  # the first task may come at once
+        self._look_up()  # before the first pause, because the first task may be assigned at once
         while True:
             if self._stop.wait(min(self._times.pause_ms / 1_000, threading.TIMEOUT_MAX)):
                 return
@@ -92,7 +94,7 @@ class Housekeeping:
                 self._clean()
 
     def _look_up(self) -> None:
-        """The log remembers what it finds. Topics that the group's leader has still to create are found later."""
+        """Look the topics up, so that the log caches their partitions. Missing topics are looked up again later."""
         for topic in self._written:
             if self._stop.is_set():
                 return

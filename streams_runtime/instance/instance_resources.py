@@ -1,8 +1,8 @@
 """The resources of an instance: opened when it starts, shared among its threads, and closed when it has ended.
 
-The endpoint for queries, the coordinator's client, the state directory, the log, the process's place in the group,
-and housekeeping. The endpoint takes its port first, because the subscription contains it, and closes after the last
-thread has ended.
+They are the query server, the coordinator's client, the state directory, the log, the process's membership in the
+group, and housekeeping. The query server binds its port first, because subscriptions contain its address. It closes
+after the last thread has ended.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ _SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """The settings of one instance. Everything else is the application's, the same for all instances.
+    """The settings of one instance. All other settings belong to the application and are the same for all instances.
 
-    `thread_name`: from an index to a name that is unique in the group. `incarnation`: when given, threads are static
-    members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`: how long to wait for an
-    earlier process that is just ending. `serve_at`: host:port where this instance answers queries, instead of the
-    configs' `application.server`. `owns_process`: nothing else runs in this process. So all warnings and errors in
-    the log are the instance's, and are reported to the group; and the collector never looks at loaded objects.
-    `restore_listener` None: the one that the application's factory makes.
+    `thread_name`: returns the name of the thread of an index; names must be unique in the group. `incarnation`: if
+    given, threads are static members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`:
+    time limit of the wait for the state directory while an earlier process is ending. `serve_at`: host:port where this
+    instance answers queries, instead of the configs' `application.server`. `owns_process`: nothing else runs in this
+    process. Then all warnings and errors in the process's log are reported to the group, and objects that exist at the
+    start are excluded from garbage collection. `restore_listener`: None for the listener of the application's factory.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -67,10 +67,11 @@ class InstanceOptions:
 
 
 class InstanceResources:
-    """Open from the moment it is made. `close` it when no thread uses it any more.
+    """The constructor opens all resources. Call `close` when no thread uses them any more.
 
-    `coordinator`: its URL, several separated by commas, or a client, which stays open. Raises LockError when another
-    process has the directory, InputError, LogError, StreamsRuntimeError; then nothing is open.
+    `coordinator`: the coordinator's URL, or several URLs separated by commas, or a client, which `close` leaves open.
+    Raises LockError if another process has locked the directory, InputError, LogError, StreamsRuntimeError; after an
+    error nothing is open.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class InstanceResources:
 
     @property
     def process_id(self) -> ProcessId:
-        """It stays with the state directory."""
+        """The process id, which is stored in the state directory."""
         return self._directory.process_id
 
     @property
@@ -135,7 +136,7 @@ class InstanceResources:
         return None if self._server is None else self._server.endpoint
 
     def start_endpoint(self, instance: ShownInstance) -> None:
-        """Answer queries from now on, if there is an address to answer at. Raises StreamsRuntimeError."""
+        """Start the query server, if the instance has an address for it. Raises StreamsRuntimeError."""
         if self._server is not None:
             self._server.start(InstanceView(instance, self._log))
 
@@ -149,7 +150,10 @@ class InstanceResources:
         is_group_paused: Callable[[], bool],
         threads: Callable[[], int],
     ) -> StreamThread:
-        """The thread of this index. `metrics`: those of the instance; `threads`: how many there are now."""
+        """Make the thread of this index.
+
+        `metrics`: the metrics of the instance. `threads`: returns the present number of threads.
+        """
         configs = self._application.configs
         options = self._options
         process = f"{self._application.id}-{self.process_id}"
@@ -200,7 +204,7 @@ class InstanceResources:
         self._housekeeping.start()
 
     def close(self) -> None:
-        """Logs each resource that cannot be closed, and goes on with the next."""
+        """Close all resources. An error of a close is logged, and the other resources are closed all the same."""
         self._membership.close()
         self._housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]
@@ -214,7 +218,10 @@ class InstanceResources:
 
 
 def host_tag() -> str:
-    """The name of this host as the value of a client tag: a name that Kafka's limit cuts ends with its hash."""
+    """Returns the host name as the value of a client tag.
+
+    A name that is longer than Kafka allows is cut and ends with a hash of the whole name.
+    """
     name = socket.gethostname()
     if len(name) <= LONGEST_TAG_VALUE:
         return name
@@ -223,7 +230,10 @@ def host_tag() -> str:
 
 
 def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
-    """Differs from Kafka: there, it shows with the first record that fails, perhaps long after the start."""
+    """Raises InputError if the dead letter topic is missing.
+
+    Differs from Kafka: there, the error appears with the first record that fails, perhaps long after the start.
+    """
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):
         raise InputError(f"the log has no topic {topic}; create it first", "errors.dead.letter.queue.topic.name")

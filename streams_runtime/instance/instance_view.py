@@ -1,7 +1,8 @@
-"""An instance as its query server sees it: the snapshots that its stream threads publish, put together.
+"""The view of an instance for its query server: the snapshots that its stream threads publish, put together.
 
-Rule: a copy is still the one that was looked up as long as its thread shows the same snapshot. Threads publish new ones
-a few times a second, and always between the close of a store and its next opening.
+Rule: while a thread publishes the same snapshot, the stores of its tasks were not closed and opened again. So a query
+can check after a read that it has read the copy it looked up. Threads publish new snapshots a few times a second, and
+always between the close of a store and its next opening.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 
 class ShownInstance(Protocol):
-    """The part of a `StreamsInstance` that its query server shows. Any thread may call."""
+    """The part of a `StreamsInstance` that its query server shows. Any thread may call its methods."""
 
     application: Application
     metrics: InstanceMetrics
@@ -49,7 +50,7 @@ class _Store(NamedTuple):
 
 
 class InstanceView:
-    """Implements `Queryable`. `log`: knows the topics' numbers of partitions; the caller closes it."""
+    """Implements `Queryable`. `log`: the log to look up the topics' partition counts in; the caller closes it."""
 
     def __init__(self, instance: ShownInstance, log: Log) -> None:
         self._instance = instance
@@ -119,7 +120,10 @@ class InstanceView:
         return self._instance.metrics.exposition()
 
     def _known_partitions(self) -> Mapping[str, int]:
-        """Topics keep their numbers of partitions while a group runs, so the log is asked only until it knows all."""
+        """Returns the partition counts of the stores' source topics.
+
+        The counts do not change while a group runs, so they are looked up only until all of them are known.
+        """
         wanted = {topic for store in self._stores.values() for topic in store.source_topics}
         if not wanted <= self._partitions.keys():
             try:

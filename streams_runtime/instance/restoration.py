@@ -1,18 +1,17 @@
-"""Brings assigned tasks to where they run: initialises them, restores them beside running tasks, and starts them.
+"""Initialises assigned tasks, restores them while other tasks run, and starts them.
 
 Rules:
-- Tasks that come together are claimed together, and those that are restored in one pass look up together where they go
-  on (`TaskInputs`): what one call asks of the log does not depend on the number of tasks.
-- When another thread still has a task's directory, or the log was too slow, the next pass tries the task again.
-  Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
-- One pass restores only as much as running tasks can wait for. Standbys wait until no active task restores.
-- A restored task starts at once, whatever other tasks are still doing. The consumer reads the input of running tasks
-  only.
+- The tasks of one assignment are claimed in one call of the log, and the tasks that are restored in one pass look up
+  their committed offsets in one call (`TaskInputs`). So the number of calls does not depend on the number of tasks.
+- If another thread still has a task's directory, or the log was too slow, the next pass tries the task again. Time-outs
+  count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
+- One pass restores only for a short time, because running tasks wait for its end. Standbys are updated only while no
+  active task restores.
+- A restored task starts at once; it does not wait for other tasks. The consumer reads only the input of running tasks.
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
-Differs from Kafka: there is no pause before a locked directory is tried again, so that a task which moves between two
-threads of a process is not held up for a second. The stream thread restores by itself, as Kafka's did before the state
-updater.
+Differs from Kafka: a locked directory is tried again without a pause of a second, so that a task is not held up when it
+moves between two threads of a process. The stream thread itself restores, as in Kafka before the state updater.
 """
 
 from __future__ import annotations
@@ -44,22 +43,25 @@ _TRY_AGAIN = (LogTimeout, UnknownTopicOrPartition)
 
 @dataclass(slots=True)
 class _Arrival:
-    """An active task that does not run yet. `origin` None: not known before the task is initialised."""
+    """The assignment of an active task that does not run yet. `origin`: None until the task is initialised."""
 
     at_ms: int
     origin: RestoreOrigin | None
 
 
 class TaskInputs:
-    """The calls of a thread's active tasks about their input: claims, and the group's committed offsets.
+    """Claims the input of a thread's active tasks in the log, and looks up the group's committed offsets of this input.
 
-    - Tasks that come together are asked for together: one call claims the input of all, one releases it, one finds
-      their committed offsets. On Kafka a call is two or three round trips, and a fenced owner is fenced once; one call
-      for each task would make the last one wait for the sum.
-    - Each task then has a claim of its own, to its own partitions, and may release it alone.
-    - Offsets are asked for after the claim. A task that is asked for alone asks by itself, in the same way.
+    - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
+      committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once; with
+      one call for each task, the last task would wait for the calls of all the others.
+    - Each task then has a separate claim to its own partitions, and can release this claim alone.
+    - Committed offsets are looked up after the claim, because a previous owner cannot commit any more then.
+      `StreamTask.complete_restoration` looks up the offsets itself if its caller has not.
 
-    One per stream thread, which alone uses it. `producer`: that of the thread; its transactional id owns claims.
+    One per stream thread, which alone uses it. `producer`: the producer of the thread; its transactional id owns the
+    claims.
+
     Source: `KafkaConsumer.committed`, which takes all partitions of an assignment. Kafka has no claims.
     """
 
@@ -69,7 +71,7 @@ class TaskInputs:
         self._producer = producer
 
     def claim(self, tasks: Iterable[StreamTask]) -> None:
-        """Claim the input of those that have no claim to it. Their directories are locked. Raises LogTimeout."""
+        """Claim the input of those tasks that have no claim yet. Lock their directories before. Raises LogTimeout."""
         needing = [task for task in tasks if task.needs_claim]
         if not needing:
             return
@@ -80,21 +82,22 @@ class TaskInputs:
             task.take_claim(claim.part(task.input_partitions))
 
     def release(self, tasks: Iterable[StreamTask]) -> None:
-        """Let others claim the input of these tasks without fencing this thread, except where work is uncommitted."""
+        """Let other threads claim the input of these tasks without fencing this thread. Skips uncommitted tasks."""
         claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
         if claims:
             self._log.release(*claims)
 
     def committed(self, tasks: Iterable[StreamTask]) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of the tasks' input, where there are any. Raises LogTimeout."""
+        """Returns the group's committed offsets of the tasks' input partitions. Raises LogTimeout."""
         partitions = [partition for task in tasks for partition in task.input_partitions]
         return self._log.committed_offsets(self._group_id, partitions) if partitions else {}
 
 
 class Restoration:
-    """One per stream thread, which alone uses it.
+    """Restores and starts the tasks of one stream thread, which alone uses it.
 
-    `waits_for_lock`, `waits_for_log`: whether a task could not go on in the last pass, and why.
+    `waits_for_lock`, `waits_for_log`: True if a task made no progress in the last pass because of a locked directory or
+    because of the log.
     """
 
     def __init__(
@@ -118,16 +121,19 @@ class Restoration:
         self.waits_for_log = False
 
     def assigned(self, task: TaskId, *, recycled: bool) -> None:
-        """An active task was assigned to this thread. `recycled`: made from a standby of it, whose stores are open."""
+        """Note that an active task was assigned. `recycled`: True if it was made from a standby with open stores."""
         self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
 
     def register(self, task: AnyTask) -> None:
-        """Have the changelog reader read the task's changelogs."""
+        """Register the task's changelogs with the changelog reader."""
         for partition in task.changelog_partitions:
             self._reader.register(partition, task.state_manager)
 
     def refresh(self) -> None:
-        """Tasks changed their states, came or went: sort them again, and read the input of those that run."""
+        """Sort the tasks by state, and assign the consumer the input of the running tasks.
+
+        Call it after tasks changed their states, or were added or removed.
+        """
         self._tasks.refresh()
         wanted = self._tasks.by_input.keys()
         if self._consumer.assignment() != wanted:
@@ -139,7 +145,7 @@ class Restoration:
 
     @property
     def is_done(self) -> bool:
-        """Whether every task is initialised and every active task runs."""
+        """True if every task is initialised and no active task is restoring."""
         return not self._tasks.to_initialise and not self._tasks.restoring
 
     def restored(self, task: AnyTask) -> int:
@@ -148,7 +154,7 @@ class Restoration:
         return self._restored.get(task.id, 0) + reading
 
     def initialise_and_restore(self, *, paused: bool = False) -> int:
-        """Make one pass; the number of changelog records applied, none while paused.
+        """Make one pass. Returns the number of changelog records applied, which is 0 while paused.
 
         Raises TaskCorrupted, StreamsRuntimeError.
         """
@@ -177,7 +183,7 @@ class Restoration:
     def _attempt(
         self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
     ) -> list[OneTask]:
-        """The tasks for which the step went well. `errors`: as `_trying`."""
+        """Try the step for each task. Returns the tasks for which it succeeded. `errors`: see `_trying`."""
         succeeded = []
         for task in tasks:
             with self._trying([task], errors):
@@ -187,7 +193,7 @@ class Restoration:
 
     @contextmanager
     def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
-        """A step of these tasks. `errors`: of those that are not to try again in the next pass."""
+        """Handles errors of a step of these tasks. `errors`: gets the errors that the next pass must not try again."""
         try:
             yield
         except LockError as locked:

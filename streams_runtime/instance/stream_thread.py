@@ -2,14 +2,15 @@
 
 Rules:
 - One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe
-  write what was sent. The thread waits only when there is nothing to do, not past the next punctuation or commit, and
-  not when the group has given an order.
+  write the records that tasks have sent. The thread waits only if it has nothing to do and the group has given no
+  order, and never past the next punctuation or commit.
 - The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders on
   through a mailbox (`rebalance_mailbox`). The stream thread carries out the orders between two passes.
-- TaskMigrated means that the group took the thread for dead: the thread drops its active tasks, and the member joins
-  again without owned tasks. A corrupt task starts over. Any other error ends the thread, which closes its tasks dirty.
+- TaskMigrated means that the group assigned the thread's tasks to other members, because it assumed that the thread was
+  dead. The thread then drops its active tasks, and the member joins again without owned tasks. A corrupt task is
+  restarted from its changelogs. Any other error ends the thread, which closes its tasks dirty.
 - The thread commits and suspends its active tasks before its member leaves the group; from then on other members may
-  have them. The thread closes their stores while the member leaves.
+  take the tasks over. The thread closes their stores while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -43,10 +44,10 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """`start` it once; `close` it from any thread. When it is DEAD, `error` or `end` gives the reason.
+    """One stream thread: `start` it once; `close` it from any thread. When it is DEAD, `error` or `end` is the reason.
 
-    `error`: the error that ended the thread. `response`: the answer of the user's handler to that error. `end`: the
-    reason why the member ended without an error.
+    `error`: the error that ended the thread. `response`: the decision of the user's handler about that error. `end`:
+    the reason why the member ended without an error.
     """
 
     def __init__(self, setting: ThreadSetting) -> None:
@@ -80,13 +81,13 @@ class StreamThread:
         self._thread.start()
 
     def ask_to_close(self) -> None:
-        """Commit, checkpoint, leave the group, and end. Returns at once; from any thread."""
+        """Let the thread commit, checkpoint, leave the group, and end. Returns at once. Any thread may call this."""
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # the thread was never started, so nobody would carry out the member's orders
+            self._mailbox.end()  # the thread was never started, so it would not carry out the member's orders
         self._member.ask_to_close()
 
     def close(self) -> None:
-        """As `ask_to_close`, and wait until the member has left. Not from the stream thread itself."""
+        """Call `ask_to_close`, then wait until the member has left. Must not be called on the stream thread."""
         self.ask_to_close()
         self._member.wait()
 
@@ -94,11 +95,11 @@ class StreamThread:
         self._thread.join(timeout_s)
 
     def wake(self) -> None:
-        """End a wait of the thread, so that it checks at once what there is to do. From any thread."""
+        """End a wait of the thread, so that it begins its next pass at once. Any thread may call this."""
         self._work.wakeup()
 
     def request_shutdown(self) -> None:
-        """Let the leader shut down all instances of the application."""
+        """Ask the group's leader to shut down all instances of the application."""
         self._member.request_shutdown()
 
     def held(self) -> HeldTasks:
@@ -132,7 +133,7 @@ class StreamThread:
                 self._run_pass()
             if self._member.failure is not None:
                 raise self._member.failure
-        except BaseException as error:  # not even a SystemExit of user code may look like a good end
+        except BaseException as error:  # also SystemExit: user code that raises it must not look like a clean end
             if isinstance(error, StoreOfAnotherKind):
                 _logger.error("stream thread %s failed: %s", self.name, error)
             else:
@@ -150,7 +151,7 @@ class StreamThread:
                 self._run_once()
 
     def _run_once(self) -> None:
-        """Poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe write."""
+        """Poll, initialise and restore, process records, punctuate, maybe commit, maybe write the sent records."""
         work = self._work
         work.poll(may_wait=not self._mailbox.has_orders)
         work.initialise_and_restore()
@@ -178,12 +179,12 @@ class StreamThread:
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
-        """Let corrupt tasks start over, and drop all active tasks if the group took the thread for dead."""
+        """Handles TaskCorrupted (restarts the corrupt tasks) and TaskMigrated (drops all active tasks)."""
         try:
             yield
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            # a store that was opened again is not complete, and queries read the published state
+            # a reopened store is incomplete until it is restored; queries learn that from the published snapshot
             self._work.publish(self._mailbox)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
@@ -227,9 +228,9 @@ class StreamThread:
             self._listener.dropped(reason, clean=False)
 
     def _hand_in(self, reason: str) -> None:
-        """Commit and suspend the active tasks, so that other members may have them.
+        """Commit and suspend the active tasks, so that other members may take them over.
 
-        Raises no error of a task: the errors are raised when the tasks are closed.
+        Errors of tasks are not raised here, but when the tasks are closed.
         """
         self._has_handed_in = True
         self._change_state(ThreadState.PENDING_SHUTDOWN)
@@ -238,8 +239,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=True)
 
     def _close_tasks(self, reason: str) -> None:
-        """Close all tasks: dirty if an error ends the thread, otherwise cleanly. An error of a close counts as an error
-        that ends the thread.
+        """Close all tasks: dirty if an error ends the thread, otherwise cleanly. An error of a close is kept as the
+        error that ends the thread, if there is no earlier error.
         """
         try:
             if not self._has_handed_in and self.error is None:
@@ -265,7 +266,7 @@ class StreamThread:
             self._drop_all(migrated)
         else:
             if active and self._setting.application.configs.exactly_once:
-                # another instance may have a standby, and need not restore the task from the changelog's beginning
+                # a rebalance may move the task to an instance with a standby, which has less to restore
                 self._member.request_rejoin()
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
@@ -276,7 +277,8 @@ class StreamThread:
     def _shut_down(self) -> None:
         """Close the tasks, answer every order and let the member leave the group, whatever fails.
 
-        If `CloseTasks` has come, from the group or after `ask_to_close`, the tasks are closed while the member leaves.
+        If the thread got `CloseTasks`, from the group or after `ask_to_close`, the tasks are already committed and
+        suspended. Then they are closed while the member leaves.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -298,7 +300,11 @@ class StreamThread:
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
-        """Keep the member in the group, without tasks, until the leader knows that all instances have to end."""
+        """Request the shutdown, and keep the member in the group, without tasks, until the group has ended the member.
+
+        The member has to stay because the leader learns of the request from the member's next subscription. The wait
+        ends after the session timeout at the latest.
+        """
         self._mailbox.end(refuses=False)
         self._member.request_shutdown()
         self._member.wait(self._setting.member.session_timeout_ms / 1000)

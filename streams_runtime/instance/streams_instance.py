@@ -1,14 +1,16 @@
 """One instance of an application in one process: a state directory, a process id, and stream threads.
 
 Rules:
-- A second process in the same state directory is refused. The process id stays with the directory.
-- The instance is RUNNING when every thread is, and REBALANCING otherwise. It ends with its last
-  thread, unless that was removed (`thread_pool`).
+- A second process that opens the same state directory gets LockError. The process id is stored in the directory, so it
+  stays the same after a restart.
+- A live instance is RUNNING if every thread is RUNNING, and REBALANCING otherwise. It ends with its last thread, unless
+  that thread was removed (`thread_pool`).
 - A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
-- `close` drains: it commits everything before the members leave the group, and closes it before it returns.
-- An instance with `application.server` serves its stores and metrics there, until it has drained (`queries`).
+- `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
+- An instance with `application.server` answers queries of its stores and metrics there until it has closed its tasks
+  (`queries`).
 
-Source: `KafkaStreams`. It neither handles signals nor declares the group.
+Source: `KafkaStreams`. The instance neither handles signals nor declares the group.
 """
 
 from __future__ import annotations
@@ -39,9 +41,9 @@ _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class ListenedState:
-    """The state of one instance. Its listener gets each change once, in order, by one thread at a time.
+    """The state of one instance. Its listener is called once for each change, in order, by one thread at a time.
 
-    `change` is called under the instance's lock, `notify` without it.
+    The caller of `change` holds the instance's lock; the caller of `notify` does not.
     """
 
     def __init__(self, listener: StateListener | None) -> None:
@@ -56,7 +58,7 @@ class ListenedState:
             self.state = state
 
     def notify(self) -> None:
-        """Give the listener the changes that it has not got, unless another thread does so already."""
+        """Call the listener for each change that it was not called for yet, unless another thread does so already."""
         while self._pending and self._notifying.acquire(blocking=False):
             try:
                 while self._pending:
@@ -74,10 +76,10 @@ class ListenedState:
 
 
 class StreamsInstance:
-    """`start`, then `wait` or `close`. Any thread may call.
+    """Runs one instance: call `start`, then `wait` or `close`. All methods may be called by any thread.
 
-    `coordinator`: its URL, several separated by commas, or a client, which the caller closes. `metrics`: what its
-    threads measure. `notices`: for people; its heartbeats take them to the coordinator.
+    `coordinator`: the coordinator's URL, or several URLs separated by commas, or a client, which the caller closes.
+    `metrics`: the metrics of all threads. `notices`: messages for operators; heartbeats send them to the coordinator.
     """
 
     def __init__(
@@ -103,7 +105,7 @@ class StreamsInstance:
         )
         self._supervisor = threading.Thread(target=self._supervise, name=f"{application.id}-instance", daemon=True)
 
-    # --- what others may look at
+    # --- state that callers read
 
     @property
     def application_id(self) -> str:
@@ -119,7 +121,10 @@ class StreamsInstance:
 
     @property
     def is_group_paused(self) -> bool:
-        """Whether the group's operator has paused all its instances. This one goes on when neither pause is left."""
+        """True if an operator has paused the whole group.
+
+        The instance processes again when neither this pause nor a pause by its user is in force.
+        """
         return self._group_paused.is_set()
 
     @property
@@ -129,12 +134,12 @@ class StreamsInstance:
 
     @property
     def process_id(self) -> ProcessId | None:
-        """None before `start`."""
+        """The process id, which is stored in the state directory. None before `start`."""
         return None if self._resources is None else self._resources.process_id
 
     @property
     def endpoint(self) -> HostInfo | None:
-        """Where it answers queries. None before `start`, and when it serves none."""
+        """The address at which the instance answers queries. None before `start`, and if it answers none."""
         return None if self._resources is None else self._resources.endpoint
 
     def status(self) -> InstanceStatus:
@@ -147,7 +152,7 @@ class StreamsInstance:
         )
 
     def metadata(self) -> PartitionHosts:
-        """The instances and their partitions, by the newest assignment of any thread."""
+        """The group's instances and their partitions, from the newest assignment of any thread."""
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
         return PartitionHosts() if held is None else held.hosts
 
@@ -155,13 +160,13 @@ class StreamsInstance:
         """All tasks of this instance that have open stores."""
         return tuple(task for thread in self._threads for task in thread.open_tasks())
 
-    # --- its life
+    # --- start and end
 
     def start(self) -> None:
-        """Take the state directory, join the group, return at once.
+        """Lock the state directory and start the threads, which join the group. Does not wait until they have joined.
 
-        Raises LockError when another process has the directory, InputError (also when `application.server` cannot be
-        served), LogError, StreamsRuntimeError.
+        Raises LockError if another process has locked the directory, InputError (also if the server cannot listen on
+        `application.server`), LogError, StreamsRuntimeError.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -171,7 +176,7 @@ class StreamsInstance:
         self._logged.start()
         if self._options.owns_process:
             freeze_loaded_objects()
-        raise_open_file_limit()  # each RocksDB store of each task has files of its own
+        raise_open_file_limit()  # each RocksDB store of each task keeps several files open
         try:
             self._resources = InstanceResources(
                 self.application, self._coordinator, self._options, self.notices, self._group_pause_changed
@@ -186,7 +191,10 @@ class StreamsInstance:
         self._supervisor.start()
 
     def close(self, timeout_s: float | None = None) -> bool:
-        """Drain and leave; whether it has ended within the time. Called on one of its own threads, it does not wait."""
+        """Commit and close all tasks, and leave the group. Returns True if the instance has ended within the time.
+
+        Called on a thread of the instance, it does not wait.
+        """
         with self._changed:
             self._closing = True
             never_started = self.state is InstanceState.CREATED
@@ -201,23 +209,23 @@ class StreamsInstance:
         return self.wait(timeout_s) in _ENDED
 
     def wait(self, timeout_s: float | None = None) -> InstanceState:
-        """Return the state when it has ended, or when time is up."""
+        """Wait until the instance has ended, or the time is up. Returns the state."""
         with self._changed:
             self._changed.wait_for(lambda: self._ended, timeout_s)
             return self.state
 
     def wait_until_running(self, timeout_s: float | None = None) -> bool:
-        """Whether every thread runs everything it was assigned; False when time is up or the instance ended."""
+        """Wait until every thread runs all its assigned tasks. False if the time is up or the instance has ended."""
         with self._changed:
             self._changed.wait_for(lambda: self.state is InstanceState.RUNNING or self._ended, timeout_s)
             return self.state is InstanceState.RUNNING
 
-    # --- what its user may change
+    # --- changes by the user
 
     def set_state_listener(self, listener: StateListener | None) -> None:
-        """Call `listener` with new and old state at each change. Raises StreamsRuntimeError once it has started.
+        """Call `listener` with the new and the old state at each change. Raises StreamsRuntimeError after the start.
 
-        It takes the place of the application's own listener. Source: `KafkaStreams.setStateListener`.
+        It replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -225,24 +233,26 @@ class StreamsInstance:
             self._state.listener = listener
 
     def pause(self) -> None:
-        """Stop processing, punctuating and restoring until `resume`; also before the start. Members stay in the group.
+        """Stop processing, punctuating and restoring until `resume`. May be called before the start as well.
 
-        Processed records are committed, and stores can still be queried. Source: `KafkaStreams.pause` (KIP-834).
+        Members stay in the group. Processed records are committed, and stores can still be queried. Source:
+        `KafkaStreams.pause` (KIP-834).
         """
         self._paused.set()
         self.metrics.paused(PausedBy.USER, True)
 
     def resume(self) -> None:
-        """Go on after `pause`. Nothing happens when it is not paused."""
+        """End a pause that `pause` has begun. Does nothing if the instance is not paused."""
         self._paused.clear()
         self.metrics.paused(PausedBy.USER, False)
         for thread in self._threads:
             thread.wake()
 
     def add_stream_thread(self) -> str | None:
-        """Start one more thread and give its name; None, and nothing happens, unless it is rebalancing or running.
+        """Start one more thread. Returns its name.
 
-        Source: `KafkaStreams.addStreamThread` (KIP-663).
+        If the instance is neither rebalancing nor running, it starts none and returns None. Source:
+        `KafkaStreams.addStreamThread` (KIP-663).
         """
         thread = self._threads.add() if self._is_alive else None
         if thread is None:
@@ -251,10 +261,11 @@ class StreamsInstance:
         return thread.name
 
     def remove_stream_thread(self, timeout_s: float | None = None) -> str | None:
-        """Have one thread commit, leave the group and end; its name, when it has ended or time is up.
+        """Let one thread commit, leave the group and end. Returns its name when it has ended or the time is up.
 
-        None when there is none to remove, or the instance is neither rebalancing nor running. Called on a stream
-        thread, it removes another one if there is one, and does not wait. Source: `KafkaStreams.removeStreamThread`.
+        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. Called on a
+        stream thread, it removes another thread if there is another, and does not wait. Source:
+        `KafkaStreams.removeStreamThread`.
         """
         if not self._is_alive:
             _logger.warning("no thread is removed: the instance is %s", self.state)
@@ -266,7 +277,7 @@ class StreamsInstance:
             return None
         return thread.name
 
-    # --- inside
+    # --- internals
 
     @property
     def _is_alive(self) -> bool:
@@ -284,7 +295,10 @@ class StreamsInstance:
         )
 
     def _group_pause_changed(self, paused: bool) -> None:
-        """Restoring goes on, unlike in a pause of the user: standbys stay ready to take over."""
+        """Set the pause of the group.
+
+        Restoring goes on, unlike in a pause by the user, so that standbys stay ready to take over.
+        """
         if paused:
             self._group_paused.set()
         else:
@@ -294,7 +308,7 @@ class StreamsInstance:
             thread.wake()
 
     def _is_own(self, name: str) -> bool:
-        """Whether a thread of this name must not wait for the instance, because the instance waits for it."""
+        """True if the instance waits for the end of the thread of this name, which must not wait for the instance."""
         return name == self._supervisor.name or self._threads.has(name)
 
     def _is_own_thread(self, name: str) -> bool:
@@ -308,7 +322,10 @@ class StreamsInstance:
         self._state.notify()
 
     def _change_state(self, state: InstanceState) -> None:
-        """At the end, callers of `wait` return only after the listener was called, since the program may end then."""
+        """Change the state and call the listener.
+
+        At the end of the instance, `wait` returns only after the listener was called: the program may exit then.
+        """
         with self._changed:
             self._state.change(state)
             self._changed.notify_all()
@@ -319,7 +336,7 @@ class StreamsInstance:
                 self._changed.notify_all()
 
     def _supervise(self) -> None:
-        """Wait until every thread has ended, and close what they used."""
+        """Wait until every thread has ended, then close the resources of the instance."""
         self._threads.supervise(ending=lambda: self._change_state(InstanceState.PENDING_SHUTDOWN))
         for notice in self.notices.newest():
             if notice.code in LOSSES:

@@ -1,7 +1,8 @@
-"""Makes tasks from the topology, and tasks of one type from tasks of the other, without closing their stores.
+"""Makes tasks from the topology, and recycles active tasks and standbys into each other without closing their stores.
 
 Rules: an active task has processors, stores and input. A standby has stores only. A task without a changelog has no
-standby, because there is nothing to follow. The stores of a recycled task stay open and go on from where they are.
+standby, because there is nothing to restore from. The stores of a recycled task stay open and keep their positions.
+
 Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
 
@@ -39,7 +40,7 @@ from streams_runtime.tasks.stream_task import StreamTask
 class TaskCreator:
     """Makes the tasks of one stream thread. Raises StreamsRuntimeError for a task that the topology does not have.
 
-    `cache`: the thread's; None: no store has one.
+    `cache`: the record cache of the thread; None if no store is cached.
     """
 
     application: Application
@@ -56,18 +57,18 @@ class TaskCreator:
         return self.stream_task(task, partitions, graph, self._state(task, TaskType.ACTIVE, graph))
 
     def standby(self, task: TaskId, partitions: Partitions) -> StandbyTask | None:
-        """None when no store of the task is logged."""
+        """Make a standby. Returns None if no store of the task has a changelog."""
         graph = self._graph(task)
         if all(topic is None for topic in graph.store_changelogs.values()):
             return None
         return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
-        """`active` is suspended and committed. It is closed afterwards."""
+        """Recycle an active task, which has to be suspended and committed, into a standby. Closes the active task."""
         return self._standby_task(partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
-        """`standby` is suspended. It is closed afterwards."""
+        """Recycle a standby, which has to be suspended, into an active task. Closes the standby."""
         graph = self._graph(standby.id)
         return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
 
@@ -83,7 +84,7 @@ class TaskCreator:
     def stream_task(
         self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
     ) -> StreamTask:
-        """Bring the parts of an active task together. `state`: made for one, or given up by a standby."""
+        """Make an active task from its parts. `state`: a new state manager, or that of a recycled standby."""
         application, configs, losses = self.application, self.application.configs, self.losses(task)
         logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
         collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed)
@@ -98,7 +99,7 @@ class TaskCreator:
         offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
         def reading_failed(failed: FailedInputRecord) -> None:
-            offsets.begin_work()  # the record is consumed, and there may be a dead letter
+            offsets.begin_work()  # the record is consumed, and the handler may send a dead letter
             handling.deserialization_failed(failed)
 
         def new_queue(partition: TopicPartition) -> RecordQueue:
@@ -121,7 +122,7 @@ class TaskCreator:
         return StandbyTask(state, partitions, configs=self.application.configs, clock=self.clock)
 
     def _compacted_changelogs(self, graph: ProcessorGraph) -> Iterator[str]:
-        """The changelogs that the leader creates with compaction alone."""
+        """Returns the changelogs that the leader creates with cleanup.policy=compact alone."""
         configs = AssignmentConfigs.from_dotted(self.application.configs.assignment)
         for store, changelog in graph.changelog_configs.items():
             topic = graph.store_changelogs[store]

@@ -1,25 +1,24 @@
-"""Has running tasks process records, punctuate, and commit.
+"""Lets running tasks process records, punctuate, and commit.
 
 Rules:
-- One pass processes for `record.pass.ms` at most. Tasks take turns, so none waits until another has no more records.
-  The number of records in a turn depends on how long records take.
-- Records that tasks have sent are written without a commit: at once when no record is left to process, else `linger.ms`
-  after the last time. That is looked at between turns, and no turn is interrupted. Under exactly-once it is seen at the
-  commit.
-- Under exactly-once, one transaction commits all tasks that need it. Under at-least-once, offsets never move before
-  everything was written. A checkpoint follows its commit and never goes before it.
-- When the log is slow or away (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms` of
-  the tasks concerned.
+- One pass processes for `record.pass.ms` at most. Tasks take turns, so that a task with many records does not hold up
+  the others. The number of records in a turn is adapted to the time that records take.
+- Records that tasks have sent are written without a commit: at once if no record is left to process, otherwise
+  `linger.ms` after the last write. The executor checks this between turns, and interrupts no turn. Under exactly-once,
+  consumers see the records at the commit.
+- Under exactly-once, one transaction commits all tasks that need a commit. Under at-least-once, offsets are committed
+  only after all records were written. A checkpoint is written only after its commit.
+- If the log is slow or unreachable (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms`
+  of the tasks concerned.
 - Commits go on during a rebalance. Differs from Kafka: there, the group would refuse the generation in the commit;
-  here, a claim says who may commit, and a revoked task is closed before another thread claims it.
-
-- Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates: the log may be
-  about to end it, and a record that is sent meanwhile would be lost, with its offset committed later.
-
-- A record that the brokers refuse after `send` has taken it makes the tasks of the commit start over.
+  here, a claim decides which thread may commit, and a revoked task is closed before another thread claims it.
+- Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates. The log may still
+  end this transaction; a record that is sent meanwhile would then be lost, and its offset would be committed later.
+- If the brokers refuse a record after `send` has accepted it, the tasks of the commit are restarted from their
+  changelogs.
 
 Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
-whether the commit happened and wipes the tasks; these logs say so when they are asked again.
+whether the commit happened, and wipes the tasks; these logs return the result of the first commit to a second commit.
 """
 
 from __future__ import annotations
@@ -43,14 +42,15 @@ from streams_runtime.tasks.task import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""In a row. An application may make another record at each try, which cannot be recognised."""
+"""Limit of refused commits in a row. There may be more than one: an application may make a different record at each
+try, and the producer cannot recognise it as the refused record."""
 
 
 class TaskExecutor:
-    """One per stream thread. It raises errors of user code as StreamsRuntimeError, with the task named.
+    """Runs the tasks of one stream thread. It raises errors of user code as StreamsRuntimeError that names the task.
 
-    `processed`: by task, the number of input records since it was assigned to this thread. `commit_is_late`: the last
-    commit timed out. `ran_out`: the last pass ended because no task had a record left that it could process.
+    `processed`: by task, the number of input records since the task was assigned to this thread. `commit_is_late`: True
+    if the last commit timed out. `ran_out`: True if the last pass ended because no task had a record left to process.
     """
 
     def __init__(
@@ -77,13 +77,13 @@ class TaskExecutor:
         self._refusals = 0
 
     def forget(self, task: TaskId) -> None:
-        """The task was assigned again, and has processed nothing since."""
+        """Reset the count of processed records, because the task was assigned again."""
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
-        """Process buffered records in turns, until none is ready or the pass is over; the number of records.
+        """Process buffered records in turns, until none is ready or the pass is over. Returns the number of records.
 
-        Raises what tasks raise, and as `send` does.
+        Raises the errors of tasks and of `send`.
         """
         self.ran_out = True
         if self.transaction_is_ending:
@@ -98,7 +98,7 @@ class TaskExecutor:
                 of_turn = self._turn(running, now_ms)
                 if of_turn:
                     processed += of_turn
-                    self.send(tasks, at_once=False)  # not only at the end of the pass: each turn may be slow
+                    self.send(tasks, at_once=False)  # after each turn, because a turn may take longer than linger.ms
             total += processed
             ended_ms = self._clock.monotonic_ms()
             if processed == 0:
@@ -109,7 +109,10 @@ class TaskExecutor:
             self._adapt(ended_ms - turns_started_ms)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
-        """Fire punctuations that are due, stream time first; in how many cases any fired."""
+        """Fire the punctuations that are due, of stream time first.
+
+        Returns the number of tasks that fired, counted once for stream time and once for system time.
+        """
         if self.transaction_is_ending:
             return 0
         fired = 0
@@ -124,9 +127,9 @@ class TaskExecutor:
         return fired
 
     def send(self, tasks: Sequence[StreamTask], *, at_once: bool) -> None:
-        """Have what the tasks have sent written: `at_once`, or once `linger.ms` have passed since the last time.
+        """Write the records that tasks have sent: `at_once`, or if `linger.ms` have passed since the last write.
 
-        After a LogTimeout the next call tries again. Raises as `commit` does.
+        After a LogTimeout the next call tries again. Raises the same errors as `commit`.
         """
         now_ms = self._clock.monotonic_ms()
         if not at_once and now_ms - self._sent_ms < self._linger_ms:
@@ -150,13 +153,16 @@ class TaskExecutor:
 
     @property
     def transaction_is_ending(self) -> bool:
-        """A commit timed out, and the log may have made it: what is sent now would be in no transaction at all."""
+        """True under exactly-once after a commit timed out.
+
+        The log may have committed the transaction; a record that is sent now would then belong to no transaction.
+        """
         return self._exactly_once and self.commit_is_late
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
-        """Commit and checkpoint the tasks that need it; how many did. After a LogTimeout the next call tries again.
+        """Commit and checkpoint the tasks that need a commit. Returns the number of these tasks.
 
-        Raises TaskMigrated, TaskTimeout, and what tasks raise.
+        After a LogTimeout the next call tries again. Raises TaskMigrated, TaskTimeout, and the errors of tasks.
         """
         needing = [task for task in tasks if task.commit_needed()]
         self.commit_is_late = False
@@ -174,13 +180,13 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """The commit itself, without checkpoints. Raises LogTimeout when nothing of it has happened."""
+        """Commit these tasks together, without checkpoints. Raises LogTimeout if nothing was committed."""
         offsets = []
         for task in tasks:
             task.prepare_commit()
             if (
                 task.type is TaskType.ACTIVE
-            ):  # also one that only punctuated: without its claim it must not write either
+            ):  # also a task that only punctuated: it may write only while its claim is valid
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
         if offsets or self._producer.transaction_in_flight:
@@ -193,8 +199,11 @@ class TaskExecutor:
             self._refusals = 0
 
     def _refused(self, tasks: Iterable[AnyTask], error: StreamsRuntimeError) -> StreamsRuntimeError:
-        """The tasks do their work again, and find the record refused where it is handed over: so the handler of
-        processing errors is asked, with the input record. If that helps nothing, the error ends the thread.
+        """Returns the error to raise after the brokers refused records of these tasks.
+
+        TaskCorrupted lets the tasks process their input again. Then `send` refuses the record at once, so that the
+        handler of processing errors is called with the input record. After too many refusals in a row, `error` itself
+        is returned, which ends the thread.
         """
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:
@@ -231,7 +240,7 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        # shorter turns than a pass has time for where linger.ms is shorter, because it is kept between turns
+        # If linger.ms is shorter than a pass, the turns are shortened to fit linger.ms, which is checked between turns.
         if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:

@@ -1,21 +1,23 @@
-"""Carries out what the group decides about a stream thread's tasks, and has tasks that fail start over.
+"""Carries out the group's decisions about the tasks of a stream thread, and restarts corrupt tasks.
 
-    assign     tasks that stay go on; a task of the other type is recycled, its stores stay open; a task that is not
-               assigned any more is closed; a new one is made
-    revoke     the tasks are committed (under exactly-once with everything else of the thread), checkpointed and
-               suspended; only then may other threads have them
-    lost       other threads may have the tasks already: running ones are closed dirty, restoring ones clean; standbys
-               go on
-    hand in    all active tasks are committed and suspended: others may have them while `shutdown` closes what is left
-    corrupt    the tasks start over from the beginning of their changelogs; under exactly-once a transaction with their
-               records is aborted, and the other tasks with records in it start over, too
+    assign     tasks that are still assigned keep running; if the type of a task changes, the task is recycled and its
+               stores stay open; tasks that are not assigned any more are closed; new tasks are made
+    revoke     the tasks are committed (under exactly-once together with all other tasks of the thread), checkpointed
+               and suspended; only then other threads may take them over
+    lost       other threads may already own the tasks: running tasks are closed dirty, restoring tasks clean; standbys
+               keep running
+    hand in    all active tasks are committed and suspended, so that other threads may take them over while `shutdown`
+               closes the remaining tasks
+    corrupt    the tasks are restarted from the beginning of their changelogs; under exactly-once a transaction with
+               their records is aborted, and the other tasks with records in this transaction are restarted as well
 
-Closing and recycling go through all tasks even if some fail; then the most severe error is raised.
+An error of one task does not stop the closing and recycling of the other tasks. At the end, the most severe error is
+raised.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
 Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
-made even if closing others failed. An aborted transaction takes down every task that wrote in it, where Kafka would
-commit the others with the corrupt task's records inside.
+made even if closing others failed. When a transaction is aborted, every task that wrote in it is restarted; Kafka would
+commit the other tasks, and the records of the corrupt task with them.
 """
 
 from __future__ import annotations
@@ -41,7 +43,7 @@ _logger = logging.getLogger(__name__)
 
 
 class TaskManager:
-    """One per stream thread, which alone uses it. After each call, `tasks` is sorted by the tasks' new states."""
+    """Manages the tasks of one stream thread, which alone uses it. Each call sorts `tasks` by the new states."""
 
     def __init__(
         self,
@@ -68,14 +70,17 @@ class TaskManager:
         self._end_errors: dict[TaskId, Exception] = {}
 
     def handle_rebalance_start(self) -> None:
-        """The member is about to send a subscription: lock what it reports from disk. Raises ProcessorStateError."""
+        """Lock the directories of the tasks on disk that the next subscription reports. Raises ProcessorStateError."""
         self._offset_report.lock_directories(self._tasks.initialised())
 
     def offset_sums(self) -> dict[TaskId, int]:
         return self._offset_report.sums(self._tasks)
 
     def handle_assignment(self, active: Mapping[TaskId, Partitions], standby: Mapping[TaskId, Partitions]) -> None:
-        """Hold exactly these tasks from now on. Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError."""
+        """Close, recycle and make tasks, so that the thread has exactly these tasks.
+
+        Raises TaskCorrupted, TaskMigrated, StreamsRuntimeError.
+        """
         errors: dict[TaskId, Exception] = {}
         to_close: list[AnyTask] = []
         to_recycle: list[AnyTask] = []
@@ -110,7 +115,7 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_lost_all(self) -> None:
-        """Drop all active tasks without committing. Standbys go on."""
+        """Drop all active tasks without committing. Standbys keep running."""
         errors: dict[TaskId, Exception] = {}
         active = list(self._tasks.active.values())
         for task in active:
@@ -121,7 +126,9 @@ class TaskManager:
         self._restoration.refresh()
 
     def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
-        """Have these tasks start over, and commit the others; whether an active task was among them.
+        """Restart these tasks from their changelogs, and commit the others.
+
+        Returns True if an active task was restarted.
 
         Raises TaskMigrated, TaskTimeout.
         """
@@ -147,9 +154,9 @@ class TaskManager:
         return bool(active)
 
     def hand_in(self) -> bool:
-        """Commit and suspend every active task, before `shutdown`. Then other threads may have the tasks.
+        """Commit and suspend every active task, so that other threads may take it over. Call it before `shutdown`.
 
-        Returns whether there was no error. `shutdown` raises the errors.
+        Returns True if there was no error but TaskMigrated. Raises no errors; `shutdown` raises them.
         """
         self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
         self._restoration.refresh()
@@ -180,14 +187,15 @@ class TaskManager:
                 self._restoration.register(task)
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
-        """Suspend the tasks to be recycled. Those whose state cannot be handed on are taken out, and returned."""
+        """Suspend the tasks of `to_recycle`. Tasks that cannot be recycled are removed from the list and returned."""
         unfit = []
         for task in list(to_recycle):
             with _collecting(errors, task):
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # under exactly-once the active task deletes it at once, and the standby writes one at its first commit
+                # Not enforced under exactly-once: the active task would delete the checkpoint at once, and the standby
+                # writes a checkpoint at its first commit.
                 task.post_commit(enforce_checkpoint=not self._exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)
@@ -223,7 +231,7 @@ class TaskManager:
         self._restoration.assigned(task.id, recycled=recycled)
 
     def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close clean, but close dirty the active tasks that ran and were not committed."""
+        """Close the tasks clean; dirty if they have an error in `errors`, or are active, ran and were not committed."""
         clean = []
         for task in tasks:
             ran = task.type is TaskType.ACTIVE and task.state in (TaskState.RUNNING, TaskState.SUSPENDED)
@@ -236,9 +244,10 @@ class TaskManager:
     def _give_up(
         self, restoring: Sequence[StreamTask], running: list[StreamTask], errors: dict[TaskId, Exception]
     ) -> None:
-        """Commit and suspend these, and release all of them together: others wait for every one.
+        """Commit and suspend these tasks, then release their input claims in one call.
 
-        Then other threads can claim them without fencing this one, which goes on with its other tasks.
+        Other threads wait for these tasks. After the release they can claim the input without fencing this thread,
+        which keeps its other tasks.
         """
         for task in restoring:
             with _collecting(errors, task):
@@ -250,9 +259,10 @@ class TaskManager:
     # --- commits outside of the loop
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Under exactly-once the whole thread is committed with these tasks, since it has one transaction only.
+        """Commit, checkpoint and suspend these tasks.
 
-        Their claims stay, so the next owner of the tasks fences this thread unless the claims are released.
+        Under exactly-once, all tasks of the thread are committed with them, because the thread has only one
+        transaction. The claims of the tasks stay: until they are released, the next owner would fence this thread.
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
@@ -272,7 +282,10 @@ class TaskManager:
         self._commit_writes_of_closing([task for task in tasks if task.id not in errors], errors)
 
     def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Commit what processors wrote when they were closed; later, it would come after what the next owners write."""
+        """Commit the records that processors sent while they were closed.
+
+        They have to be committed now: written later, these records would follow those of the next owners.
+        """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)
         for task in late:
@@ -281,7 +294,11 @@ class TaskManager:
                     task.post_commit(enforce_checkpoint=True)
 
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
-        """The tasks that were not committed: all or none. After a time-out they start over: there is no next try."""
+        """Commit all tasks or none. Returns the tasks that were not committed.
+
+        After a LogTimeout or TaskCorrupted these tasks are closed dirty and revived, because their commit is not
+        retried here.
+        """
         if not tasks:
             return []
         try:
@@ -293,7 +310,9 @@ class TaskManager:
             if self._exactly_once:
                 self._abort()
                 self._closer.mark_corrupt(tasks)
-            else:  # what they sent must not be written once others have them, and it cannot be told from the rest
+            else:
+                # The pending records of these tasks must not be written once other threads own the tasks. The producer
+                # cannot tell them from the records of other tasks, so it drops all pending records.
                 tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
                 self._producer.reset()
             self._revive(tasks)
@@ -325,7 +344,7 @@ class TaskManager:
 
 @contextmanager
 def _collecting(errors: dict[TaskId, Exception], task: AnyTask) -> Iterator[None]:
-    """Keep the first error of the task, so that the step goes on with the other tasks."""
+    """Keep the first error of the task in `errors`, so that the caller goes on with the other tasks."""
     try:
         yield
     except Exception as error:

@@ -1,24 +1,25 @@
-"""The tasks of one stream thread: what it can do with them now, how they are closed, and what it reports of them.
+"""The tasks of one stream thread: the lists of tasks by state, the closing of tasks, and the report of their offsets.
 
 Rules:
-- A task id is here once, as active or as standby. Tasks change their own states; `refresh` has to be called after each
-  change, so that each pass of the loop only reads lists.
-- A running task sleeps once it has nothing to process, to punctuate or to commit. It wakes when it gets records, when
-  wall-clock time reaches its next punctuation, and with every `refresh`. A pass asks only tasks that are awake, so an
+- A thread has a task id at most once, as active or as standby. Tasks change their own states; `refresh` has to be
+  called after each change, so that each pass of the loop only reads lists.
+- A running task sleeps while it has nothing to process, to punctuate or to commit. It wakes when it gets records, when
+  wall-clock time reaches its next punctuation, and with every `refresh`. A pass calls only tasks that are awake, so an
   idle thread costs the same with one task and with a thousand.
-- The thread reports to the leader how far its copies of tasks have come, as one sum of offsets per task. Only a running
-  active task with changelogs is reported as LATEST_OFFSET. A task that is restoring is reported by what it has
-  restored, as a standby is, so that only a thread that really runs a task counts as its previous owner.
-- It reports an open task by its positions, and a closed task on disk by its checkpoint. It does not report a task that
-  is corrupt or has no checkpoint.
-- Of the tasks on disk, it reports only those whose directories it could lock when the rebalance started, so that
-  exactly one of several threads reports each. When the rebalance is over, it unlocks those it was not assigned. A
-  thread that is assigned such a task earlier, because it joins faster, gets the directory at once.
+- The thread reports to the leader the progress of its copies of tasks, as one sum of offsets per task. Only a running
+  active task with changelogs is reported as LATEST_OFFSET. A restoring task is reported with the sum of its restored
+  offsets, like a standby, so that only a thread that runs a task counts as its previous owner.
+- An open task is reported with its positions, a closed task on disk with its checkpoint. A task that is corrupt or has
+  no checkpoint is not reported.
+- Of the tasks on disk, the thread reports only those whose directories it could lock when the rebalance started, so
+  that exactly one of several threads reports each task. When the rebalance is over, the thread unlocks the directories
+  of tasks that it was not assigned. If another thread joins faster and is assigned such a task earlier, that thread
+  gets the directory at once.
 - A sum larger than a Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
-`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: there, each pass asks every task, and a thread waits for a
-directory that another thread reports until that one is assigned again.
+`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: there, each pass calls every task, and a thread waits for
+a directory that another thread reports until this other thread gets its next assignment.
 """
 
 from __future__ import annotations
@@ -43,7 +44,10 @@ _logger = logging.getLogger(__name__)
 
 
 class Tasks:
-    """Every list is in the order of task ids. `awake`: the running tasks that do not sleep."""
+    """The tasks of one stream thread, by state. Lists are in the order of task ids.
+
+    `awake`: the running tasks that do not sleep.
+    """
 
     def __init__(self) -> None:
         self.active: dict[TaskId, StreamTask] = {}
@@ -54,7 +58,7 @@ class Tasks:
         self.awake: tuple[StreamTask, ...] = ()
         self.updating: tuple[StandbyTask, ...] = ()
         self.by_input: Mapping[TopicPartition, StreamTask] = {}
-        self._alarms_ms: dict[TaskId, int] = {}  # of sleeping tasks: the wall-clock time of the next punctuation
+        self._alarms_ms: dict[TaskId, int] = {}  # next wall-clock punctuation of sleeping tasks
 
     def __iter__(self) -> Iterator[AnyTask]:
         yield from (self.active[task] for task in sorted(self.active))
@@ -78,7 +82,7 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Does nothing if the task is not here."""
+        """Remove the task from the lists. Does nothing if it is not in them."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
@@ -100,7 +104,7 @@ class Tasks:
     # --- sleeping tasks
 
     def wake(self, tasks: Iterable[TaskId]) -> None:
-        """These running tasks may have something to do."""
+        """Wake these running tasks, because they may have something to do."""
         awake = {task.id for task in self.awake}
         waking = set(tasks) - awake
         if waking:
@@ -110,12 +114,12 @@ class Tasks:
             self.awake = tuple(task for task in self.running if task.id in awake)
 
     def wake_due(self, now_ms: int) -> None:
-        """Wake the tasks of which a punctuation is due. `now_ms`: wall-clock time."""
+        """Wake the tasks that have a punctuation due. `now_ms`: wall-clock time."""
         if self._alarms_ms:
             self.wake([task for task, alarm_ms in self._alarms_ms.items() if alarm_ms <= now_ms])
 
     def let_sleep(self) -> None:
-        """Let awake tasks that have nothing left to do sleep. Every awake task was processed and punctuated before."""
+        """Let awake tasks sleep if they have nothing left to do. Call it after all awake tasks have punctuated."""
         awake = []
         for task in self.awake:
             if not task.may_sleep:
@@ -125,7 +129,7 @@ class Tasks:
         self.awake = tuple(awake)
 
     def next_punctuation_ms(self) -> int | None:
-        """When wall-clock time reaches the next punctuation of any running task; None when none is scheduled."""
+        """The wall-clock time of the next punctuation of any running task; None if none is scheduled."""
         of_awake = (task.next_wall_clock_punctuation_ms() for task in self.awake)
         return min((*self._alarms_ms.values(), *(each for each in of_awake if each is not None)), default=None)
 
@@ -140,15 +144,14 @@ class Tasks:
 
 
 class TaskCloser:
-    """Closes tasks of one stream thread and removes them from its lists, and lets corrupt tasks start over.
+    """Closes tasks of one stream thread and removes them from its lists, and restarts corrupt tasks.
 
-    - A clean close is for a task that was committed. It writes the checkpoint, closes the stores and unlocks the
-      directory.
+    - A clean close is for a committed task. It writes the checkpoint, closes the stores and unlocks the directory.
     - A dirty close follows an error or a migration. It commits nothing, raises nothing, and deletes state on disk that
-      cannot be trusted any more.
-    - A task that is closed dirty and revived starts over in this thread; if its state was corrupt, from the beginning
-      of its changelogs.
-    - The changelog reader stops reading into a task's stores before they are closed.
+      may be wrong.
+    - A task that is closed dirty and revived is restarted in this thread; if its state was corrupt, it is restored from
+      the beginning of its changelogs.
+    - The changelog reader stops reading into the stores of a task before they are closed.
 
     Source: `TaskManager.closeTaskClean`, `closeTaskDirty`, `closeDirtyAndRevive`.
     """
@@ -159,12 +162,12 @@ class TaskCloser:
         self._offset_report = offset_report
 
     def suspend(self, task: AnyTask) -> None:
-        """Stop processing and restoring. Raises what the user's processors raise when they are closed."""
+        """Stop processing and restoring the task. Raises errors of the user's processors, which are closed here."""
         self._reader.unregister(task.changelog_partitions)
         task.suspend()
 
     def close_clean(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close committed tasks. A task that fails is closed dirty, and its first error is kept in `errors`."""
+        """Close committed tasks. A task whose close fails is closed dirty; its first error is put in `errors`."""
         for task in tasks:
             try:
                 self.suspend(task)
@@ -179,7 +182,7 @@ class TaskCloser:
                 self.remove(task)
 
     def close_dirty(self, task: AnyTask) -> None:
-        """Never raises."""
+        """Close the task without a commit. Never raises."""
         if task.state is not TaskState.CLOSED:
             try:
                 self.suspend(task)
@@ -197,7 +200,7 @@ class TaskCloser:
                 _logger.warning("the changelogs of task %s could not be marked as corrupt", task.id, exc_info=True)
 
     def close_dirty_and_revive(self, tasks: Iterable[AnyTask]) -> None:
-        """Let these tasks start over in this thread. Never raises."""
+        """Restart these tasks in this thread. Never raises."""
         for task in tasks:
             self.close_dirty(task)
             task.revive()
@@ -213,7 +216,7 @@ class TaskCloser:
 
 
 class OffsetReport:
-    """One per stream thread, which alone uses it."""
+    """Reports the offset sums of one stream thread, which alone uses it, and locks the directories that it reports."""
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
@@ -221,24 +224,24 @@ class OffsetReport:
 
     @property
     def holds_directories(self) -> bool:
-        """Whether it reports tasks on disk. Another thread may take one of their directories at any time."""
+        """True if this thread reports tasks on disk. Another thread may take one of their directories at any time."""
         return bool(self._locked)
 
     def lock_directories(self, initialised: Container[TaskId]) -> None:
-        """A rebalance starts: lock every directory with state that no other thread has locked. Idempotent.
+        """Lock every directory with state that no other thread has locked, because a rebalance starts. Idempotent.
 
-        `initialised`: tasks that have locked their own directories. They are newer than their checkpoints on disk.
+        `initialised`: the open tasks, which have locked their directories and are ahead of their checkpoints on disk.
         """
         for task in self._directory.non_empty_task_directories():
             if task in initialised or self._reports(task) or not self._lock(task):
                 continue
-            if self._directory.is_empty(task):  # the cleaner deleted the state between the two calls
+            if self._directory.is_empty(task):  # the cleaner deleted the state before the lock was taken
                 self._directory.unlock(task)
             else:
                 self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task))
 
     def release_directories(self, own: Iterable[Task]) -> None:
-        """The rebalance is over: unlock directories of tasks that were not assigned to this thread."""
+        """Unlock the directories of tasks that were not assigned to this thread. Call it when the rebalance is over."""
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)
@@ -250,13 +253,13 @@ class OffsetReport:
         self._directory.unlock(task)
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
-        """The sum of each task; a task without known offsets is left out."""
+        """Returns the offset sum of each task. A task without known offsets is left out."""
         reported: dict[TaskId, int] = {
             task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
         }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # it has read nothing yet, and its checkpoint was reported above
+                continue  # the task has read nothing yet; its checkpoint was reported above
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:
@@ -264,16 +267,16 @@ class OffsetReport:
         return reported
 
     def _reports(self, task: TaskId) -> bool:
-        """Whether this thread still holds the directory: another thread may have taken it for the task."""
+        """True if this thread still holds the directory. Another thread takes it when it is assigned the task."""
         return task in self._locked and self._directory.holds(task)
 
     def _lock(self, task: TaskId) -> bool:
         try:
             return self._directory.lock(task, to_report=True)
-        except LockError:  # another process has it, and reports it
+        except LockError:  # another process has locked the directory, and reports the task
             return False
 
 
 def sum_of(offsets: Mapping[TopicPartition, int]) -> int:
-    """A negative offset is unknown, and counts as 0."""
+    """Returns the sum of the offsets, at most JAVA_LONG_MAX. A negative offset is unknown and counts as 0."""
     return min(sum(offset for offset in offsets.values() if offset > 0), JAVA_LONG_MAX)

@@ -1,7 +1,6 @@
-"""The calls of a stream thread to a listener, for logs that outlive the thread and for tables that people watch.
+"""The callbacks of a stream thread, for logs that outlive the thread and for tables that people watch.
 
-The stream thread calls the listener before it goes on, so a call must not block. Times are milliseconds since the
-epoch.
+The stream thread waits for each callback, so a callback must not block. Times are milliseconds since the epoch.
 """
 
 from __future__ import annotations
@@ -16,7 +15,10 @@ from streams_runtime.membership.member_events import HeldTasks
 
 @dataclass(frozen=True, slots=True)
 class TaskRestored:
-    """An active task with changelogs is about to run. `records`: read from changelogs since it was assigned."""
+    """An active task with changelogs is restored and about to run.
+
+    `records`: the number of changelog records read since the task was assigned. `took_ms`: the time since then.
+    """
 
     task_id: TaskId
     origin: RestoreOrigin
@@ -26,19 +28,19 @@ class TaskRestored:
 
 class ThreadListener(Protocol):
     def joining(self, held: HeldTasks) -> None:
-        """The member is about to send a subscription; the thread still holds this."""
+        """The member is about to send a subscription. `held`: the tasks that the thread still has."""
         ...
 
     def assigned(self, held: HeldTasks) -> None:
-        """The thread holds exactly this from now on. The call comes before any of the tasks changes."""
+        """The thread got a new assignment. `held`: all its tasks from now on. Called before any task is changed."""
         ...
 
     def revoked(self, held: HeldTasks) -> None:
-        """Tasks were committed and suspended; the thread still holds this."""
+        """Tasks were committed and suspended. `held`: the tasks that the thread still has."""
         ...
 
     def dropped(self, reason: str, *, clean: bool) -> None:
-        """The thread holds nothing any more. `clean`: it closed its tasks in good order."""
+        """The thread has no tasks any more. `clean`: True if it closed its tasks without an error."""
         ...
 
     def restored(self, task: TaskRestored) -> None: ...

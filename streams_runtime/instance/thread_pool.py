@@ -1,11 +1,13 @@
-"""The stream threads of one instance: how many there are, and what follows when one of them ends.
+"""The stream threads of one instance: it adds and removes threads, and handles their ends.
 
 Rules:
-- Threads can be added and removed while the pool runs (KIP-663). A thread that is removed drains and leaves the group.
-- The user decides what happens after a thread failed: another thread takes its place, this instance ends (the default),
-  or the whole application ends.
-- The pool has to end when it is asked to, when a thread that was not removed ended the instance, or when no thread
-  lives. From then on no thread is added.
+- Threads can be added and removed while the pool runs (KIP-663). A thread that is removed commits its tasks and leaves
+  the group.
+- The user's handler decides the reaction to a failed thread: another thread replaces it, this instance ends (the
+  default), or the whole application ends.
+- The pool ends after a call of `end`, after a failed thread that is not replaced, after a shutdown of the application,
+  or when all threads are dead. From then on no thread is added.
+
 
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
 """
@@ -22,20 +24,21 @@ from streams_runtime.instance.thread_status import ThreadState
 from streams_runtime.membership.member_events import MemberEnd
 
 ERRORS_KEPT = 20
-"""An error keeps its stack frames in memory, and with REPLACE_THREAD there may be any number of errors."""
+"""Limit of kept errors: an error keeps its stack frames in memory, and with REPLACE_THREAD there may be any number."""
 
 
 class ThreadPool:
-    """`start`, then `supervise` on a thread of its own, which returns when every thread has ended.
+    """Call `start`, then `supervise` on a separate thread; `supervise` returns when every stream thread has ended.
 
-    `make`: from an index to a thread that has not started. The thread must call `thread_changed` after each change of
-    its state. `changed`: called after each change of any state, and after a thread has come or gone; it must not block.
+    `make`: makes the thread of an index, not started yet. The thread must call `thread_changed` after each change of
+    its state. `changed`: called after each change of a thread's state, and after a thread was added or removed; it must
+    not block.
     """
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
         self._on_change = changed
-        self._threads: dict[int, StreamThread] = {}  # by index; never changed in place, because others read it
+        self._threads: dict[int, StreamThread] = {}  # by index; replaced, never changed: others read it without a lock
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
@@ -46,11 +49,11 @@ class ThreadPool:
     # --- from any thread
 
     def __iter__(self) -> Iterator[StreamThread]:
-        """Those that there are at this moment, by their index."""
+        """Iterates over the present threads."""
         return iter(self._threads.values())
 
     def __len__(self) -> int:
-        """The number of threads at this moment, those that are about to end included."""
+        """The present number of threads, including those that are about to end."""
         return len(self._threads)
 
     @property
@@ -60,12 +63,12 @@ class ThreadPool:
 
     @property
     def has_failed(self) -> bool:
-        """Whether an error, or the whole application's end, has to end the instance."""
+        """True if the instance has to end because of an error, or because the whole application is shut down."""
         return self._failed
 
     @property
     def is_running(self) -> bool:
-        """Whether each thread runs everything it was assigned. Without threads, there is nothing that does not run."""
+        """True if each live thread is RUNNING, and for a pool without threads; False if all threads are dead."""
         threads = self._threads.values()
         alive = [thread.state for thread in threads if thread.state is not ThreadState.DEAD]
         return bool(alive or not threads) and all(state is ThreadState.RUNNING for state in alive)
@@ -74,13 +77,13 @@ class ThreadPool:
         return any(thread.name == name for thread in self)
 
     def start(self, number: int) -> None:
-        """Make that many threads, then start them: if one cannot be made, none has started."""
+        """Make all threads, then start them. If a thread cannot be made, none is started."""
         self._threads = {index: self._make(index) for index in range(number)}
         for thread in self:
             thread.start()
 
     def add(self) -> StreamThread | None:
-        """One more thread; None when the pool is ending."""
+        """Start one more thread. Returns it; None if the pool is ending."""
         with self._resizing:
             if self._ending:
                 return None
@@ -92,9 +95,10 @@ class ThreadPool:
         return thread
 
     def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
-        """Have one thread commit, leave the group and end; None when there is none, or the pool is ending.
+        """Let one thread commit, leave the group and end. Returns it; None if there is none, or the pool is ending.
 
-        It is not the thread of the name `spare` if there is another. `wait`: return when it has ended or time is up.
+        The thread named `spare` is removed only if there is no other. `wait`: return when the thread has ended or the
+        time is up.
         """
         with self._resizing, self._changed:
             if self._ending:
@@ -111,13 +115,13 @@ class ThreadPool:
         return thread
 
     def end(self) -> None:
-        """Have `supervise` end every thread. Returns at once."""
+        """Let `supervise` end every thread. Returns at once."""
         with self._changed:
             self._ending = True
             self._changed.notify_all()
 
     def thread_changed(self) -> None:
-        """A thread has another state now."""
+        """Called by a thread after each change of its state."""
         self._on_change()
         with self._changed:
             self._changed.notify_all()
@@ -125,11 +129,11 @@ class ThreadPool:
     # --- the thread that supervises
 
     def supervise(self, ending: Callable[[], None]) -> None:
-        """Replace threads that failed until the pool has to end; then end all of them, and return when they have ended.
+        """Handle the ends of threads until the pool has to end. Then end all threads, and return when they have ended.
 
-        `ending`: called before living threads are ended.
+        `ending`: called before the threads are ended if `end` was called or a thread failed.
         """
-        handled: set[StreamThread] = set()  # dead threads that were looked at
+        handled: set[StreamThread] = set()  # dead threads whose end was handled
         while not self._must_end(handled):
             for thread in self._dead():
                 if thread not in handled:
@@ -141,7 +145,7 @@ class ThreadPool:
         self._end_all()
 
     def _must_end(self, handled: set[StreamThread]) -> bool:
-        """Wait for the next thread's end. Whether there is none to wait for any more."""
+        """Wait for the end of the next thread. Returns True if the pool has to end."""
         with self._changed:
             if self._threads and all(thread in handled for thread in self):
                 return True
@@ -168,7 +172,7 @@ class ThreadPool:
             self._replace(thread)
             return
         if thread.response is ThreadErrorResponse.SHUTDOWN_APPLICATION and thread.end is None:
-            for other in self:  # its own member could not ask the group for it
+            for other in self:  # the member of the failed thread could not pass on the request itself
                 other.request_shutdown()
         self._fail()
 
@@ -184,7 +188,7 @@ class ThreadPool:
             replacement.start()
 
     def _forget(self, thread: StreamThread) -> None:
-        """The thread that was removed has ended. If it failed on its way, that is logged, and ends nothing else."""
+        """Drop a removed thread that has ended. An error of this thread does not end the instance."""
         with self._resizing:
             self._threads = {index: each for index, each in self._threads.items() if each is not thread}
         self._on_change()
@@ -193,10 +197,10 @@ class ThreadPool:
             self._changed.notify_all()
 
     def _end_all(self) -> None:
-        with self._resizing:  # a thread that is being added is there now, or it will not be
+        with self._resizing:  # waits for a call of `add`; later calls add nothing
             self._ending = True
             threads = tuple(self)
-        for thread in threads:  # all of them at the same time
+        for thread in threads:  # all threads close at the same time, before the first join
             thread.ask_to_close()
         for thread in threads:
             thread.join()

@@ -2,8 +2,8 @@
 
 The stream thread makes its snapshot between two passes of its loop.
 
-Rule: other threads read the last snapshot whole. Only the stream thread touches its tasks. Source: `ThreadMetadata`,
-`TaskMetadata`.
+Rule: other threads read only the last complete snapshot. Only the stream thread uses its tasks. Source:
+`ThreadMetadata`, `TaskMetadata`.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from streams_runtime.tasks.task import Task
 
 
 class ThreadState(StrEnum):
-    """Source: `StreamThread.State`."""
+    """The state of a stream thread. Source: `StreamThread.State`."""
 
     CREATED = "created"
     STARTING = "starting"
@@ -32,10 +32,11 @@ class ThreadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """`lag`: the number of changelog records that the task's stores are behind; 0 for a running active task, None if
-    not known yet.
+    """The status of one task in a snapshot.
 
-    `restored`, `processed`: the number of changelog records and of input records since the task was assigned.
+    `lag`: the number of changelog offsets that the task's stores are behind; 0 for a running active task, None if not
+    known yet. `restored`, `processed`: the numbers of changelog records and of input records since the task was
+    assigned.
     """
 
     task_id: TaskId
@@ -50,7 +51,7 @@ class TaskStatus:
 class OpenTask:
     """A task with its open stores. A read of a store that was closed after the snapshot raises InvalidStateStore.
 
-    `lags`: by store; None if not known.
+    `lags`: the lag of each store; None if not known.
     """
 
     task_id: TaskId
@@ -62,10 +63,11 @@ class OpenTask:
 
 @dataclass(frozen=True, slots=True)
 class ThreadStatus:
-    """`tasks`: in order of their ids, active before standby. `generation_id` 0: nothing was assigned yet.
+    """The status of one stream thread.
 
-    `processed`, `dropped`, `passed_over`: the numbers of input records since the thread started. Records are passed
-    over if the log has deleted them before the group read them.
+    `tasks`: in order of their ids, active before standby. `generation_id`: 0 before the first assignment. `processed`,
+    `dropped`, `passed_over`: the numbers of input records since the thread started. Records are passed over if the log
+    has deleted them before the group read them.
     """
 
     name: str
@@ -80,7 +82,7 @@ class ThreadStatus:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """An instance with all its threads. `endpoint`: where it answers queries; None if it answers none."""
+    """The status of an instance with all its threads. `endpoint`: the address for queries; None if it answers none."""
 
     application_id: str
     process_id: ProcessId | None
@@ -90,16 +92,16 @@ class InstanceStatus:
 
 
 def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, processed: int) -> TaskStatus:
-    """`lags`: of the changelogs that the thread is reading."""
+    """Returns the status of a task. `lags`: the lags of the changelogs that the thread is reading."""
     return TaskStatus(task.id, task.type, task.state, _lag(task, task.changelog_partitions, lags), restored, processed)
 
 
 def open_task(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
 ) -> OpenTask:
-    """`changelogs`: by store. `lags`: of the changelogs that the thread is reading.
+    """Returns the open stores of a task with their lags. For a standby, the lag of a store without a changelog is None.
 
-    For a standby, the lag of a store without a changelog is None.
+    `changelogs`: the changelog of each store. `lags`: the lags of the changelogs that the thread is reading.
     """
     store_lags = {store: _store_lag(task, changelogs.get(store), lags) for store in task.stores}
     return OpenTask(task.id, task.type, task.state, dict(task.stores), store_lags)

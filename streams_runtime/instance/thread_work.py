@@ -1,18 +1,19 @@
 """The steps of one pass of a stream thread's loop, and the parts that carry them out.
 
 Rules:
-- `poll` waits only when the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
-  punctuation or the next commit. When the thread only reads changelogs, the restore waits instead.
-- A thread with standbys opens its producer before it needs it: it may have to take a task over at once.
+- `poll` waits only if the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
+  punctuation or the next commit. If the thread only reads changelogs, the restore waits instead.
+- A thread with standbys opens its producer in advance, because it may have to take a task over at once.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
-- Records that tasks have sent are written at the end of a pass after which the thread would wait, or whose poll has
-  shown that the log has no more. A thread that is busy lets more records come together, for `linger.ms` at most.
-- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for it. From time to time after a commit,
-  it deletes repartition records that were processed.
-- A pass in which nothing happens asks no task (`Tasks.awake`), and makes no snapshot of them for others.
+- Records that tasks have sent are written at the end of a pass if the thread has nothing more to process: after the
+  pass it would wait, or the poll has returned all records of the log. A busy thread collects more records before it
+  writes, for `linger.ms` at most.
+- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for a commit. After some of the commits,
+  it deletes repartition records that were processed (every `repartition.purge.interval.ms`).
+- An idle pass calls no task (`Tasks.awake`), and makes no snapshot of the tasks for other threads.
 
 Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: there, a
-record waits for `linger.ms` or a full batch even when no other record can follow it.
+record waits for `linger.ms` or a full batch even if no other record can follow it.
 """
 
 from __future__ import annotations
@@ -48,28 +49,29 @@ from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 
 PUBLISH_INTERVAL_MS = 200
-"""How often a thread publishes a snapshot of itself."""
+"""Interval of the snapshots that a thread publishes."""
 
 _RISK_INTERVAL_MS = 1_000
-"""How often the age of window changelogs is compared with their retention."""
+"""Interval of the checks that compare the age of window changelogs with their retention."""
 
 _RISK_RETRY_MS = 30_000
-"""The same, after the log could not be asked for the retention."""
+"""The pause before the next check after the log could not return the retention."""
 
 LOCK_RETRY_MS = 10
-"""How long an idle thread waits before it tries a locked directory again."""
+"""Time for which an idle thread waits before it tries a locked directory again."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadSetting:
-    """Everything that a stream thread gets from its instance. `transactional_id` None: at-least-once.
+    """Everything that a stream thread gets from its instance.
 
-    `state_changed`: called on the stream thread after each change of its state; it must not block. `is_paused`: whether
-    tasks are to stand still, `is_group_paused`: whether they are only to restore; both are asked in each pass.
-    `cache_bytes`: the thread's share of the record cache, which changes when threads come and go, and is asked for in
-    each pass; None: it has all of it.
+    `transactional_id`: None under at-least-once. `state_changed`: called on the stream thread after each change of its
+    state; it must not block. `is_paused`: returns True if tasks must neither process nor restore. `is_group_paused`:
+    returns True if tasks may only restore. `cache_bytes`: returns the thread's share of the record cache, which changes
+    when threads are added or removed; None: the thread has the whole cache. `is_paused`, `is_group_paused` and
+    `cache_bytes` are called in each pass.
     """
 
     name: str
@@ -92,7 +94,7 @@ class ThreadSetting:
 
 
 class ThreadWork:
-    """Only the stream thread uses it, except for `wakeup` and the published snapshots, which any thread may use."""
+    """The steps of a pass. Only the stream thread may use them; any thread may use `wakeup` and the snapshots."""
 
     def __init__(self, setting: ThreadSetting) -> None:
         configs = setting.application.configs
@@ -148,21 +150,21 @@ class ThreadWork:
         self._last_commit_ms = self._clock.monotonic_ms()
         self._last_purge_ms = self._last_commit_ms
         self._last_publish_ms = self._next_risk_ms = self._last_commit_ms
-        self._has_news = False  # since the last snapshot
+        self._has_news = False  # True if tasks may have changed since the last snapshot
         self.published_tasks: tuple[TaskStatus, ...] = ()
         self.published_open_tasks: tuple[OpenTask, ...] = ()
 
     def wakeup(self) -> None:
-        """End a `poll` that waits. Any thread may call this."""
+        """End the wait of a `poll`. Any thread may call this."""
         self._consumer.wakeup()
         self._restore_consumer.wakeup()
 
     def skip_next_wait(self) -> None:
-        """Let the next `poll` return at once, because tasks were assigned, revoked or started over."""
+        """Let the next `poll` return at once, because tasks were assigned, revoked or restarted."""
         self._busy = True
 
     def poll(self, *, may_wait: bool) -> None:
-        """Hand new records to their tasks. Raises LogError, StreamsRuntimeError."""
+        """Read new records and add them to the buffers of their tasks. Raises LogError, StreamsRuntimeError."""
         timeout_ms = self._wait_ms() if may_wait and not self._busy else 0
         self._busy = False
         try:
@@ -179,7 +181,7 @@ class ThreadWork:
         got_records: set[TaskId] = set()
         for batch in batches:
             task = tasks.get(batch.partition)
-            if task is not None:  # else the task has not started, and will read the records when it does
+            if task is not None:  # if None, the task does not run yet, and reads the records again after its start
                 task.add_records(batch)
                 got_records.add(task.id)
         self._tasks.wake(got_records)
@@ -191,10 +193,10 @@ class ThreadWork:
             self._has_news = True
 
     def prepare_takeover(self) -> None:
-        """Open the producer, if there are standbys: a standby that becomes active needs it. Called when all assigned
-        tasks run. Raises StreamsRuntimeError.
+        """Open the producer if there are standbys, because a standby that becomes active needs it at once.
 
-        If the log does not answer, the producer is opened when a task needs it.
+        Call it when all assigned tasks run. If the log does not answer, the producer is opened when a task needs it.
+        Raises StreamsRuntimeError.
         """
         if self._tasks.updating:
             try:
@@ -223,8 +225,9 @@ class ThreadWork:
             self._tasks.let_sleep()
 
     def send(self) -> None:
-        """Have what tasks have sent written, unless more records are about to follow it. Raises TaskMigrated,
-        TaskTimeout, StreamsRuntimeError.
+        """Write the records that tasks have sent, at once if no more records are about to follow, else by `linger.ms`.
+
+        Raises TaskMigrated, TaskTimeout, StreamsRuntimeError.
         """
         ran_out = not self._busy or (self._polled_all and self._executor.ran_out)
         self._executor.send(self._tasks.running, at_once=ran_out)
@@ -258,7 +261,7 @@ class ThreadWork:
             self._last_publish_ms = now_ms
 
     def publish(self, mailbox: RebalanceMailbox) -> None:
-        """Take a snapshot of the tasks, for other threads."""
+        """Publish a snapshot of the tasks, for other threads."""
         self._last_publish_ms = self._clock.monotonic_ms()
         self._has_news = False
         mailbox.publish(self.manager.offset_sums())
@@ -275,7 +278,7 @@ class ThreadWork:
         )
 
     def close(self) -> None:
-        """Close the log's clients. The tasks are closed already."""
+        """Close the consumers, the producer and the changelog reader. Call it after the tasks were closed."""
         self._metrics.close()
         for closing in (self._producer.close, self._reader.clear, self._consumer.close, self._restore_consumer.close):
             try:
@@ -284,7 +287,7 @@ class ThreadWork:
                 _logger.warning("%s failed", closing, exc_info=True)
 
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
-        self._tasks.wake(task.id for task in self._tasks.running)  # some may have to commit where they skip to
+        self._tasks.wake(task.id for task in self._tasks.running)  # a task that skips has to commit its new position
         try:
             for running in self._tasks.running:
                 running.reset_offsets(outside.positions)

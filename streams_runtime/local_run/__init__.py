@@ -1,4 +1,5 @@
-"""An application on this machine alone, without Spark: a coordinator as a process of its own, and instances here.
+"""Runs an application on one machine without Spark: its instances in this process, its coordinator in a child process.
 
-`local_run`: `LocalRun`, which starts both and waits until they have caught up. `coordinator_process`: the coordinator.
+`local_run`: `LocalRun`, which starts coordinator and instances, and waits until all records are processed.
+`coordinator_process`: the coordinator's process. `topology_test_driver`: `TopologyTestDriver`, for tests.
 """

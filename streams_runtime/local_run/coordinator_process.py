@@ -1,6 +1,6 @@
-"""A coordinator as a process of its own: `assignor serve` on a SQLite file. It can be killed and started again.
+"""A coordinator in a child process: `assignor serve` on a SQLite file. It can be killed and started again.
 
-It ends with the process that started it, also when that one is killed.
+The coordinator ends when its parent process ends, even if the parent is killed.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ threading.Thread(target=end_with_the_parent, daemon=True).start()
 from assignor_cli.app import main
 main()
 """
-"""The parent holds the other end of its stdin, which the kernel closes when the parent ends, however it ends."""
+"""The program of the child process. The parent has the other end of the child's stdin. The kernel closes this end when
+the parent ends in any way, and then the child ends itself."""
 
 
 class CoordinatorNotStarted(Unavailable):
@@ -46,10 +47,10 @@ class CoordinatorNotStarted(Unavailable):
 
 
 class CoordinatorProcess:
-    """One coordinator on loopback. The first start takes a free port; later starts reuse that port and the database.
+    """One coordinator on loopback. The first start chooses a free port; later starts reuse the port and the database.
 
-    `directory`: for its database and log. `settings`: under dotted names, such as group.initial.rebalance.delay.ms. As
-    a context manager it starts on entry and stops on exit.
+    `directory`: the directory of its database and log. `settings`: settings of the coordinator by their dotted names,
+    such as group.initial.rebalance.delay.ms. As a context manager it starts on entry and stops on exit.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:
@@ -76,7 +77,7 @@ class CoordinatorProcess:
         return self._directory / "coordinator.log"
 
     def start(self) -> None:
-        """Start it and wait until it is ready. Raises CoordinatorNotStarted."""
+        """Start the process and wait until it is ready. Raises CoordinatorNotStarted."""
         self.launch()
         self.wait_until_ready()
 
@@ -94,7 +95,7 @@ class CoordinatorProcess:
             ) from error
 
     def wait_until_ready(self) -> None:
-        """Raises CoordinatorNotStarted when it ends, or is not ready within a minute."""
+        """Wait until the coordinator is ready. Raises CoordinatorNotStarted if it ends, or is not ready in a minute."""
         assert self._process is not None, "launch it first"
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
@@ -106,14 +107,14 @@ class CoordinatorProcess:
             time.sleep(POLL_INTERVAL_S)
 
     def kill(self) -> None:
-        """Send SIGKILL and wait for its end."""
+        """Send SIGKILL and wait for the end of the process."""
         assert self._process is not None, "start it first"
         self._process.kill()
         self._process.wait()
         self._ended()
 
     def stop(self) -> None:
-        """Send SIGTERM, then SIGKILL after 15 s. Does nothing when it is not running."""
+        """Send SIGTERM, then SIGKILL after 15 s. Does nothing if the process does not run."""
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)
@@ -131,8 +132,8 @@ class CoordinatorProcess:
 
     def _spawn(self, log: IO[bytes]) -> subprocess.Popen[bytes]:
         command = [sys.executable, "-c", _PROGRAM, *self._arguments()]
-        # a process group of its own, because Ctrl-C in the terminal is for the driver, which needs the coordinator to
-        # drain the group and stops it afterwards
+        # In a separate process group, so that Ctrl-C in the terminal ends only the driver: the driver still needs the
+        # coordinator to drain the group, and stops it afterwards.
         process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=log, stderr=log, process_group=0)  # noqa: S603
         self._lifeline = process.stdin
         return process

@@ -1,12 +1,12 @@
-"""Runs an application where it is written: for the first try, for an example, for a notebook, for a test.
+"""Runs an application on one machine, with its own coordinator: for a first try, an example, a notebook or a test.
 
     with LocalRun(app) as run:
         run.wait_until_caught_up()
 
-The coordinator is `assignor serve`, in a process of its own on loopback, from `pip install 'assignor[coordinator]'`.
-Instances run in threads of this process. State is where `state.dir` says; nothing else stays. For more than one
-machine, start the coordinator yourself and use `assignor workers run` or `StreamsInstance`. Source: `KafkaStreams`,
-which finds its leader among its own instances and needs no coordinator.
+The coordinator is `assignor serve` in a child process on loopback, from `pip install 'assignor[coordinator]'`.
+Instances run in threads of this process. State is in `state.dir`; no other files remain. For more than one machine,
+start a coordinator yourself, and use `assignor workers run` or `StreamsInstance`. Source: `KafkaStreams`, which finds
+its leader among its own instances and needs no separate coordinator.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 
 POLL_INTERVAL_S = 0.1
 _AT_ONCE = {"group.initial.rebalance.delay.ms": 0}
-"""All instances are started together, by one process: no need to wait for more of them."""
+"""One process starts all instances together, so the coordinator does not have to wait for more members."""
 _START_TIMEOUT_S = 60.0
 _CLOSE_TIMEOUT_S = 30.0
 _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class NotFinished(AssignorFault):
-    """The application did not come far enough in time. The message says how far it came."""
+    """The application did not reach the awaited progress in time. The message has its progress."""
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Committed offsets and end offsets, summed over the topics, and for the first topic alone."""
+    """The sums of committed offsets (`done`) and end offsets (`there`) of all topics, and of the first topic alone."""
 
     done: int
     there: int
@@ -57,7 +57,7 @@ class Progress:
 
     @property
     def share(self) -> float:
-        """The done share of the first topic, from 0 to 1."""
+        """The committed share of the first topic, from 0 to 1."""
         return self.first_done / self.first_there if self.first_there else 0.0
 
     @property
@@ -66,9 +66,9 @@ class Progress:
 
 
 class ProgressMeter:
-    """Measures the progress of an application by its commits: records done of records written, for chosen topics.
+    """Measures the progress of an application: its committed offsets, compared with the end offsets of given topics.
 
-    `topics`: those that the application reads, with the one that feeds the others first.
+    `topics`: topics that the application reads. The first topic is the input topic from which the others are derived.
     """
 
     def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
@@ -77,7 +77,11 @@ class ProgressMeter:
         self._topics = tuple(topics)
 
     def now(self) -> Progress:
-        """Reads the end offsets after the commits, so that records written by a commit never look complete."""
+        """Returns the present progress.
+
+        It reads the committed offsets before the end offsets. So records that are written in between can only make the
+        progress look smaller, and never complete.
+        """
         known = self._log.topics()
         partitions = [
             [TopicPartition(topic, number) for number in range(known[topic].partitions)]
@@ -94,12 +98,14 @@ class ProgressMeter:
         first = partitions[0] if partitions else []
         return Progress(done(every), sum(ends.values()), done(first), sum(ends[each] for each in first))
 
-    def wait(self, wanted: Callable[[Progress], bool], timeout_s: float, tell: Callable[[Progress], None]) -> Progress:
-        """Wait until `wanted` holds. `tell` receives each progress that was read. Raises NotFinished."""
+    def wait(
+        self, wanted: Callable[[Progress], bool], timeout_s: float, on_progress: Callable[[Progress], None]
+    ) -> Progress:
+        """Wait until `wanted` returns True. `on_progress` is called with each progress. Raises NotFinished."""
         deadline_s = time.monotonic() + timeout_s
         while True:
             seen = self.now()
-            tell(seen)
+            on_progress(seen)
             if wanted(seen):
                 return seen
             if time.monotonic() > deadline_s:
@@ -108,11 +114,12 @@ class ProgressMeter:
 
 
 class LocalRun:
-    """Starts when it is entered, and drains when it is left: all that was processed is committed.
+    """A context manager that starts the application on entry. On exit it commits all processed records and stops.
 
-    `instances`: each has `num.stream.threads` threads, and below `state.dir` a directory of its own. `coordinator`: the
-    URL of one that runs already, or several, separated by commas; without it one is started, and ended, here. Raises
-    InputError, LogError, StreamsRuntimeError, CoordinatorNotStarted.
+    `instances`: the number of instances. Each has `num.stream.threads` threads, and a directory below `state.dir`.
+    `coordinator`: the URL of a coordinator that already runs, or several URLs separated by commas; without it, the
+    context manager starts a coordinator and stops it on exit. Raises InputError, LogError, StreamsRuntimeError,
+    CoordinatorNotStarted.
     """
 
     def __init__(self, application: Application, *, instances: int = 1, coordinator: str | None = None) -> None:
@@ -124,9 +131,9 @@ class LocalRun:
         self.application = application
         self.instances: tuple[StreamsInstance, ...] = ()
         self.endpoints: tuple[str, ...] = ()
-        """Where each instance answers queries. `GET {endpoint}/v1/stores` lists its stores.
+        """The address at which each instance answers queries. `GET {endpoint}/v1/stores` lists its stores.
 
-        The host and port are those of `application.server`; without it, a free port on loopback.
+        Host and port are those of `application.server`; without this config, a free port on loopback.
         """
         self.coordinator_url = coordinator or ""
         self._count = instances
@@ -140,7 +147,7 @@ class LocalRun:
             self._log = opened.enter_context(closing(open_log(servers, configs.log_properties)))
             self._check_topics(self._log)
             if not self.coordinator_url:
-                # an error of the clean-up would hide the one that it comes of
+                # without ignore_cleanup_errors, an error of the clean-up would hide the original error
                 kept = tempfile.TemporaryDirectory(prefix="assignor-", ignore_cleanup_errors=True)
                 directory = Path(opened.enter_context(kept))
                 settings = {**_AT_ONCE, "cluster.bootstrap.servers": kafka_servers(servers) or servers}
@@ -166,23 +173,23 @@ class LocalRun:
         self._closing.close()
 
     def wait_until_running(self, timeout_s: float = _START_TIMEOUT_S) -> None:
-        """Until every instance runs all of its tasks. Raises StreamsRuntimeError."""
+        """Wait until every instance runs all of its tasks. Raises StreamsRuntimeError."""
         for instance in self.instances:
             if not instance.wait_until_running(timeout_s):
                 self._check()
                 raise StreamsRuntimeError(f"{self.application.id} does not run after {timeout_s:g} s: {instance.state}")
 
     def wait_until_caught_up(
-        self, timeout_s: float = _START_TIMEOUT_S, tell: Callable[[Progress], None] = lambda _progress: None
+        self, timeout_s: float = _START_TIMEOUT_S, on_progress: Callable[[Progress], None] = lambda _progress: None
     ) -> Progress:
-        """Until every record of every topic that the application reads, those in between included, is committed.
+        """Wait until every record of every topic that the application reads is committed, including internal topics.
 
-        `tell` receives each progress that was read. Raises StreamsRuntimeError when an instance ended, NotFinished.
+        `on_progress` is called with each progress. Raises StreamsRuntimeError if an instance has ended, NotFinished.
         """
 
         def looked(progress: Progress) -> None:
             self._check()
-            tell(progress)
+            on_progress(progress)
 
         assert self._log is not None, "enter it first"
         topology = self.application.group_topology()
@@ -190,7 +197,10 @@ class LocalRun:
         return ProgressMeter(self._log, self.application.id, topics).wait(_everything_is_done, timeout_s, looked)
 
     def _check_topics(self, log: Log) -> None:
-        """Elsewhere a group waits for its topics. Here the application would seem to have caught up with nothing."""
+        """Raises InputError for missing topics.
+
+        Other groups wait for their topics. Here the run would count as caught up, because there are no records.
+        """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}
         writes = {topic for each in subtopologies for topic in each.sink_topics}
@@ -217,7 +227,7 @@ class LocalRun:
 
 
 def check_endpoint(configs: StreamsConfig, instances: int) -> None:
-    """Raises InputError when this many instances of one machine cannot all answer queries."""
+    """Raises InputError if this number of instances on one machine cannot all answer queries at the address."""
     address = configs.application_server
     if instances > 1 and address is not None and not address.endswith(":0"):
         raise InputError(

@@ -1,11 +1,12 @@
 """Runs a topology inside a test, without a server or a thread. Time moves only when the test moves it.
 
 The driver runs a real `StreamTask` for each subtopology, on a log in memory whose topics have one partition. Each
-`pipe_input` and each move of the clock returns when all that follows from it is done and committed: records have gone
-through repartition topics, and stream-time punctuations have fired. Since each record is committed, a record cache
-holds back no more than a second change of a key by the same record. Records that are piped together are processed as a
-thread processes those of a poll: nodes that take batches get them as such. Of a task's records with one timestamp, that
-of the topic comes first that the topology has written to first.
+`pipe_input` and each move of the clock returns when all its consequences are processed and committed: records have
+passed the repartition topics, and stream-time punctuations have fired. Because each record is committed, a record cache
+only merges changes that the same record makes to one key. Records that are piped together are processed like the
+records of one poll of a thread: nodes that take batches get them as one batch. If a task has records with the same
+timestamp in several topics, the record of the topic that was written first is processed first.
+
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
 
@@ -64,14 +65,17 @@ class MockClock:
         return self._now_ms
 
     def advance(self, by_ms: int) -> None:
-        """Raises StreamsRuntimeError for a step back."""
+        """Move the clock. Raises StreamsRuntimeError for a negative step."""
         if by_ms < 0:
             raise StreamsRuntimeError(f"time does not go back, by {by_ms} ms")
         self._now_ms += by_ms
 
 
 class _OrderedLog(InMemoryLog):
-    """`order`: the partitions to which producers wrote, in the order of the first record that was not read yet."""
+    """A log in memory that knows the order of writes.
+
+    `order`: the partitions with records that were not read yet, in the order of the first such record.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -89,11 +93,12 @@ class _OrderedLog(InMemoryLog):
 
 
 class TopologyTestDriver:
-    """Close it, or use it in a `with`: its stores are files in a directory of their own, which is deleted then.
+    """Runs a topology in a test. Close it or use it as a context manager, which deletes the files of its stores.
 
-    `configs`: as for an Application; a mapping need not have application.id and bootstrap.servers. The driver ignores
-    bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms` None: the machine's time now.
-    Raises InputError as an Application does, and the errors of processors' `init`.
+    `configs`: the configs of an Application; a mapping need not have application.id and bootstrap.servers. The driver
+    ignores bootstrap.servers, state.dir and auto.offset.reset. `initial_wall_clock_ms`: None for the present time.
+
+    Raises InputError like an Application, and the errors of processors' `init`.
     """
 
     def __init__(
@@ -115,7 +120,7 @@ class TopologyTestDriver:
         self.clock = MockClock(SystemClock().now_ms() if initial_wall_clock_ms is None else initial_wall_clock_ms)
         self._application = application
         self._isolation = IsolationLevel.READ_COMMITTED if exactly_once else IsolationLevel.READ_UNCOMMITTED
-        # an error of the clean-up would hide the error that led to it
+        # without ignore_cleanup_errors, an error of the clean-up would hide the original error
         self._directory = tempfile.TemporaryDirectory(prefix="topology-test-driver-", ignore_cleanup_errors=True)
         self._state = StateDirectory(Path(self._directory.name), application.id, self.clock)
         self._log = _OrderedLog()
@@ -124,7 +129,7 @@ class TopologyTestDriver:
         self._producer = StreamsProducer(self._log, application.id if exactly_once else None)
         self._tasks: dict[TaskId, StreamTask] = {}
         self._task_of: dict[TopicPartition, StreamTask] = {}
-        self._unprocessed: Counter[TaskId] = Counter()  # records that were read; dropped ones count as well
+        self._unprocessed: Counter[TaskId] = Counter()  # records that were read, including records that are dropped
         self._waits_for_idle = application.configs.max_task_idle_ms > 0
         self._losses: list[TaskLosses] = []
         self._closed = self._broken = False
@@ -144,11 +149,11 @@ class TopologyTestDriver:
         start_timestamp_ms: int | None = None,
         auto_advance_ms: int = 0,
     ) -> InputTopic[Key, Value]:
-        """A topic that the topology reads.
+        """Returns an input topic of the topology.
 
-        A record without a timestamp gets the start one, and then that moves on by `auto_advance_ms`.
-        `start_timestamp_ms` None: the clock's time at this call. Raises StreamsRuntimeError for a topic that the
-        topology does not read.
+        The first record without a timestamp gets `start_timestamp_ms`; each further record without a timestamp gets a
+        timestamp that is `auto_advance_ms` later. `start_timestamp_ms`: None for the clock's present time. Raises
+        StreamsRuntimeError for a topic that the topology does not read.
         """
         known = sorted({partition.topic for partition in self._task_of})
         if name not in known:
@@ -162,7 +167,10 @@ class TopologyTestDriver:
         key_serde: Serde[Key],
         value_serde: Serde[Value],
     ) -> OutputTopic[Key, Value]:
-        """Any topic by its full name, internal ones too, from its beginning. Raises StreamsRuntimeError if unknown."""
+        """Returns a reader of any topic, from its beginning. Internal topics are possible, by their full names.
+
+        Raises StreamsRuntimeError for an unknown topic.
+        """
         known = sorted(self._log.topics())
         if name not in known:
             raise StreamsRuntimeError(f"there is no topic {name}; there are {', '.join(known)}")
@@ -171,7 +179,7 @@ class TopologyTestDriver:
     def pipe_raw(
         self, topic: str, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers = ()
     ) -> None:
-        """Write a record and process all that follows. Raises the error with which a stream thread would end."""
+        """Write a record, and process it with all its consequences. Raises the error that would end a stream thread."""
         self._pipe(topic, [(key, value, timestamp_ms, headers)])
 
     def _pipe(self, topic: str, rows: Sequence[Row]) -> None:
@@ -180,7 +188,7 @@ class TopologyTestDriver:
             self._run_until_idle(max(1, len(rows)))
 
     def advance_wall_clock_time(self, by_ms: int) -> None:
-        """Move the clock, fire the punctuations that are due (each once), and process all that follows."""
+        """Move the clock, fire the punctuations that are due (each once), and process all consequences."""
         self.clock.advance(by_ms)
         with self._noticing_errors():
             for task in self._tasks.values():
@@ -189,7 +197,7 @@ class TopologyTestDriver:
             self._run_until_idle()
 
     def get_state_store(self, name: str) -> Any:
-        """The open store, as processors get it. Raises StreamsRuntimeError when the topology has no such store."""
+        """Returns the open store that processors use. Raises StreamsRuntimeError if the topology has no such store."""
         stores = self.get_all_state_stores()
         if name not in stores:
             raise StreamsRuntimeError(
@@ -198,12 +206,12 @@ class TopologyTestDriver:
         return stores[name]
 
     def get_key_value_store(self, name: str) -> KeyValueStore[Any, Any]:
-        """As `get_state_store`; raises StreamsRuntimeError for a store of another kind, too."""
+        """Returns an open key-value store. Raises StreamsRuntimeError if there is no such store of this kind."""
         store: KeyValueStore[Any, Any] = self._store_of_kind(name, "key-value", "prefix_scan")
         return store
 
     def get_window_store(self, name: str) -> WindowStore[Any, Any]:
-        """As `get_state_store`; raises StreamsRuntimeError for a store of another kind, too."""
+        """Returns an open window store. Raises StreamsRuntimeError if there is no such store of this kind."""
         store: WindowStore[Any, Any] = self._store_of_kind(name, "window", "fetch_range")
         return store
 
@@ -211,12 +219,12 @@ class TopologyTestDriver:
         return {name: store for task in self._tasks.values() for name, store in task.stores.items()}
 
     def produced_topic_names(self) -> frozenset[str]:
-        """Full names of the topics that the topology has written to, changelogs included."""
+        """Returns the full names of the topics that the topology has written to, including changelogs."""
         return frozenset(partition.topic for partition in self._producer.last_offsets())
 
     def dropped_records(self) -> dict[str, int]:
-        """The number of dropped records by reason: `late`, `null-key`, ... Source: `dropped-records-total` of
-        `metrics()`. Records that `filtered_null_keys` counts are not among them.
+        """Returns the number of dropped records by reason: `late`, `null-key`, ... The records of `filtered_null_keys`
+        are not included. Source: `dropped-records-total` of `metrics()`.
         """
         return {
             str(reason): count
@@ -225,8 +233,8 @@ class TopologyTestDriver:
         }
 
     def filtered_null_keys(self) -> int:
-        """The number of records without a key that were filtered out before a repartition topic. Kafka filters them
-        out as well, and does not count them.
+        """Returns the number of records without a key that were filtered out before a repartition topic. Kafka filters
+        such records as well, but does not count them.
         """
         return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
 
@@ -237,15 +245,15 @@ class TopologyTestDriver:
         return counts
 
     def node_runs(self) -> dict[str, NodeRun]:
-        """For each node below a source, by name: whether it runs once a batch or once a record, and the reason.
+        """Returns for each node name if the node runs once per batch or once per record, and the reason.
 
-        A source without a record so far is left out, with its nodes. `Topology.describe` has Kafka's text, and does not
-        show this.
+        Sources that had no record yet are left out, with their nodes. `Topology.describe` returns Kafka's text, which
+        does not show this.
         """
         return {name: run for task in self._tasks.values() for name, run in task.node_runs().items()}
 
     def close(self) -> None:
-        """Close processors and stores, and delete the state; idempotent. Raises the error of a processor's `close`."""
+        """Close processors and stores, and delete the state. Idempotent. Raises the errors of processors' `close`."""
         if self._closed:
             return
         self._closed = True
@@ -299,7 +307,7 @@ class TopologyTestDriver:
             read, processed = self._read(), self._process(at_a_time)
             if read == processed == 0:
                 return
-            if read != processed:  # records that were dropped are consumed as well
+            if read != processed:  # records were dropped; their offsets have to be committed as well
                 self._commit()
 
     def _read(self) -> int:
@@ -319,7 +327,7 @@ class TopologyTestDriver:
     def _process(self, at_a_time: int) -> int:
         processed = 0
         for task_id, task in self._tasks.items():
-            # A partition without records counts as idle from the first call that finds it so (`max.task.idle.ms`).
+            # For `max.task.idle.ms`, a partition counts as idle from the first call that finds it without records.
             while (self._unprocessed[task_id] or self._waits_for_idle) and (
                 records := task.process(self.clock.now_ms(), at_a_time)
             ) > 0:
@@ -356,7 +364,7 @@ class TopologyTestDriver:
 
     @contextmanager
     def _noticing_errors(self) -> Iterator[None]:
-        """After an error, no task can be used any more: they are closed dirty."""
+        """Notes an error, after which no task can be used any more: all tasks are closed dirty at the end."""
         if self._closed or self._broken:
             raise StreamsRuntimeError("the driver is closed" if self._closed else "the driver's topology has failed")
         try:
@@ -373,7 +381,7 @@ class TopologyTestDriver:
 
 
 def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> StreamsConfig:
-    """Configs that need no server."""
+    """Returns the configs of the driver, with defaults for application.id and bootstrap.servers."""
     if configs is None or isinstance(configs, Mapping):
         own = {"application.id": APPLICATION_ID, "bootstrap.servers": "memory:topology-test-driver"}
         configs = StreamsConfig.from_dotted({**own, **(configs or {})})
@@ -383,7 +391,7 @@ def driver_configs(configs: StreamsConfig | Mapping[str, object] | None) -> Stre
 
 
 def topics_of(application: Application) -> list[NewTopic]:
-    """Everything the topology reads or writes, with one partition each."""
+    """Returns all topics that the topology reads or writes, with one partition each."""
     names: dict[str, None] = {}
     for subtopology in application.group_topology().subtopologies:
         names |= dict.fromkeys(subtopology.source_topics)

@@ -1,4 +1,4 @@
-"""The two ends of a topology under test: an input topic takes objects, an output topic gives them.
+"""The topics of a topology under test: objects are written to input topics, and read from output topics.
 
 Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 """
@@ -19,16 +19,16 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 Row = tuple[bytes | None, bytes | None, int, Headers]
-"""Key, value, timestamp in milliseconds, headers."""
+"""A record: key, value, timestamp in milliseconds, headers."""
 
 Pipe = Callable[[str, Sequence[Row]], None]
-"""Topic, and records that are there before the first of them is processed."""
+"""Called with a topic and its new records. All records are written before the first of them is processed."""
 
 _POLL_RECORDS = 1_000
 
 
 class InputTopic(Generic[Key, Value]):
-    """Made by `TopologyTestDriver.create_input_topic`."""
+    """Writes records to a topic of the topology. Made by `TopologyTestDriver.create_input_topic`."""
 
     def __init__(
         self,
@@ -54,22 +54,23 @@ class InputTopic(Generic[Key, Value]):
     def pipe_input(
         self, key: Key | None, value: Value | None, timestamp_ms: int | None = None, headers: Headers = ()
     ) -> None:
-        """Write a record; return when everything that follows from it is done.
+        """Write a record. Returns when the record and all its consequences are processed.
 
-        `timestamp_ms` None: the topic's own next timestamp, which then moves on. Raises the error with which a stream
-        thread would end.
+        `timestamp_ms`: None for the next automatic timestamp. Raises the error that would end a stream thread.
         """
         self._pipe(self.name, [self._row(key, value, timestamp_ms, headers)])
 
     def pipe_key_values(self, pairs: Iterable[tuple[Key | None, Value | None]], *, together: bool = False) -> None:
-        """One after the other. `together`: all are there before the first is processed, so that nodes that take batches
-        get them as such. As in a stream thread, the task then commits after all of them, so that a record cache holds
-        more back, and where no node takes batches a punctuator of stream time comes after them, too.
+        """Write records, each of which is processed before the next is written.
+
+        `together`: write all records before the first is processed, so that nodes that take batches get them as one
+        batch. As in a stream thread, the task then commits after all records, so a record cache merges more changes. If
+        no node takes batches, a punctuator of stream time fires after all records as well.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 
     def pipe_records(self, records: Iterable[Record[Key | None, Value | None]], *, together: bool = False) -> None:
-        """As `pipe_key_values`, with the records' own timestamps and headers."""
+        """Write records like `pipe_key_values`, with the timestamps and headers of the records."""
         self._pipe_each((self._row(*record) for record in records), together)
 
     def _pipe_each(self, rows: Iterator[Row], together: bool) -> None:
@@ -89,14 +90,17 @@ class InputTopic(Generic[Key, Value]):
         return written_key, None if value is None else self._value_serde.serialize(value), timestamp_ms, headers
 
     def advance_time(self, by_ms: int) -> None:
-        """Move the timestamp that the next record without one gets. The clock stays."""
+        """Move the timestamp of the next record that is written without a timestamp. Does not move the clock."""
         if by_ms < 0:
             raise StreamsRuntimeError(f"topic {self.name}: time does not go back, by {by_ms} ms")
         self._next_timestamp_ms += by_ms
 
 
 class OutputTopic(Generic[Key, Value]):
-    """Made by `TopologyTestDriver.create_output_topic`. Reading takes a record out, for this object only."""
+    """Reads the records of a topic, each once. Made by `TopologyTestDriver.create_output_topic`.
+
+    Each object has its own position in the topic.
+    """
 
     def __init__(self, consumer: Consumer, name: str, key_serde: Serde[Key], value_serde: Serde[Value]) -> None:
         self.name = name
@@ -109,7 +113,7 @@ class OutputTopic(Generic[Key, Value]):
         consumer.seek(partition, 0)
 
     def read_record(self) -> Record[Key | None, Value | None]:
-        """Raises StreamsRuntimeError when nothing is left."""
+        """Read the next record. Raises StreamsRuntimeError if no record is left."""
         self._fetch()
         if not self._fetched:
             raise StreamsRuntimeError(f"topic {self.name} has no more records")
@@ -135,14 +139,14 @@ class OutputTopic(Generic[Key, Value]):
         return [record.value for record in self.read_all()]
 
     def read_key_values_to_map(self) -> dict[Key | None, Value | None]:
-        """The last value of each key, as in a table of this topic, but with None for deleted keys."""
+        """Read all remaining records. Returns the last value of each key, None for deleted keys."""
         return dict(self.read_key_values())
 
     def is_empty(self) -> bool:
         return self.size() == 0
 
     def size(self) -> int:
-        """The number of records left to read."""
+        """The number of records that are left to read."""
         self._fetch()
         return len(self._fetched)
 

@@ -2,16 +2,16 @@
 
 Rules that every implementation keeps (and `tests/streams_runtime/logs/conformance` checks):
 - The offsets of a partition rise, but need not be dense: compaction and transaction markers leave gaps. A position is
-  the offset of the next record to read. An end offset is the one that the next record will get, or a higher one.
+  the offset of the next record to read. An end offset is the offset that the next record will get, or a higher offset.
 - A transaction covers records of several partitions and consumer offsets, and is all or nothing. READ_COMMITTED readers
-  never see a record of an aborted transaction, nor of an open one before it ends.
+  never see a record of an aborted transaction, nor a record of a transaction that is still open.
 - A producer with a transactional id fences the producer that had the id before. A claim of a group's partitions fences
-  earlier claims of them: the owner of a fenced claim can no longer commit, neither a transaction nor offsets.
+  earlier claims of these partitions: the owner of a fenced claim can no longer commit transactions or offsets.
 
-A claim stands where Kafka has the group's generation in `sendOffsetsToTransaction` (KIP-447): the group is led outside
-of the log, so the log itself has to know who may move a partition's offset. A task claims its partitions before it
-reads any offset. Batches are columns, because bulk paths (restore, standby) never look at single records. Source:
-`Consumer`, `Producer`, `Admin` of kafka-clients.
+A claim takes the place of the group's generation in Kafka's `sendOffsetsToTransaction` (KIP-447). The group's
+coordinator is not part of the log, so the log itself has to know the owner that may move a partition's offset. A task
+claims its partitions before it reads any offset. Batches are columns, because bulk paths (restore, standby) never need
+single records. Source: `Consumer`, `Producer`, `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class IsolationLevel(StrEnum):
 
 
 class OffsetReset(StrEnum):
-    """`auto.offset.reset`: where a task begins on a partition without a committed offset. `NONE`: such a partition is
-    an error.
+    """`auto.offset.reset`: the position at which a task begins a partition without a committed offset. `NONE`: such a
+    partition is an error.
     """
 
     EARLIEST = "earliest"
@@ -46,8 +46,8 @@ class OffsetReset(StrEnum):
 class RecordBatch:
     """Consecutive records of one partition, as columns of the same length, never empty.
 
-    `offsets` rise, a `range` where they are dense. `timestamps_ms`: since the epoch. `values`: None is a tombstone.
-    `headers`: None when no record of the batch has any.
+    `offsets`: in rising order; a `range` if there are no gaps. `timestamps_ms`: since the epoch. `values`: None is a
+    tombstone. `headers`: None if no record of the batch has any.
     """
 
     partition: TopicPartition
@@ -61,7 +61,7 @@ class RecordBatch:
         return len(self.offsets)
 
     def part(self, start: int, stop: int) -> RecordBatch:
-        """Records `start` up to `stop`, by index."""
+        """The records with the indices from `start` up to, but not including, `stop`."""
         if start <= 0 and stop >= len(self.offsets):
             return self
         offsets = self.offsets[start:stop]
@@ -78,7 +78,7 @@ class RecordBatch:
         )
 
     def taken(self, indices: Sequence[int]) -> RecordBatch | None:
-        """The records at these indices, which rise; None for none."""
+        """The records at these indices, which are in rising order; None if there are no indices."""
         if not indices:
             return None
         return RecordBatch(
@@ -116,12 +116,12 @@ BATCH_BYTES = 256 * 1024
 """A writer closes a batch before its keys, values and headers grow beyond this; only a single record can be larger."""
 
 BATCH_RECORDS = 4_096
-"""A writer closes a batch with so many records. The brokers' own batches may have more."""
+"""A writer closes a batch when it has this many records. Batches read from Kafka's brokers may have more."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """`configs`: topic configs by Kafka's names (`cleanup.policy`, `retention.ms`, ...)."""
+    """A topic to create. `configs`: topic configs by Kafka's names (`cleanup.policy`, `retention.ms`, ...)."""
 
     name: str
     partitions: int
@@ -137,7 +137,7 @@ class TopicDescription:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset: that of the next record to process. `metadata`: any text of the committer."""
+    """A committed offset. `offset`: the offset of the next record to process. `metadata`: any text of the committer."""
 
     offset: int
     metadata: str = ""
@@ -147,8 +147,8 @@ class OffsetAndMetadata(NamedTuple):
 class Claim:
     """The right to move a group's offsets of these partitions.
 
-    `epochs`: given by the log; a higher one fences lower ones. `mark`: by which a log may recognise the claim; it does
-    not count when claims are compared.
+    `epochs`: numbers that the log assigns; a higher epoch fences lower epochs. `mark`: a text by which a log may
+    recognise the claim; comparisons of claims ignore it.
     """
 
     group_id: str
@@ -156,35 +156,37 @@ class Claim:
     mark: str = field(default="", compare=False, repr=False)
 
     def part(self, partitions: Iterable[TopicPartition]) -> Claim:
-        """The same right, to these of its partitions only. Raises KeyError for a partition that is not claimed."""
+        """The claim, limited to these of its partitions. Raises KeyError for a partition that is not claimed."""
         return Claim(self.group_id, {partition: self.epochs[partition] for partition in partitions}, self.mark)
 
 
 def claims_topic(group_id: str) -> str:
-    """Where a log without a place of its own for them keeps the claims of a group."""
+    """The topic for the claims of a group, in a log that has no other storage for claims."""
     return f"{group_id}-claims"
 
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
-"""For each claim the offsets to move. All of them belong to the claim's partitions."""
+"""Claims, each with the offsets to commit. All these offsets belong to the claim's partitions."""
 
 
 class Consumer(Protocol):
     """Reads partitions that were assigned to it. One thread uses it; only `wakeup` may come from another thread."""
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these. Partitions that stay keep position and pause; a new one has no position until `seek`."""
+        """Read exactly these partitions. Partitions that were assigned before keep their position and pause; a new
+        partition has no position until `seek`.
+        """
 
     def assignment(self) -> frozenset[TopicPartition]: ...
 
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Offset of the next record `poll` will give; None before `seek`."""
+        """The offset of the next record that `poll` will return; None before `seek`."""
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """The end offset that this consumer can read up to, if it is known without a request: the log pushed one beyond
-        `position`, or pushes each new one at once. None: call `Log.end_offsets`.
+        """The end offset up to which this consumer can read, if it is known without a request: the log has pushed an
+        end offset beyond `position`, or pushes each new end offset at once. None: call `Log.end_offsets`.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
@@ -202,7 +204,7 @@ class Consumer(Protocol):
         """
 
     def wakeup(self) -> None:
-        """Make the `poll` that waits, or the next one that would wait, return at once."""
+        """Make the waiting `poll` return at once; if none waits, the next `poll` that would wait."""
 
     def close(self) -> None: ...
 
@@ -210,15 +212,15 @@ class Consumer(Protocol):
 class Producer(Protocol):
     """Writes records. One thread uses it. With a transactional id everything happens inside transactions.
 
-    Raises ProducerFenced, CommitFenced, RecordTooLarge, InvalidRecord, UnknownTopicOrPartition, LogTimeout. After one
-    of the first two, the producer can only be aborted and closed.
+    Raises ProducerFenced, CommitFenced, RecordTooLarge, InvalidRecord, UnknownTopicOrPartition, LogTimeout. After
+    ProducerFenced or CommitFenced, the producer can only be aborted and closed.
     """
 
     def begin_transaction(self) -> None: ...
 
     @property
     def lingers(self) -> bool:
-        """Whether the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
+        """True if the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
 
     def send(
         self,
@@ -237,9 +239,9 @@ class Producer(Protocol):
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """As `send` for each row, without headers. After an error none of them is taken.
+        """Take the rows, as `send` does, without headers. After an error no row is taken.
 
-        No row is beyond `limits_of`.
+        The caller makes sure that no row exceeds the limits of `limits_of`.
         """
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
@@ -248,128 +250,138 @@ class Producer(Protocol):
     def send_now(self) -> None:
         """Write the pending records without waiting for `linger.ms`. May return before all of them are written.
 
-        Inside a transaction, a log that writes at the commit only does nothing.
+        Does nothing inside a transaction of a log that writes only at the commit.
         """
 
     def flush(self) -> None:
         """Write all pending records, and wait until they are written."""
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
-        """Records and group offsets become visible together. After an error none of them does."""
+        """Commit: records and group offsets become visible together, or, after an error, not at all."""
 
     def abort_transaction(self) -> None:
-        """Nothing of the transaction ever becomes visible."""
+        """Abort: no record or offset of the transaction ever becomes visible."""
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Without a transaction: write the pending records, then all of the offsets. After an error no offset has
-        moved.
+        """Write the pending records, and then commit all of the offsets, without a transaction. After an error no
+        offset has moved.
 
-        A log that can do both in one step writes nothing when a claim was fenced.
+        A log that writes records and offsets in one step writes nothing if a claim was fenced.
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Without a transaction: write only while these claims hold, from now on until the next call.
+        """Write records only while these claims hold, until the next call of `guard`. For use without transactions.
 
-        A log that can check claims while it writes raises CommitFenced and writes nothing. Others need not check.
+        A log that can check claims while it writes raises CommitFenced and writes nothing. Other logs need not check.
         """
 
     def discard(self) -> None:
         """Forget the records that are not written yet. Only `close` may follow."""
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """By partition, the offset of the last record of this producer that is acknowledged (and committed)."""
+        """The offset, by partition, of the last record of this producer that is acknowledged (and committed)."""
 
     def close(self) -> None:
         """Abort an open transaction. Without transactions: write the pending records, unless they were discarded."""
 
 
 ConfigChanges = Mapping[str, str | None]
-"""By the config's name its new value, or None for the default again."""
+"""The new value by the config's name; None resets the config to its default."""
 
 
 class Log(Protocol):
-    """One cluster. Any thread may call it. Every call raises LogTimeout when the cluster does not answer in time."""
+    """The log of one cluster. Any thread may call it. Every call raises LogTimeout if the cluster does not answer in
+    time.
+    """
 
     def cluster_id(self) -> str | None:
-        """An id that every user of this log sees, that never changes, and that no other log has. None: not known.
+        """The id of this log: the same for all its users, unchanging, and different from other logs. None: unknown.
 
         Source: `DescribeClusterResult.clusterId`.
         """
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
-        """A topic that exists with the same number of partitions stays as it is. Raises TopicExists, InvalidTopic."""
+        """Create topics. A topic that exists with the same number of partitions is not changed. Raises TopicExists,
+        InvalidTopic.
+        """
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
-        """Add partitions until there are so many (None: as many as there are), and change configs.
+        """Raise the number of partitions to `partitions` (None: keep it), and change configs.
 
         Raises UnknownTopicOrPartition, and InvalidTopic for fewer partitions than there are and for a config that no
         topic can have. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
         """
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """On return none of them is there, and soon after that no group has offsets of them. Raises
-        UnknownTopicOrPartition for topics that do not exist; then none is deleted. Source: `Admin.deleteTopics`.
+        """Delete topics. On return none of the topics exists, and soon after that no group has offsets of the topics.
+        Raises UnknownTopicOrPartition for topics that do not exist; then no topic is deleted. Source:
+        `Admin.deleteTopics`.
         """
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
     def partitions_of(self, topic: str) -> int:
-        """The number of partitions; 0 when there is no such topic. May be some minutes old. Cheaper than `topics`."""
+        """The number of partitions; 0 if there is no such topic. May be some minutes old. Cheaper than `topics`."""
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """With READ_COMMITTED the last stable offsets. Raises UnknownTopicOrPartition, as `begin_offsets` does."""
+        """The end offsets; with READ_COMMITTED, the last stable offsets. Raises UnknownTopicOrPartition, as
+        `begin_offsets` does.
+        """
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """Of each partition, the lowest offset whose record has this timestamp or a later one. Partitions without such
-        a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
+        """The lowest offset of each partition whose record has this timestamp or a later timestamp. Partitions without
+        such a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
         """
 
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Partitions without a committed offset are left out. `partitions`: None for all that the group has."""
+        """The committed offsets of a group; partitions without a committed offset are left out. `partitions`: None for
+        all partitions of which the group has offsets.
+        """
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
-        """From now on only the new claim can move these offsets.
+        """Claim the partitions: from now on only the new claim can move the group's offsets of these partitions.
 
         `owner`: the transactional id that will commit with the claim; its producer is open already. A log in which open
-        transactions hold others up may abort those of earlier owners by fencing them. It leaves an owner alone that has
-        released its claim.
+        transactions block readers may fence earlier owners, which aborts their transactions. It does not fence an owner
+        that has released its claim.
         """
 
     def release(self, *claims: Claim) -> None:
-        """The owner needs these claims no more: it has committed everything and need not be fenced.
+        """Release claims: their owner has committed everything, so later claims need not fence it.
 
-        Never raises LogTimeout. A log that writes it down writes all of a group in one step.
+        Never raises LogTimeout. A log that records releases writes those of a group in one step.
         """
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
 
     def producer(self, transactional_id: str | None = None) -> Producer:
-        """With an id: fence the producer that had the id before."""
+        """Open a producer. With an id, fence the producer that had the id before."""
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """The age by the clock from which the log may delete a record. The answer may be some minutes old.
+        """The age from which the log may delete a record, counted from the clock. The value may be some minutes old.
 
-        None: the log deletes no record for its age, or its retention is not known. Raises UnknownTopicOrPartition.
+        None: the log does not delete records by the clock, or its retention is not known. Raises
+        UnknownTopicOrPartition.
         """
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """The changelog of a window store has to go back so far from its newest timestamp.
+        """Make a window store's changelog keep at least the last `retention_ms` before its newest timestamp.
 
-        A log that deletes by stream time raises `retention.ms` of the topic where it is less: the topic may have been
+        A log that deletes by stream time raises `retention.ms` of the topic if it is lower: the topic may have been
         made for a store that kept windows for a shorter time. Other logs do nothing; see `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Delete records below these offsets: begin offsets rise. Source: `Admin.deleteRecords`."""
+        """Delete the records below these offsets, which become the begin offsets. Source: `Admin.deleteRecords`."""
 
     def maintain(self) -> None:
-        """Do a bounded piece of compaction and retention, which brokers do by themselves. Any process may call it."""
+        """Do a bounded part of compaction and retention. Kafka's brokers need no such call. Any process may call it."""
 
     def close(self) -> None: ...

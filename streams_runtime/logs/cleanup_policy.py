@@ -1,19 +1,21 @@
-"""`cleanup.policy` of a topic as values: which records stay. The logs of one machine share it.
+"""The records that stay under a topic's `cleanup.policy`. The embedded and the in-memory log share these functions,
+which compute values and do no I/O.
 
-compact: of each key the latest record stays where it is. Offsets never change, so gaps are left. The newest records, up
-to `segment.bytes` and at least the last batch, are left alone, and so is everything younger than
-`min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that a reader
-on its way learns of the deletion. Batches are cleaned from the lowest offset up, so that older records of a key are
-gone before its tombstone is. Small neighbours become one batch.
+compact: for each key, the latest record stays, at its offset. Offsets never change, so compaction leaves gaps. The
+newest records, up to `segment.bytes` and at least the last batch, are not compacted, nor are records younger than
+`min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that slow
+readers still see the deletion. Batches are cleaned from the lowest offset up, so that older records of a key are
+removed before its tombstone. Small adjacent batches are merged.
 
-delete: batches go from the oldest on. A batch goes when its latest record is older than `retention.ms`, or when the
-others still have at least `retention.bytes` without it. The first batch that may stay ends this. All batches may go,
-the newest one as well.
+delete: batches are deleted from the oldest on. A batch is deleted if its latest record is older than `retention.ms`, or
+if the remaining batches still have at least `retention.bytes`. Deletion stops at the first batch that may stay. Even
+the newest batch may be deleted.
 
 Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon), `UnifiedLog.deleteOldSegments`. Differs from Kafka: in
-a topic with both policies, as the changelog of a window store is, age is counted from the newest timestamp of the
-partition, and not from the clock. The store keeps its windows by stream time. A backlog is behind the clock by its age,
-so the clock would delete windows from the changelog that the store still has and that the next restore needs.
+a topic with both policies, such as the changelog of a window store, age is counted from the newest timestamp of the
+partition, and not from the clock. The store keeps its windows by stream time, which lies behind the clock while an
+application processes a backlog. Deletion by the clock would then delete windows from the changelog that the store still
+has and that the next restore needs.
 """
 
 from __future__ import annotations
@@ -26,13 +28,13 @@ from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, c
 from streams_runtime.logs.topic_configs import TopicConfigs
 
 _MAX_SPAN = 2**31  # offsets in a batch are 32-bit deltas
-_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, held and taken out in one step
+_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, kept in memory and replaced in one step
 
 
 class BatchSummary(NamedTuple):
-    """A stored batch without its records. `size`: how many bytes it takes in the log.
+    """A stored batch without its records. `size`: the bytes that it takes in the log.
 
-    `delete_horizon_ms`: the time from which its tombstones may go; None until compaction has seen them.
+    `delete_horizon_ms`: the time from which its tombstones may be deleted; None until compaction has seen them.
     """
 
     base_offset: int
@@ -46,7 +48,7 @@ StoredBatch = tuple[BatchSummary, RecordBatch]
 
 
 class Replacement(NamedTuple):
-    """Neighbouring batches to take out, and their records that stay, as one batch. `records`: None when none stays."""
+    """Adjacent batches to replace, and the remaining records as one batch. `records`: None if no record remains."""
 
     sources: list[BatchSummary]
     records: RecordBatch | None
@@ -55,7 +57,9 @@ class Replacement(NamedTuple):
 
 @dataclass(slots=True)
 class LatestOffsets:
-    """The offset of the latest record by key, of batches that are added in order. `key_bytes`: an estimate."""
+    """The offset of each key's latest record in the batches, which are added in order. `key_bytes`: an estimate of the
+    memory for keys.
+    """
 
     offsets: dict[bytes | None, int] = field(default_factory=dict)
     key_bytes: int = 0
@@ -68,7 +72,9 @@ class LatestOffsets:
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Neighbours that become one batch. `sources`: as read; `kept`: the records that stay; `size`: bytes of `kept`."""
+    """Adjacent batches to merge. `sources`: the batches as read; `kept`: the records that stay; `size`: bytes of
+    `kept`.
+    """
 
     sources: list[BatchSummary] = field(default_factory=list)
     kept: list[RecordBatch] = field(default_factory=list)
@@ -78,12 +84,14 @@ class _BatchGroup:
 
 
 def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int, end: int) -> int:
-    """The first offset that must not be compacted yet. `dirty`: all batches that never were; `end`: the end offset."""
+    """The first offset that must not be compacted yet. `dirty`: all batches that were never compacted; `end`: the end
+    offset.
+    """
     start = end
     size = 0
     for batch in reversed(dirty):
         size += batch.size
-        if start != end and size > configs.segment_bytes:
+        if start != end and size > configs.segment_bytes:  # the last batch is in the head at any size
             break
         start = batch.base_offset
     if configs.min_compaction_lag_ms:
@@ -94,7 +102,9 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
 
 
 def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, minimum_bytes: int = 1) -> bool:
-    """Whether compaction is worth a pass. `dirty_bytes`: of batches below the head that were never compacted."""
+    """True if compaction is worth a pass. `dirty_bytes`: the bytes of the batches below the head that were never
+    compacted.
+    """
     ratio = configs.min_cleanable_dirty_ratio
     return dirty_bytes >= max(1, minimum_bytes) and dirty_bytes >= ratio * (clean_bytes + dirty_bytes)
 
@@ -105,7 +115,7 @@ def cleaned(
     configs: TopicConfigs,
     now_ms: int,
 ) -> Iterator[Replacement]:
-    """The batches that are replaced, in order. Batches that stay as they are do not appear."""
+    """Yields the replacements in order. A batch that does not change is in none of them."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)
@@ -126,7 +136,7 @@ def cleaned(
 
 
 def _kept(records: RecordBatch, batch: BatchSummary, latest: Mapping[bytes | None, int], now_ms: int) -> list[int]:
-    """Indices of the records that stay. A record without a key cannot be in such a topic, and does not stay."""
+    """The indices of the records that stay. A record without a key is invalid in a compacted topic, and is removed."""
     find = latest.get
     tombstones_go = batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= now_ms
     return [
@@ -149,7 +159,8 @@ def _fits(group: _BatchGroup, batch: BatchSummary, kept: RecordBatch | None, siz
         return True
     records = sum(map(len, group.kept)) + len(kept)
     span = kept.offsets[-1] - group.kept[0].offsets[0]
-    # a common horizon must not be later (tombstones would never go) nor earlier (readers would miss them)
+    # Merge only batches with the same delete horizon: a later horizon for the merged batch would keep tombstones for
+    # ever, an earlier one would delete them before slow readers saw them.
     same_horizon = None in (group.horizon_ms, horizon_ms) or group.horizon_ms == horizon_ms
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 
@@ -171,8 +182,8 @@ def expired_count(
     now_ms: int,
     newest_ms: Callable[[], int],
 ) -> int:
-    """The number of the oldest batches to delete. `size`: bytes of all batches of the partition. `newest_ms`: gives the
-    newest timestamp of the partition; asked only where age counts from it.
+    """The number of batches to delete, from the oldest on. `size`: the bytes of all batches of the partition.
+    `newest_ms`: a function that returns the newest timestamp of the partition; called only if age is counted from it.
     """
     if not configs.deletes:
         return 0

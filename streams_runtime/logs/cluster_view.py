@@ -1,9 +1,9 @@
 """The leader's view of a log: topics, changelog end offsets and committed offsets at the moment of a rebalance.
 
-The coordinator finds `log_cluster_provider` by entry point and calls it for groups whose definition names a provider.
-When end offsets cannot be read they are None, and the leader does without lags in this rebalance, as Kafka's does. When
-topics cannot be listed, the rebalance waits. Between rebalances the coordinator reads the topics only. Source:
-`InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
+The coordinator finds `log_cluster_provider` by its entry point and calls it for groups whose definition names a
+provider. If end offsets cannot be read, they are None, and the leader assigns without lags in this rebalance, as
+Kafka's leader does. If topics cannot be listed, the rebalance waits. Between rebalances the coordinator reads only the
+topics. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
 
 
 class LogClusterProvider:
-    """Safe to call from several threads, as the log is."""
+    """The cluster provider of a log. Safe to call from several threads, as the log is."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """`group_id`: of the coordinator; offsets are committed under the application id.
+        """The topics and offsets for a rebalance. `group_id`: the coordinator's id of the group; committed offsets are
+        read under the application id instead.
 
-        Raises LogError; LogTimeout when asking again may help.
+        Raises LogError; LogTimeout if a later call may succeed.
         """
         known = self._log.topics()
         topology = definition.topology

@@ -1,12 +1,12 @@
-"""The calls of every consumer, and the consumer that the logs of one machine share, which reads in its own `poll`.
+"""The methods that all consumers share, and the consumer of the embedded and the in-memory log, which reads in `poll`.
 
-Rules of every consumer: no partition can starve another: each gets an equal share of `max_records`, the unused rest of
-a share goes to the others, and when there are more partitions than records to give, they take turns. Records beyond
-`max_records` that were read already are kept for the next poll.
+Rules of every consumer: no partition can starve another. Each partition gets an equal share of `max_records`, and the
+unused rest of a share goes to the other partitions. If there are more partitions than `max_records`, the partitions
+take turns from poll to poll. Records beyond `max_records` that were read already are kept for the next poll.
 
-Rules of `PollingConsumer`, which has no thread: a poll reads all its partitions at one moment (a snapshot). A batch is
-read once. When a poll fails, no position has moved. A consumer that has read everything takes no snapshot until the log
-changes: a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`,
+Rules of `PollingConsumer`, which has no thread: a poll reads all its partitions at one moment (a snapshot). Each batch
+is read only once. If a poll fails, no position has moved. A consumer that has read everything takes no snapshot until
+the log changes, because a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`,
 `SubscriptionState`.
 """
 
@@ -26,7 +26,9 @@ from streams_runtime.logs.log_errors import LogError, OffsetOutOfRange
 
 
 class AssignedPartition:
-    """`position`: of the reader; None before `seek`. `rest`: records that were read and not given yet."""
+    """An assigned partition. `position`: the offset of the next record; None before `seek`. `rest`: records that were
+    read, but not returned yet.
+    """
 
     def __init__(self) -> None:
         self.position: int | None = None
@@ -42,7 +44,9 @@ Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 
 class AssigningConsumer(ABC, Generic[Assigned]):
-    """`partitions`: those that are assigned, by `new_partition`. They change under `lock`."""
+    """The calls that all consumers share. `partitions`: the assigned partitions, with objects that `new_partition`
+    makes. They change under `lock`.
+    """
 
     def __init__(
         self,
@@ -54,14 +58,14 @@ class AssigningConsumer(ABC, Generic[Assigned]):
         self._partitions = partitions
         self._lock = lock
         self._turn = 0
-        self._may_have_more = True  # set again by each call that changes which records a poll gives
+        self._may_have_more = True  # each call that changes the records of the next poll sets it
         self._woken = False
         self._closed = False
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()
         with self._lock:
-            # sorted: the order of a set differs from process to process
+            # sorted, because the order of a set differs from process to process
             assigned = {p: self._partitions.get(p) or self._new_partition() for p in sorted(set(partitions))}
             self._partitions.clear()
             self._partitions.update(assigned)
@@ -112,11 +116,11 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
     @abstractmethod
     def _take(self, max_records: int) -> list[RecordBatch]:
-        """The records that there are now. Moves the positions."""
+        """Returns the records that are available now, and moves the positions."""
 
     @abstractmethod
     def _wait(self, remaining_s: float) -> None:
-        """Return when there may be records, after `wakeup`, or when the time is over."""
+        """Wait until there may be records, `wakeup` is called, or the time is over."""
 
     def _wanted(self) -> dict[TopicPartition, Assigned]:
         return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
@@ -134,35 +138,37 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
 
 def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """All of them, beginning with another one in each turn."""
+    """All partitions, rotated so that each turn begins with another partition."""
     start = turn % max(1, len(partitions))
     return partitions[start:] + partitions[:start]
 
 
 class Bounds(NamedTuple):
-    """`begin`: the lowest offset that can be read. `end`: the offset that the next record will get."""
+    """The bounds of a partition. `begin`: the lowest offset that can be read. `end`: the offset of the next record."""
 
     begin: int
     end: int
 
 
 class Snapshot(Protocol):
-    """Partitions at one moment. Valid inside the `with` block that gave it."""
+    """Partitions at one moment. Valid inside the `with` block of `BatchSource.snapshot`."""
 
     bounds: Mapping[TopicPartition, Bounds]
 
     def batches(self, partition: TopicPartition, offset: int) -> Iterator[RecordBatch]:
-        """Batches in order, one at a time, from the first one whose last offset is at least `offset`."""
+        """Yields batches in order, from the first batch whose last offset is at least `offset`."""
 
 
 class BatchSource(Protocol):
-    """Where a consumer reads. Called from the consumer's thread."""
+    """The log from which a consumer reads. The consumer's thread calls it."""
 
     def snapshot(self, partitions: Sequence[TopicPartition]) -> AbstractContextManager[Snapshot]:
         """Raises UnknownTopicOrPartition, LogTimeout."""
 
     def is_unchanged(self) -> bool:
-        """Whether no other process has appended since the last snapshot. This one sets the consumer's signal."""
+        """True if no other process has appended since the last snapshot. Appends of this process set the consumer's
+        signal instead.
+        """
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
         """Wait until `signal` is set, records may have come since the last snapshot, or the time is up."""
@@ -171,7 +177,7 @@ class BatchSource(Protocol):
 
 
 class _Taken(NamedTuple):
-    """Of one partition. `rest`: of the batch that was read last."""
+    """The records that one partition gives to a poll. `rest`: the rest of the batch that was read last."""
 
     batches: list[RecordBatch]
     position: int
@@ -179,7 +185,7 @@ class _Taken(NamedTuple):
 
 
 class PollingConsumer(AssigningConsumer[AssignedPartition]):
-    """A `Consumer`. `signal`: set by every append in this process."""
+    """A `Consumer`. `signal`: an event that each append in this process sets."""
 
     def __init__(self, source: BatchSource, signal: threading.Event) -> None:
         super().__init__(AssignedPartition, {}, nullcontext())
@@ -187,7 +193,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
         self._signal = signal
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """None: this consumer gets no end offsets pushed."""
+        """Returns None: this consumer gets no end offsets pushed; call `Log.end_offsets`."""
         self._assigned([partition])
         return None
 
@@ -198,7 +204,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            for one in list(self._partitions.values()):  # they stay: the log may be closed by another thread
+            for one in list(self._partitions.values()):  # only their records: the log may be closed by another thread
                 one.drop()
             self._source.close()
 
@@ -206,12 +212,12 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
         if self._wanted():
             self._source.wait(self._signal, remaining_s)
         else:
-            self._signal.wait(remaining_s)  # it reads no partition, so it waits for `wakeup` only
+            self._signal.wait(remaining_s)  # no partition to read, so only `wakeup` can end the wait
 
     def _take(self, max_records: int) -> list[RecordBatch]:
         has_news = self._signal.is_set()
         if has_news:
-            self._signal.clear()  # before the snapshot: an append after it sets it again
+            self._signal.clear()  # cleared before the snapshot, so that a later append sets it again
         elif not self._may_have_more and self._source.is_unchanged():
             return []
         self._may_have_more = True
@@ -227,14 +233,14 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
                 partition: _take_from(partition, wanted[partition], share, snapshot)
                 for partition, share in _shares(lags, max_records).items()
             }
-        for partition, of_it in taken.items():  # positions move last, when nothing can fail any more
+        for partition, of_it in taken.items():  # positions move last, after all steps that can fail
             wanted[partition].position, wanted[partition].rest = of_it.position, of_it.rest
         return [concatenated(of_it.batches) for of_it in taken.values() if of_it.batches]
 
     def _lags(
         self, wanted: Mapping[TopicPartition, AssignedPartition], bounds: Mapping[TopicPartition, Bounds]
     ) -> dict[TopicPartition, int]:
-        """The lag of each partition that has one; each call begins with another partition.
+        """The lag of each partition that has a lag; each call begins with another partition.
 
         Raises OffsetOutOfRange.
         """
@@ -279,6 +285,7 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records
+    # from the smallest lag up, so that the unused rest of a share goes to the partitions with larger lags
     for position, partition in enumerate(sorted(served, key=lags.__getitem__)):
         shares[partition] = min(lags[partition], remaining // (len(served) - position))
         remaining -= shares[partition]
@@ -286,7 +293,7 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
 
 
 def first_offset_at(batches: Iterable[RecordBatch], begin: int, timestamp_ms: int) -> int | None:
-    """The lowest offset, from `begin` on, whose record has this timestamp or a later one. `batches`: in order."""
+    """The lowest offset, from `begin` on, whose record has at least this timestamp. `batches`: in order of offsets."""
     for batch in batches:
         for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
             if offset >= begin and of_record >= timestamp_ms:

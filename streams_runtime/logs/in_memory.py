@@ -1,6 +1,6 @@
-"""A log inside one process, for tests and for `TopologyTestDriver`. It is gone when the process ends.
+"""A log in the memory of one process, for tests and for `TopologyTestDriver`. Its records are lost with the process.
 
-Rules: those of `base`, with one lock over everything. Batches stay the columns that the producer made. Source: the mock
+Rules: those of `base`. One lock guards all state. Batches stay the columns that the producer made. Source: the mock
 clients and the cluster inside of `TopologyTestDriver`.
 """
 
@@ -58,12 +58,12 @@ from streams_runtime.logs.topic_configs import (
 )
 
 _RECORD_BYTES = 16
-"""About as many bytes as a record takes in other logs beside its key, value and headers."""
+"""The approximate bytes that a record takes in other logs in addition to its key, value and headers."""
 
 
 @dataclass(slots=True)
 class _Partition:
-    """`cleaned_to`: everything below it has been compacted."""
+    """The stored records of one partition. `cleaned_to`: all records below this offset have been compacted."""
 
     configs: TopicConfigs
     limits: RecordLimits
@@ -91,9 +91,9 @@ class _Partition:
 
 
 class InMemoryLog:
-    """A `Log`, which its consumers read (`BatchSource`) and its producers write to (`Destination`).
+    """A `Log`. Its consumers read from it (`BatchSource`), and its producers write to it (`Destination`).
 
-    `close` does nothing, because others may share the log.
+    `close` does nothing, because the log may have other users.
     """
 
     def __init__(self, clock: Clock | None = None) -> None:
@@ -144,7 +144,7 @@ class InMemoryLog:
                 del self._partitions[partition]
             for group, epochs in self._claim_epochs.items():
                 for partition in gone & epochs.keys():
-                    epochs[partition] += 1
+                    epochs[partition] += 1  # fences the claim of the deleted partition
                     self._committed.pop((group, partition), None)
         self._signals.appended()  # a consumer that waits polls again, and raises
 
@@ -163,7 +163,7 @@ class InMemoryLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Open transactions are never in the log, so the last stable offset is the end."""
+        """Open transactions are never in the log, so the last stable offset is the end offset."""
         with self._lock:
             return {partition: self._partition(partition).end for partition in partitions}
 
@@ -193,7 +193,7 @@ class InMemoryLog:
         return Claim(group_id, epochs)
 
     def release(self, *claims: Claim) -> None:
-        """Nothing to do: no open transaction is ever in the log."""
+        """Does nothing, because no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         return PollingConsumer(self, self._signals.new_event())
@@ -232,7 +232,7 @@ class InMemoryLog:
     def close(self) -> None:
         pass
 
-    # --- for its consumers and producers
+    # --- calls of its consumers and producers
 
     @contextmanager
     def snapshot(self, partitions: Sequence[TopicPartition]) -> Iterator[InMemorySnapshot]:
@@ -274,7 +274,7 @@ class InMemoryLog:
         return last_offsets
 
     def append_records(self, partition: TopicPartition, records: Sequence[AnyRecord]) -> None:
-        """Write records without a producer, as one batch. Raises as `Producer.send` does; then none is written."""
+        """Write records without a producer, as one batch. Raises as `Producer.send` does; then no record is written."""
         stored = self._partition(partition)
         checked = [stored.limits.checked(partition, *record) for record in records]
         if not checked:
@@ -331,7 +331,7 @@ class InMemorySnapshot:
 
 
 def _stored(records: RecordBatch, size: int, delete_horizon_ms: int | None = None) -> StoredBatch:
-    """`size`: of keys, values and headers."""
+    """Makes a stored batch. `size`: the bytes of keys, values and headers."""
     offsets = records.offsets
     size += _RECORD_BYTES * len(offsets)
     return BatchSummary(offsets[0], offsets[-1], max(records.timestamps_ms), size, delete_horizon_ms), records

@@ -13,23 +13,23 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached, or was busy, for too long. Trying again later may work, which `retriable` tells a
-    coordinator that looks at the log.
+    """The log could not be reached, or was busy, for too long. A later try may succeed. `retriable` tells this to a
+    coordinator that reads the log.
     """
 
     retriable = True
 
 
 class ProducerFenced(LogError):
-    """A newer producer has this transactional id: its owner has been replaced."""
+    """A newer producer has this transactional id: the owner of this producer has been replaced."""
 
 
 class CommitFenced(LogError):
-    """Another owner has claimed a partition since, so its task has migrated. Nothing was committed."""
+    """Another owner has claimed a partition meanwhile, so the partition's task has migrated. Nothing was committed."""
 
 
 class OffsetOutOfRange(LogError):
-    """A position lies before the first or after the last record. `positions`: of the partitions concerned."""
+    """A position lies before the begin offset or after the end offset. `positions`: by partition, these positions."""
 
     def __init__(self, positions: Mapping[TopicPartition, int]) -> None:
         super().__init__(
@@ -39,14 +39,14 @@ class OffsetOutOfRange(LogError):
 
 
 def check_not_beyond(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> None:
-    """Raises OffsetOutOfRange for offsets behind the end offsets."""
+    """Raises OffsetOutOfRange for offsets above the end offsets."""
     beyond = {partition: offset for partition, offset in offsets.items() if offset > ends[partition]}
     if beyond:
         raise OffsetOutOfRange(beyond)
 
 
 class UnknownTopicOrPartition(LogError):
-    """The topic does not exist, or has fewer partitions."""
+    """The topic does not exist, or has no partition of this number."""
 
 
 class TopicExists(LogError):
@@ -58,18 +58,20 @@ class InvalidTopic(LogError):
 
 
 class RecordTooLarge(LogError):
-    """A single record is larger than its topic allows. The message names partition and size."""
+    """A record is larger than its topic allows. The message names the partition and the size."""
 
 
 class RecordsRefused(LogError):
-    """The brokers have refused records that `send` had taken; all others are written. The message names the first."""
+    """The brokers have refused records that `send` had taken; all other records are written. The message names the
+    first refused record.
+    """
 
 
 class InvalidRecord(LogError):
-    """No log can take the record (a wrong type, no timestamp that there is), or its topic cannot: a key is missing and
-    the topic is compacted. The message names the partition and what is wrong.
+    """No log can take the record (a wrong type, an impossible timestamp), or its topic cannot: the topic is compacted,
+    and the record has no key. The message names the partition and the fault.
     """
 
 
 class InvalidTimestamp(InvalidRecord):
-    """Its topic takes no record whose timestamp is so far from the clock."""
+    """The record's timestamp is further from the clock than its topic allows."""

@@ -1,4 +1,4 @@
-"""From `bootstrap.servers` to a log: the one place that knows which implementations exist."""
+"""Opens the log that `bootstrap.servers` names. Only this file knows all implementations of a log."""
 
 from __future__ import annotations
 
@@ -16,24 +16,25 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.kafka.log_settings import LINGER_MS, linger_ms
 
 _CONFIG = "bootstrap.servers"
-_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # how a list of host:port begins
+_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # the beginning of a list of host:port
 _PREFIX = "kafka:"
 _SYNCHRONOUS = "synchronous"
 _OPTION = re.compile(r"(.+)\?([A-Za-z_.]+)=([^/?]*)")
-"""Behind the directory of an embedded log."""
+"""The directory of an embedded log, with an option after it."""
 _IN_MEMORY: dict[str, InMemoryLog] = {}
 _LOCK = threading.Lock()
 
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
-    """Opens Kafka for `host:port,...`, also with `kafka:` before it, SQLite in a directory for `embedded:<directory>`,
-    and for `memory:<name>` a log that all users of that name in this process share. After the directory,
-    `?synchronous=FULL` has each commit survive a power loss; without it (`NORMAL`) only the end of processes.
+    """Opens a log: Kafka for `host:port,...` or `kafka:host:port,...`; a SQLite file in the directory for
+    `embedded:<directory>`; for `memory:<name>` a log that all users of that name in this process share. With
+    `?synchronous=FULL` after the directory, each commit survives a power loss. By default (`NORMAL`) a commit is only
+    certain to survive the end of processes.
 
-    `properties`: of Kafka's clients (`security.protocol`, ...). The other logs take `linger.ms` only: their producers
-    leave it to their callers to keep that time. `create`: an embedded log is made where there is none. Raises
-    InputError for any other address, and for a directory without a log that must not be made; LogError when the
-    directory cannot be used.
+    `properties`: properties of Kafka's clients (`security.protocol`, ...). The other logs accept only `linger.ms`; the
+    callers of their producers have to keep that time. `create`: create an embedded log if there is none. Raises
+    InputError for any other address, and, without `create`, for a directory without a log; LogError if the directory
+    cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
@@ -85,7 +86,7 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
 
 
 def cluster_address(bootstrap_servers: str) -> str:
-    """The address for other processes: without the options that concern this process only. Raises InputError."""
+    """The address for other processes, without the options that affect only this process. Raises InputError."""
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return servers
@@ -94,7 +95,9 @@ def cluster_address(bootstrap_servers: str) -> str:
 
 
 class _LocalAddress(NamedTuple):
-    """`kind`: embedded or memory. `name`: of a log in memory, or the directory; `synchronous`: the option behind it."""
+    """The parsed address of a log that is not Kafka. `kind`: embedded or memory. `name`: the name of a log in memory,
+    or the directory of an embedded log. `synchronous`: the option after the directory.
+    """
 
     kind: str
     name: str
@@ -102,7 +105,7 @@ class _LocalAddress(NamedTuple):
 
 
 def _local_address(bootstrap_servers: str) -> _LocalAddress:
-    """Raises InputError for another address."""
+    """Parses an address of an embedded or in-memory log. Raises InputError for another address."""
     kind, _, name = bootstrap_servers.partition(":")
     if not name or kind not in ("embedded", "memory"):
         raise InputError(

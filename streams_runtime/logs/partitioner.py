@@ -1,7 +1,7 @@
-"""Which partition a key goes to: Kafka's murmur2, as other clients of the same topics use it.
+"""The partition of a key, by Kafka's murmur2, as other clients of the same topics compute it.
 
-Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. `setup.py` has this compiled. Source: `Utils.murmur2`,
-`BuiltInPartitioner`.
+Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. `setup.py` compiles this module. Source:
+`Utils.murmur2`, `BuiltInPartitioner`.
 """
 
 from __future__ import annotations
@@ -12,11 +12,12 @@ _SEED = 0x9747B28C
 _M = 0x5BD1E995
 _MASK = 0xFFFFFFFF
 _SHORT = 64
+# the unpackers for keys of fewer than 256 bytes are made once
 _WORDS = [Struct(f"<{words}I").unpack_from for words in range(_SHORT)]
 
 
 def murmur2(data: bytes) -> int:
-    """32-bit hash, from -2**31 up to 2**31 - 1 as Java has it."""
+    """The 32-bit hash of the bytes as Java's signed int, from -2**31 up to 2**31 - 1."""
     length = len(data)
     whole = length & ~3
     h = _SEED ^ length

@@ -1,15 +1,15 @@
-"""The rules of every producer, the producer that the logs of one machine share, and the signals of its appends.
+"""The rules of every producer, the producer of the embedded and the in-memory log, and the signals of its appends.
 
-Every producer checks its `ProducerState` before each call. Rules: records are accepted outside of transactions
-without a transactional id, and only inside of them with one. A producer that was fenced stays fenced: it can only be
-aborted and closed. A log that can check while it writes calls `check_identity` and `check_claim` inside the step that
-writes.
+Every producer checks its `ProducerState` before each call. Rules: a producer with a transactional id accepts records
+only inside a transaction; a producer without an id has no transactions. A producer that was fenced stays fenced: it can
+only be aborted and closed. A log that can check while it writes calls `check_identity` and `check_claim` in the same
+atomic step as the write.
 
 Rules of `BufferingProducer`, which keeps records in memory until it writes them in one step: with a transactional id
 nothing is written before the commit. The commit writes records and group offsets together, so an open transaction is
-never in the log and the last stable offset is the end offset. Without one, records are written once 256 KiB are
-pending, at `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner keeps `linger.ms` by
-calling `send_now` in time. A time-out leaves everything as it was: the same call can be tried again.
+never in the log and the last stable offset is the end offset. Without a transactional id, records are written once
+256 KiB are pending, at `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner keeps
+`linger.ms` by calling `send_now` in time. A time-out changes nothing: the same call can be tried again.
 
 Source: `KafkaProducer`, `TransactionManager.State`; KIP-360 (producer epochs), KIP-447 (group). Differs from Kafka: an
 aborted transaction leaves no trace, not even a gap in the offsets; a transaction has to fit into memory.
@@ -37,9 +37,9 @@ PENDING_BYTES = 256 * 1024
 
 
 class AppendSignals:
-    """Inside one process, an append wakes the consumers that wait for records, by one event for each consumer.
+    """Wakes the consumers of this process that wait for records after an append. Each consumer has its own event.
 
-    The event of a consumer disappears with the consumer.
+    The set of events is weak: an event disappears with its consumer.
     """
 
     def __init__(self) -> None:
@@ -63,9 +63,9 @@ class AppendSignals:
 
 
 class ProducerState:
-    """`transactional_id` None: without transactions. One thread uses it.
+    """The state of a producer. One thread uses it. `transactional_id` None: the producer has no transactions.
 
-    `accepts_records`: whether `send` may take a record; the one check that every record costs.
+    `accepts_records`: True if `send` may take a record. This is the only check of the state for each record.
     """
 
     __slots__ = ("_discarded", "_error", "accepts_records", "in_transaction", "is_closed", "transactional_id")
@@ -84,13 +84,13 @@ class ProducerState:
 
     @property
     def has_failed(self) -> bool:
-        """Whether an error has ended the producer."""
+        """True if an error has ended the producer."""
         return self._error is not None
 
     @property
     def writes_on_close(self) -> bool:
-        """Whether `close` has to write the pending records: without transactions, unless an error ended the producer or
-        they were discarded.
+        """True if `close` has to write the pending records: without transactions, unless an error ended the producer or
+        the records were discarded.
         """
         return self.accepts_records and not self.is_transactional
 
@@ -104,12 +104,12 @@ class ProducerState:
         self.in_transaction = self.accepts_records = True
 
     def end_transaction(self) -> None:
-        """Also without one."""
+        """Ends the transaction, if there is one."""
         self.in_transaction = False
         self.accepts_records = not (self.is_transactional or self.is_closed or self._discarded or self._error)
 
     def fail(self, error: LogError) -> None:
-        """From now on every call except abort and close raises this error."""
+        """Make every later call except abort and close raise this error."""
         self._error = error
         self.accepts_records = False
 
@@ -122,7 +122,7 @@ class ProducerState:
         self.end_transaction()
 
     def check_usable(self) -> None:
-        """Raises LogError when the producer is closed, and the error that has ended it."""
+        """Raises LogError if the producer is closed, or the error that has ended the producer."""
         if self.is_closed:
             raise LogError("the producer is closed")
         if self._error is not None:
@@ -140,7 +140,7 @@ class ProducerState:
             raise LogError(f"{self.transactional_id} is transactional: offsets go with commit_transaction")
 
     def refuse_record(self) -> None:
-        """Raises why `accepts_records` is False."""
+        """Raises the error that explains why `accepts_records` is False."""
         if self._discarded:
             self.check_usable()
             raise LogError("the producer takes no more records: what it had was discarded")
@@ -148,7 +148,7 @@ class ProducerState:
 
 
 class ProducerIdentity(NamedTuple):
-    """Higher epochs of a transactional id fence lower ones."""
+    """A transactional id and its epoch. Higher epochs of a transactional id fence lower epochs."""
 
     transactional_id: str
     epoch: int
@@ -173,9 +173,10 @@ def check_identity(identity: ProducerIdentity, current_epoch: int | None) -> Non
 
 
 def check_claim(claim: Claim, current_epochs: Mapping[TopicPartition, int]) -> None:
-    """All partitions of the claim count, moved or not: a task that lost one of them has migrated as a whole.
+    """Checks all partitions of the claim, also those without an offset to commit: a task that lost one of its
+    partitions has migrated as a whole.
 
-    `current_epochs`: of the group's newest claims. Raises CommitFenced.
+    `current_epochs`: the epochs of the group's newest claims. Raises CommitFenced.
     """
     for partition, epoch in claim.epochs.items():
         current = current_epochs.get(partition)
@@ -191,9 +192,9 @@ def claimed_since(claim: Claim, partition: TopicPartition, current_epoch: int | 
 
 
 class NewBatch(NamedTuple):
-    """Consecutive records that have no offsets yet, as columns of the same length. They do not change any more.
+    """Consecutive records that have no offsets yet, as columns of the same length. The columns no longer change.
 
-    `headers`: None when no record has any. `size`: bytes of keys, values and headers.
+    `headers`: None if no record has any. `size`: the bytes of keys, values and headers.
     """
 
     timestamps_ms: list[int]
@@ -204,7 +205,7 @@ class NewBatch(NamedTuple):
 
 
 class Destination(Protocol):
-    """Where a producer writes. Called from the producer's thread."""
+    """The log to which a producer writes. The producer's thread calls it."""
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
@@ -215,7 +216,7 @@ class Destination(Protocol):
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
-        """Write all of it or, with an error, nothing. Gives the offset of the last record of each partition.
+        """Write all batches and offsets or, after an error, none. Returns each partition's last written offset.
 
         `batches`: in the order of each partition's first record since the last write. Raises ProducerFenced,
         CommitFenced, LogTimeout.
@@ -223,7 +224,7 @@ class Destination(Protocol):
 
 
 class _Pending:
-    """Records of one partition: columns that grow, and batches that are closed."""
+    """The pending records of one partition: columns that grow, and closed batches."""
 
     __slots__ = ("closed", "headers", "keys", "limits", "size", "timestamps_ms", "values")
 
@@ -240,7 +241,7 @@ class _Pending:
         self.size = 0
 
     def extend(self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]) -> int:
-        """Take rows without headers. Returns how many bytes their keys and values have."""
+        """Take rows without headers. Returns the number of bytes of their keys and values."""
         ends = list(accumulate(map(add, _lengths(keys), _lengths(values))))
         count, start, before = len(ends), 0, 0
         while start < count:
@@ -279,16 +280,16 @@ def _lengths(column: Sequence[bytes | None]) -> list[int]:
 
 
 class BufferingProducer:
-    """A `Producer`. `identity`: of a transactional producer; the log has registered it."""
+    """A `Producer`. `identity`: the identity of a transactional producer, which the log has registered; else None."""
 
     def __init__(self, destination: Destination, identity: ProducerIdentity | None) -> None:
         self._destination = destination
         self._identity = identity
         self._state = ProducerState(None if identity is None else identity.transactional_id)
-        self._pending: dict[TopicPartition, _Pending] = {}  # only of partitions that got some since the last write
+        self._pending: dict[TopicPartition, _Pending] = {}  # only partitions with records since the last write
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
-        # inside a transaction no amount is written before the commit: every send compares with this and nothing else
+        # Infinite with transactions, which write only at the commit: so each `send` needs only one comparison.
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}
@@ -337,7 +338,7 @@ class BufferingProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
-        if self._pending_bytes >= self._write_at_bytes:  # before the rows are taken: it may fail
+        if self._pending_bytes >= self._write_at_bytes:  # written before the rows are taken, because the write may fail
             self._write(self._guards)
         if keys:
             self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
@@ -349,7 +350,7 @@ class BufferingProducer:
         return limits
 
     def send_now(self) -> None:
-        """As `flush`: a write to this machine's disk is short, and its error is raised where it can be handled."""
+        """Writes as `flush` does: a write to this machine's disk is short, and so the caller gets its error."""
         self.flush()
 
     def flush(self) -> None:
@@ -370,7 +371,7 @@ class BufferingProducer:
         self._end_transaction()
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Records that are still pending are written in the same step."""
+        """Writes the pending records and the offsets in one step."""
         self._state.check_commits_offsets()
         check_offsets(offsets)
         self._write([*offsets, *self._guards])

@@ -1,14 +1,14 @@
 """The limits of a topic for one record, so that `send` itself refuses a record that the log would refuse.
 
-`send` of every producer begins with `RecordLimits.checked`, so a wrong record is refused alone: records before it are
+`send` of every producer begins with `RecordLimits.checked`, so only the wrong record is refused: records before it are
 still written.
 
-Brokers check more of a record than its size. They refuse a whole batch for one record, long after `send`, when the
-input record behind it is no longer known. So `send` refuses such a record first, as far as the topic's configs and
-earlier answers of the brokers allow: one whose timestamp is too far from the clock (`message.timestamp.after.max.ms`,
-one hour by default, and `message.timestamp.before.max.ms`), and one that the brokers have refused before. That one had
-passed here, because the two clocks differ or the topic's configs have changed. Its input is processed again, and this
-time `send` recognises and refuses it.
+Brokers check more of a record than its size. They refuse a whole batch because of one record, long after `send`, when
+the input record that led to it is no longer known. So `send` refuses such a record first, if the topic's configs or
+earlier answers of the brokers show that the brokers would refuse it. There are two cases. The record's timestamp is too
+far from the clock (`message.timestamp.after.max.ms`, one hour by default, and `message.timestamp.before.max.ms`). Or
+the brokers have refused the same record before: `send` had taken it, because the two clocks differ or the topic's
+configs have changed. Its input is then processed again, and this time `send` recognises and refuses the record.
 
 Source: `LogValidator`. Differs from Kafka: there, the producer gets the refusal of a timestamp from the broker, when
 the transaction can only be aborted.
@@ -39,10 +39,10 @@ _MOST_REFUSED = 10_000
 
 
 class BrokerChecks:
-    """The brokers' checks of a record beside its size, for one topic and all producers of a log. Any thread may call.
+    """The brokers' checks of a record besides its size, for one topic and all producers of a log. Any thread may call.
 
-    `accepted_to_ms`: a record with a timestamp up to this one needs no check. It is never later than the clock
-    allows; `check_timestamp` moves it on. -1: each record needs a check.
+    `accepted_to_ms`: a record with a timestamp up to this time needs no check. -1: each record needs a check.
+    `check_timestamp` moves this time on with the clock, so it is never later than the topic allows.
     """
 
     def __init__(
@@ -56,10 +56,10 @@ class BrokerChecks:
         self.configure(after_max_ms, before_max_ms)
 
     def configure(self, after_max_ms: int, before_max_ms: int) -> None:
-        """Both as the topic's configs have them now."""
+        """Set both limits to the present values of the topic's configs."""
         if (after_max_ms, before_max_ms) != (self._after_max_ms, self._before_max_ms):
             self._after_max_ms, self._before_max_ms = after_max_ms, before_max_ms
-            self._ahead_ms = 0  # how far the clock here may be ahead of the brokers'
+            self._ahead_ms = 0  # the time by which this machine's clock may be ahead of the brokers'
         self._move()
 
     def check_timestamp(self, timestamp_ms: int) -> None:
@@ -82,13 +82,14 @@ class BrokerChecks:
             )
 
     def take_refusal(self, record: AnyRecord) -> str | None:
-        """The reason why the brokers have refused the record before, else None; given once."""
+        """The reason why the brokers have refused the record before, or None. The reason is returned only once."""
         return self._refused.pop(record, None) if self._refused else None
 
     def was_refused(self, record: AnyRecord, reason: str, *, for_its_timestamp: bool) -> None:
-        """The brokers have refused a record that passed here."""
+        """Note that the brokers have refused a record that passed these checks."""
         if for_its_timestamp:
-            # on their clock it was further ahead than the topic takes; so would others be that are as far ahead here
+            # By the brokers' clock the record was further ahead than the topic allows. The brokers would also refuse
+            # other records that are as far ahead of this machine's clock.
             ahead_ms = self._after_max_ms - (record[2] - self._clock.now_ms()) + _MARGIN_MS
             if 0 < ahead_ms < self._after_max_ms:
                 self._ahead_ms = max(self._ahead_ms, ahead_ms)
@@ -108,14 +109,16 @@ NO_TIMESTAMP_CHECKS: Final = BrokerChecks()
 """The checks of a topic that takes every timestamp."""
 
 CheckedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
-"""Key, value, timestamp in milliseconds, headers, and how many bytes key, value and headers have. Plain, because one is
-made for each record.
+"""Key, value, timestamp in milliseconds, headers, and the bytes of key, value and headers. A plain tuple is cheap to
+make; each record has one.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class RecordLimits:
-    """`max_bytes`: of key, value and headers together. `compacts`: every record needs a key."""
+    """The limits of one topic. `max_bytes`: the most bytes of key, value and headers together. `compacts`: True if
+    each record needs a key.
+    """
 
     max_bytes: int
     compacts: bool
@@ -133,8 +136,8 @@ class RecordLimits:
     def checked(
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any
     ) -> CheckedRecord:
-        """The record as a log takes it. Raises InvalidRecord, RecordTooLarge for one that no log or not this topic
-        takes.
+        """Checks a record, and converts it to the types that a log takes. Raises InvalidRecord, RecordTooLarge for a
+        record that no log, or not this topic, takes.
         """
         # Fast path: nearly all records are valid, and these comparisons are cheaper than four calls.
         is_plain = (key is None or type(key) is bytes) and (value is None or type(value) is bytes)

@@ -1,9 +1,9 @@
 """Writes records to topics of any log, each to the partition to which Kafka's own producer would send it.
 
-Rules: a partition that is given counts. Else the key decides, by Kafka's murmur2 of its bytes. Records without a key
-stay with one partition until 16 KiB went there, and then take the next one. A record that was sent is in the log after
-`linger.ms`, without a `flush`. Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after
-16 KiB Kafka draws any partition, by how busy the brokers are.
+Rules: a partition that the caller gives is used. Otherwise the key decides, by Kafka's murmur2 of its bytes. Records
+without a key go to one partition until 16 KiB of values have gone there, and then to the next partition. A record that
+was sent is in the log after `linger.ms`, without a `flush`. Source: `KafkaProducer.partition`, `BuiltInPartitioner`.
+Differs from Kafka: after 16 KiB Kafka draws the next partition at random, weighted by the load of the brokers.
 """
 
 from __future__ import annotations
@@ -39,12 +39,12 @@ STICKY_BYTES = 16_384
 
 
 class RecordProducer(Generic[Key, Value]):
-    """Use it in a `with` block, or `close` it; one thread uses it.
+    """A producer of records. Use it in a `with` block, or `close` it. Only one thread may use it.
 
         with RecordProducer("embedded:/var/lib/words", STRING, JSON) as orders:
             orders.send("orders", "customer-7", {"total": 12})
 
-    `log`: an address as for `open_log`, which is then closed with the producer, or a log, which stays open. Raises as
+    `log`: an address as for `open_log`, whose log is closed with the producer, or a log, which stays open. Raises as
     `open_log` does.
     """
 
@@ -57,14 +57,15 @@ class RecordProducer(Generic[Key, Value]):
         properties: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`properties`: of Kafka's client, for an address; another log takes `linger.ms` only. `clock`: for records
-        without a timestamp. Raises InputError for what is no serde.
+        """`properties`: properties of Kafka's client, if `log` is an address; other logs than Kafka accept only
+        `linger.ms`. `clock`: gives the timestamp of records without one. Raises InputError for an object that is no
+        serde.
         """
         for name, serde in (("key_serde", key_serde), ("value_serde", value_serde)):
             if (fault := serde_fault(serde, "serialize")) is not None:
                 raise InputError(fault, name)
         self._linger_s = linger_ms(properties) / 1_000
-        self._lock = threading.Lock()  # of the log's producer, which one thread at a time may call
+        self._lock = threading.Lock()  # guards the log's producer, which only one thread at a time may call
         self._timer: threading.Timer | None = None
         self._own: Log | None = open_log(log, properties) if isinstance(log, str) else None
         self._log: Log = self._own if self._own is not None else log  # type: ignore[assignment]
@@ -102,7 +103,8 @@ class RecordProducer(Generic[Key, Value]):
         headers: Headers = (),
         partition: int | None = None,
     ) -> TopicPartition:
-        """Take the record. Returns its partition. It is written `linger.ms` later, or earlier by `flush` or `close`.
+        """Take the record, and return its partition. The record is written after `linger.ms`, or by an earlier `flush`
+        or `close`.
 
         `timestamp_ms`: since the epoch; None for now. `headers`: pairs of a name and bytes or None. Raises
         SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge,
@@ -126,7 +128,9 @@ class RecordProducer(Generic[Key, Value]):
         return where
 
     def flush(self) -> None:
-        """On return all records are written. Raises LogError; a LogTimeout may be tried again."""
+        """Write all pending records, and wait until they are written. Raises LogError; after a LogTimeout, the call may
+        be repeated.
+        """
         with self._lock:
             self._producer.flush()
             self._stop_timer()
@@ -149,7 +153,7 @@ class RecordProducer(Generic[Key, Value]):
                 self._close_own()
 
     def _linger(self) -> None:
-        """Have a timer's thread write the pending records after `linger.ms`. The lock is held."""
+        """Start a timer whose thread writes the pending records after `linger.ms`. The caller holds the lock."""
         if self._linger_s == 0:
             self._producer.send_now()
             return
@@ -161,7 +165,7 @@ class RecordProducer(Generic[Key, Value]):
 
     def _lingered(self, timer: threading.Timer) -> None:
         with self._lock:
-            if self._timer is not timer:  # stopped while it waited for the lock
+            if self._timer is not timer:  # the timer was stopped while it waited for the lock
                 return
             self._timer = None
             try:
@@ -173,7 +177,7 @@ class RecordProducer(Generic[Key, Value]):
                     self._linger()
 
     def _stop_timer(self) -> None:
-        """The lock is held."""
+        """The caller holds the lock."""
         timer, self._timer = self._timer, None
         if timer is not None:
             timer.cancel()
@@ -190,7 +194,7 @@ class RecordProducer(Generic[Key, Value]):
 
 
 class _TopicTarget:
-    """The serdes and the partitions of one topic, and the partition that gets records without a key for now."""
+    """The serdes and the partitions of one topic, and the partition that at present gets records without a key."""
 
     __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 
@@ -199,7 +203,7 @@ class _TopicTarget:
         self.value_serde = serde_for_topic(values, topic, is_key=False)
         self.serialize_key, self.serialize_value = serializer_of(self.key_serde), serializer_of(self.value_serde)
         self._partitions = partitions
-        self._at = random.randrange(len(partitions))  # noqa: S311 - so that short runs do not all meet in partition 0
+        self._at = random.randrange(len(partitions))  # noqa: S311 - so that short runs do not all write to partition 0
         self._bytes = 0
 
     def choose(self, key: bytes | None, value: bytes | None, given: int | None) -> TopicPartition:

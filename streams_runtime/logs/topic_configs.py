@@ -1,13 +1,14 @@
 """The configs of topics in a log that keeps the records itself, with Kafka's names, defaults and bounds.
 
-Other configs are stored and ignored, because they are for brokers. Source: `TopicConfig`,
-`LogConfig`, `Topic.validate`. Differs from Kafka: `segment.bytes` is the size of the newest records that compaction
-leaves alone (the active segment), 1 MiB by default. With Kafka's 1 GiB the changelogs of one machine would never be
-compacted. `retention.ms` has no limit by default. With Kafka's seven days, records that are older by their own
-timestamps would be deleted before anybody has read them; a topic whose configs name a retention has that one. With
-`cleanup.policy` compact,delete it counts from the newest timestamp of the partition (`cleanup_policy`).
-`message.timestamp.after.max.ms` has no limit by default either: with Kafka's one hour, records of a clock that is ahead
-would be refused. A topic whose configs name one has that one.
+Configs that matter only to brokers are stored and ignored. Source: `TopicConfig`, `LogConfig`, `Topic.validate`.
+Differs from Kafka in three defaults, which a topic's own configs override:
+- `segment.bytes`, the size of the newest records that compaction does not touch (the active segment), is 1 MiB. With
+  Kafka's 1 GiB the changelogs of one machine would never be compacted.
+- `retention.ms` has no limit. With Kafka's seven days, records with older timestamps would be deleted before any group
+  has read them. With `cleanup.policy` compact,delete, age is counted from the newest timestamp of the partition
+  (`cleanup_policy`).
+- `message.timestamp.after.max.ms` has no limit. With Kafka's one hour, records from a machine whose clock is ahead
+  would be refused.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def _number(name: str, default: N, low: int, high: int = JAVA_LONG_MAX) -> N:
-    """A field with the value of the config `name`, a number of the kind of its default from `low` to `high`."""
+    """A dataclass field for the config `name`: a number from `low` to `high`, of the same type as `default`."""
     default_field: N = field(default=default, metadata={"config": (name, low, high, type(default))})
     return default_field
 
 
 @dataclass(frozen=True, slots=True)
 class TopicConfigs:
-    """Times are in milliseconds, sizes in bytes. A retention of -1 has no limit."""
+    """The configs of one topic. Times are in milliseconds, sizes in bytes. A retention of -1 means no limit."""
 
     compacts: bool = False
     deletes: bool = True
@@ -57,16 +58,16 @@ class TopicConfigs:
 
     @property
     def deletes_by_stream_time(self) -> bool:
-        """Whether the age of a record counts from the newest timestamp of its partition (`cleanup_policy`)."""
+        """True if the age of a record is counted from the newest timestamp of its partition (`cleanup_policy`)."""
         return self.compacts and self.deletes
 
     @property
     def deletes_after_ms(self) -> int | None:
-        """`retention.ms`; None where it has no limit, or nothing is deleted by age."""
+        """`retention.ms`; None if it has no limit, or if the topic deletes nothing by age."""
         return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
 
     def keeps_windows(self, retention_ms: int) -> bool:
-        """Whether `Log.keep_windows` has nothing to do."""
+        """True if `Log.keep_windows` need not change the topic."""
         return not self.deletes_by_stream_time or self.retention_ms < 0 or self.retention_ms >= retention_ms
 
     @classmethod
@@ -87,7 +88,9 @@ class TopicConfigs:
 
 
 def checked_topic(topic: NewTopic) -> TopicConfigs:
-    """The meaning of its configs. Raises InvalidTopic for a name, partition count or config that no topic can have."""
+    """Reads the configs of a new topic. Raises InvalidTopic for a name, partition count or config that no topic can
+    have.
+    """
     if not is_legal_name(topic.name):
         raise InvalidTopic(
             f"{topic.name!r} is not a topic name: use 1 to 249 letters, digits, '.', '_' and '-', but not '.' or '..'"
@@ -98,10 +101,10 @@ def checked_topic(topic: NewTopic) -> TopicConfigs:
 
 
 def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescription]) -> list[NewTopic]:
-    """Those that are not there yet.
+    """The topics of `asked` that do not exist yet.
 
-    Raises TopicExists when a topic, there or asked for twice, has another number of partitions. Then none is added.
-    Source: `InternalTopicManager`, `CreateTopics`.
+    Raises TopicExists if a topic exists, or occurs twice in `asked`, with another number of partitions. Then no topic
+    may be added. Source: `InternalTopicManager`, `CreateTopics`.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     added: list[NewTopic] = []
@@ -115,7 +118,7 @@ def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescrip
 
 
 def altered_topic(topic: TopicDescription, partitions: int | None, configs: ConfigChanges) -> TopicDescription:
-    """The topic with its new partitions and configs. Raises InvalidTopic if no topic can have them.
+    """Returns the topic with its new partition count and configs. Raises InvalidTopic for invalid values.
 
     Source: `ReplicationControlManager.createPartitions`.
     """
@@ -132,7 +135,7 @@ def altered_topic(topic: TopicDescription, partitions: int | None, configs: Conf
 
 
 def check_topics_exist(names: Iterable[str], existing: Container[str]) -> None:
-    """Raises UnknownTopicOrPartition that names those that are not."""
+    """Raises UnknownTopicOrPartition, which names the missing topics."""
     missing = [name for name in names if name not in existing]
     if missing:
         raise UnknownTopicOrPartition(f"there is no topic {', '.join(missing)}")

@@ -1,4 +1,7 @@
-"""Reads records of a topic of any log as objects, without a group, so it moves no offsets. Source: `ConsumerRecord`."""
+"""Reads the records of a topic of any log as objects. There is no group, so no offsets are committed.
+
+Source: `ConsumerRecord`.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _POLL_RECORDS = 10_000
 
 
 class ConsumedRecord(NamedTuple, Generic[Key, Value]):
-    """A record and its place. `timestamp_ms`: milliseconds since the epoch."""
+    """A record with its topic, partition and offset. `timestamp_ms`: milliseconds since the epoch."""
 
     topic: str
     partition: int
@@ -55,7 +58,7 @@ def read_topic(
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
-    """Every record that the topic has when the reading begins. Each partition is in order; partitions take turns.
+    """Yields the records that the topic has when the reading begins, in order within each partition.
 
     `log`: a log, or an address as for `open_log`. Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
     """
@@ -82,7 +85,7 @@ def read_topic(
 
 
 def partitions_of(log: Log, topic: str) -> list[TopicPartition]:
-    """Raises UnknownTopicOrPartition when there is no such topic."""
+    """The partitions of a topic. Raises UnknownTopicOrPartition if there is no such topic."""
     count = log.partitions_of(topic)
     if count < 1:
         raise UnknownTopicOrPartition(f"there is no topic {topic}")
@@ -95,8 +98,8 @@ def consumed_records(
     value_serde: Serde[Value],
     set_aside: Callable[[UndecodableRecord], None] | None = None,
 ) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
-    """The batch as objects. `set_aside`: called for a record that a serde cannot read, which is left out then; None:
-    raises UndecodableRecord.
+    """Yields the records of the batch as objects. `set_aside`: called for each record that a serde cannot read; the
+    record is then left out. None: such a record raises UndecodableRecord.
     """
     topic, number = batch.partition
     for index, offset in enumerate(batch.offsets):

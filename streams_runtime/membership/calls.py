@@ -1,14 +1,15 @@
 """The calls between a member and its coordinator as values, without HTTP: settings, requests, replies, errors, and the
 pauses before a call is repeated. Pure.
 
-An answer is final, or the call is repeated: when the coordinator gave no usable answer, or says that it did not take
-the call. What a repeated join carries makes it the same join: its `join_id` while the member has no id, the id after
-that. Chance comes in as a number from 0 to 1, which spreads callers.
+A call is repeated if the coordinator gave no usable answer, or answered that it did not accept the call. Any other
+answer is final. A repeated join is recognised by its `join_id` while the member has no id, and by the member id after
+that. `chance`, a random number from 0 to 1, spreads the repetitions of many callers.
 
-Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. The names, and what a member does about each, are
-Kafka's: `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` take its tasks away, `REBALANCE_IN_PROGRESS` asks for a rejoin,
-`FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end the member. Source: JoinGroup, SyncGroup and Heartbeat of Kafka's
-classic group protocol, `Errors`, `ConsumerConfig`; KIP-1082 for ids that the client chooses. Times are in milliseconds.
+Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. The names, and a member's reactions to them, are
+those of Kafka: after `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks, after
+`REBALANCE_IN_PROGRESS` it rejoins, `FENCED_INSTANCE_ID` and `FENCED_MEMBER_EPOCH` end it. Times are in milliseconds.
+Source: JoinGroup, SyncGroup and Heartbeat of Kafka's classic group protocol, `Errors`, `ConsumerConfig`; KIP-1082 for
+ids that the client chooses.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from assignor.types import TaskId
 
 
 class CoordinatorError(AssignorFault):
-    """The coordinator refused the call. `code`: Kafka's error name; `status`: of HTTP; `detail`: its explanation."""
+    """The coordinator refused the call. `code`: Kafka's error name. `status`: HTTP status. `detail`: explanation."""
 
     known_code: ClassVar[str] = ""
 
@@ -63,22 +64,25 @@ class GroupMaxSizeReached(CoordinatorError):
 
 
 class NotLetIn(CoordinatorError, InputError):
-    """Without the coordinator's bearer token: a mistake of the caller; the group was not asked."""
+    """The call had no valid bearer token for the coordinator. The caller has to change its settings; the group did not
+    see the call.
+    """
 
     known_code = "SASL_AUTHENTICATION_FAILED"
 
 
 class GroupRunsAnotherTopology(CoordinatorError):
-    """The group has living members, and they run another topology than the one declared. The detail says how the two
-    differ, who declared the other, and what to do.
+    """The declaration was refused, because the group has live members that run another topology. The detail names the
+    differences, the declarer of the present topology, and the remedy.
     """
 
     known_code = "INCONSISTENT_GROUP_PROTOCOL"
 
 
 class CoordinatorUnavailable(Unavailable):
-    """The coordinator gave no usable answer: it was not reachable, went away during the call, was starting, stopping or
-    overloaded. The call can be tried again, but not before `retry_after_s` if the coordinator gave it."""
+    """The coordinator gave no usable answer: it was not reachable, closed the connection during the call, was starting,
+    stopping or overloaded. The call can be tried again, but not before `retry_after_s` if the coordinator has sent it.
+    """
 
     def __init__(self, message: str, retry_after_s: float | None = None) -> None:
         super().__init__(message)
@@ -89,7 +93,7 @@ _KNOWN = {error.known_code: error for error in CoordinatorError.__subclasses__()
 
 
 def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
-    """An error of the class that belongs to the code, or of `CoordinatorError` when no class does."""
+    """Returns an error of the class for this code, or a `CoordinatorError` if the code has no class."""
     return _KNOWN.get(code, CoordinatorError)(code, status, detail)
 
 
@@ -97,9 +101,9 @@ def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
 class JoinRequest:
     """A first join (`member_id` None) or a rejoin.
 
-    `subscription`: ConsumerProtocolSubscription. `join_id`: of a first join; sent again with the same id when its
-    answer was lost, it makes no second member. `leave_on_disconnect`: the member's session ends soon after the
-    connection of its process heartbeats has broken.
+    `subscription`: ConsumerProtocolSubscription. `join_id`: the id of a first join. If the answer was lost, the join is
+    sent again with the same id, so that it makes no second member. `leave_on_disconnect`: the member's session ends
+    soon after the connection of its process heartbeats has broken.
     """
 
     subscription: bytes
@@ -115,8 +119,10 @@ class JoinRequest:
 
 @dataclass(frozen=True, slots=True)
 class GroupDefinition:
-    """The definition that a group has. `declared_by`: who declared it; `declared_at`: when, as text. None when the
-    coordinator does not know.
+    """The present definition of a group.
+
+    `declared_by`: the declarer, as the coordinator has stored it; `declared_at`: the time as text. Both are None if the
+    coordinator does not know them.
     """
 
     revision: int
@@ -130,7 +136,9 @@ class GroupDefinition:
 
 @dataclass(frozen=True, slots=True)
 class JoinReply:
-    """`generation_id`: the generation whose assignment the member has to wait for. `definition`: what it has to run;
+    """The answer to a join.
+
+    `generation_id`: the generation whose assignment the member has to wait for. `definition`: the group's definition;
     None from a coordinator of an earlier release. `paused`: as in `ProcessHeartbeatReply`.
     """
 
@@ -143,9 +151,10 @@ class JoinReply:
 
 @dataclass(frozen=True, slots=True)
 class FetchedAssignment:
-    """`assignment`: ConsumerProtocolAssignment.
+    """The assignment of one member.
 
-    `followup`: another rebalance follows as soon as all members have fetched their assignments.
+    `assignment`: ConsumerProtocolAssignment. `followup`: True if another rebalance follows as soon as all members have
+    fetched their assignments.
     """
 
     generation_id: int
@@ -157,8 +166,8 @@ class FetchedAssignment:
 class MemberHeartbeat:
     """One member in the heartbeat of a process.
 
-    `generation_id`: of the assignment that it works by, 0 before the first. `task_offset_sums`: None when nothing has
-    changed since the last report.
+    `generation_id`: the generation of the member's present assignment, 0 before the first assignment.
+    `task_offset_sums`: None if nothing has changed since the last report.
     """
 
     generation_id: int
@@ -167,8 +176,10 @@ class MemberHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatNews:
-    """Of one member. `rejoin`: a rebalance is being prepared and waits for it. `stop`: leave the group and end.
-    `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
+    """The part of a heartbeat's reply for one member.
+
+    `rejoin`: True if a rebalance waits for the member to rejoin. `stop`: True if the member has to leave the group and
+    end. `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
     """
 
     rejoin: bool = False
@@ -178,9 +189,11 @@ class HeartbeatNews:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeatReply:
-    """`generation_id`: of the group. `members`: news, or a refusal, for each member that was named. `paused`: members
-    are to process nothing, as its operator ordered; None when the answer did not contain it. `news`: a digest of these
-    three; a heartbeat that names the present digest is held until there is another.
+    """The answer to the heartbeat of a process.
+
+    `generation_id`: the generation of the group. `members`: the news, or a refusal, for each member of the heartbeat.
+    `paused`: True if an operator has paused the group, so that members process nothing; None if the answer did not
+    contain it. `news`: a digest of these three. A heartbeat with the present digest is held until the digest changes.
     """
 
     state: str
@@ -192,7 +205,7 @@ class ProcessHeartbeatReply:
 
 ANSWER_TIMEOUT_MS = 10_000
 LEAVE_TIMEOUT_MS = 2_000
-"""A member that leaves does not wait long for the answer: its process is about to end."""
+"""Time-out of the last call of a member. It is short, because the process is about to end."""
 
 FIRST_PAUSE_MS = 50
 LONGEST_PAUSE_MS = 500
@@ -206,9 +219,10 @@ LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS = 3_000
 class MemberSettings:
     """The identity of a member, and its time-outs.
 
-    `incarnation`: rises each time the static member `group_instance_id` is started again; the older one is fenced.
-    `leave_on_disconnect`: the coordinator may take the member for dead when the connection of its process breaks and
-    does not come back within a fraction of a second. Differs from Kafka, where only the session timeout counts.
+    `incarnation`: a number that rises each time the static member `group_instance_id` is started again; an older
+    incarnation is fenced. `leave_on_disconnect`: True if the coordinator may evict the member when the connection of
+    its process breaks and is not opened again within a fraction of a second. Differs from Kafka, where only the session
+    timeout counts.
     """
 
     group_id: str
@@ -221,7 +235,7 @@ class MemberSettings:
 
 
 def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
-    """Kafka's 3 s, or a third of the session when that is shorter, so that two heartbeats of a session may be lost."""
+    """Returns Kafka's 3 s, or a third of the session timeout if that is shorter, so that two heartbeats may be lost."""
     return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))
 
 
@@ -229,7 +243,7 @@ _NAMES_A_MEMBER = ("member_id", "group_instance_id", "incarnation", "client_id",
 
 
 def join_body(request: JoinRequest) -> dict[str, object]:
-    """The JSON body of a join. The same request gives the same body, however often it is sent."""
+    """Returns the JSON body of a join. The same request always gives the same body."""
     body: dict[str, object] = {
         "session_timeout_ms": request.session_timeout_ms,
         "rebalance_timeout_ms": request.rebalance_timeout_ms,
@@ -245,7 +259,7 @@ def join_body(request: JoinRequest) -> dict[str, object]:
 
 
 def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
-    """One member in the JSON body of a process's heartbeat."""
+    """Returns the part for one member in the JSON body of a process's heartbeat."""
     body: dict[str, object] = {"generation_id": heartbeat.generation_id}
     if heartbeat.task_offset_sums is not None:
         body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
@@ -255,8 +269,10 @@ def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
 def failure(
     code: str | None, status: int, detail: str, *, may_be_repeated: bool, retry_after_s: float | None = None
 ) -> CoordinatorError | CoordinatorUnavailable:
-    """Of an unsuccessful answer. `may_be_repeated`: the coordinator did not take the call. `retry_after_s`: not before
-    this time.
+    """Returns the error for an unsuccessful answer.
+
+    `may_be_repeated`: True if the coordinator did not accept the call, so that it may be sent again. `retry_after_s`:
+    the shortest pause before that.
     """
     known = code or f"HTTP_{status}"
     if may_be_repeated:
@@ -265,10 +281,10 @@ def failure(
 
 
 def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance: float) -> int:
-    """Of a member's call: the first time at once, then after pauses that grow.
+    """The pause before a member repeats a call: none before the first repetition, then growing pauses.
 
-    `failures`: of this call so far, at least 1. `retry_after_ms`: the pause that the coordinator asked for; chance
-    makes it longer, never shorter.
+    `failures`: the number of failures of this call so far, at least 1. `retry_after_ms`: the pause that the coordinator
+    asked for; `chance` makes it longer, never shorter.
     """
     if retry_after_ms is not None:
         return round(retry_after_ms * (1 + chance))
@@ -278,9 +294,10 @@ def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance
 
 
 def pause_between_heartbeats_ms(times: int, retry_after_ms: int | None, chance: float, interval_ms: int) -> int:
-    """Before a heartbeat that follows others too soon: pauses that grow, never so long that a session could end.
+    """The pause before a heartbeat that follows others too soon. It grows, but never so long that a session could end.
 
-    `times`: so many came before, at least 1. `interval_ms`: heartbeat.interval.ms, which is the longest pause.
+    `times`: the number of pauses in a row, this pause included. `interval_ms`: heartbeat.interval.ms, the longest
+    pause.
     """
     growing_ms = min(FIRST_HEARTBEAT_PAUSE_MS * (1 << min(times - 1, 10)), LONGEST_PAUSE_MS) / 2
     return round(min(max(growing_ms, retry_after_ms or 0) * (1 + chance), interval_ms))

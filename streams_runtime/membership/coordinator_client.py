@@ -1,10 +1,10 @@
-"""The calls of a coordinator's HTTP contract that members and their drivers make, typed.
+"""A typed client for the calls of the coordinator's HTTP API that members and their drivers make.
 
-Rule: every call either gives an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a
+Rule: every call either returns an answer or raises a `CoordinatorError` or `CoordinatorUnavailable`. A call without a
 usable answer is repeated with growing pauses while its `Patience` lasts, so that it survives a restart of the
-coordinator. Every call here may be repeated, because the coordinator commits what it answers. HTTP, and the way from
-one coordinator to the next, are those of `coordinator_client.http_client`. Source of the calls: JoinGroup, SyncGroup,
-Heartbeat and LeaveGroup of Kafka's classic group protocol.
+coordinator. Every call here is idempotent: the coordinator commits a change before it answers, and recognises a
+repeated call. `coordinator_client.http_client` does the HTTP requests, and goes from one coordinator to the next.
+Source of the calls: JoinGroup, SyncGroup, Heartbeat and LeaveGroup of Kafka's classic group protocol.
 """
 
 from __future__ import annotations
@@ -65,15 +65,16 @@ NO_PATIENCE = Patience()
 
 
 class CoordinatorClient:
-    """Calls one coordinator, or several of one database. Several threads may use it at once. Close it after use.
+    """Calls one coordinator, or several coordinators of one database. Several threads may use it at once. Close it
+    after use.
 
-    `base_url`: where the coordinator listens, for example http://127.0.0.1:8080; several URLs are separated by commas.
-    `token`: the bearer token, if the coordinator asks for one; instances of the group ask for the same token. A
-    `CallerToken` may change meanwhile. For https, the environment names the certificates
+    `base_url`: the URL of the coordinator, for example http://127.0.0.1:8080; several URLs are separated by commas.
+    `token`: the bearer token, if the coordinator requires one; instances of the group require the same token. A
+    `CallerToken` may return another token at each call. For https, the environment names the certificates
     (`coordinator_client.access.tls`).
 
-    Raises InputError for files of certificates that cannot be used, and for another form of URL, which would otherwise
-    look like a coordinator that is down.
+    Raises InputError for certificate files that cannot be used, and for an invalid URL, which would otherwise look like
+    a coordinator that is down.
     """
 
     def __init__(self, base_url: str, *, token: str | CallerToken | None = None) -> None:
@@ -105,7 +106,7 @@ class CoordinatorClient:
     def assignment(
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
     ) -> FetchedAssignment | None:
-        """Wait up to `wait_ms` for the assignment of `min_generation` or later. None when there is none yet."""
+        """Wait up to `wait_ms` for the assignment of `min_generation` or later. Returns None if there is none yet."""
         path = f"{_member_path(group_id, member_id)}/assignment"
         call = CoordinatorCall(path, ANSWER_TIMEOUT_S, {"min_generation": min_generation}, wait_ms)
         answer = _call(self._http, "GET", call, headers={"Accept": RAW})
@@ -121,13 +122,13 @@ class CoordinatorClient:
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """A connection for the heartbeats of this process alone, which the caller closes. It shares with this client
-        what both learn about the address of the group's coordinator.
+        """Returns a connection for the heartbeats of this process alone, which the caller has to close. It shares the
+        known address of the group's coordinator with this client.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
     def leave(self, group_id: str, member_id: str, *, timeout_s: float = ANSWER_TIMEOUT_S) -> None:
-        """Leave the group. Does nothing when the group does not know the member. Raises CoordinatorUnavailable."""
+        """Leave the group. Does nothing if the group does not know the member. Raises CoordinatorUnavailable."""
         call = CoordinatorCall(_member_path(group_id, member_id), timeout_s)
         _call(self._http, "DELETE", call, accept=(_NOT_FOUND,))
 
@@ -139,23 +140,25 @@ class CoordinatorClient:
         replace: bool = False,
         patience: Patience = NO_PATIENCE,
     ) -> None:
-        """Declare or change a group. `definition`: `input` of rebalance/1 without members and leader. `replace`: also
-        when living members run another topology, which may end them; without it that raises GroupRunsAnotherTopology.
+        """Declare or change a group.
+
+        `definition`: `input` of rebalance/1 without members and leader. `replace`: replace the definition even if live
+        members run another topology; this may end them. Without `replace`, this case raises GroupRunsAnotherTopology.
         """
         call = CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S, {"replace": "true"} if replace else {})
         _call(self._http, "PUT", call, json=definition, retrying=_retrying(patience))
 
     def describe(self, group_id: str) -> dict[str, Any]:
-        """State, generation, members and tasks of a group, as the service describes them."""
+        """Returns the state, generation, members and tasks of a group, as the service describes them."""
         return self._get(group_path(group_id))
 
     def group_ids(self) -> list[str]:
-        """The ids of all groups that the coordinator knows."""
+        """Returns the ids of all groups of the coordinator."""
         groups = self._get("/v1/groups").get("groups")
         return [str(group["group_id"]) for group in groups] if isinstance(groups, list) else []
 
     def delete_group(self, group_id: str) -> None:
-        """Delete a group without members, and its history. Does nothing when there is no such group. Raises
+        """Delete a group without members, and its history. Does nothing if there is no such group. Raises
         CoordinatorError for a group with members, CoordinatorUnavailable.
         """
         _call(self._http, "DELETE", CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S), accept=(_NOT_FOUND,))
@@ -165,15 +168,15 @@ class CoordinatorClient:
         _call(self._http, "POST", CoordinatorCall(f"{group_path(group_id)}/drain", ANSWER_TIMEOUT_S))
 
     def rebalances(self, group_id: str) -> dict[str, Any]:
-        """The history of rebalances, as the service lists it."""
+        """Returns the history of rebalances, as the service lists it."""
         return self._get(f"{group_path(group_id)}/rebalances")
 
     def rebalance(self, group_id: str, generation_id: int) -> dict[str, Any]:
-        """One recorded rebalance, a rebalance/1 document."""
+        """Returns one recorded rebalance, as a rebalance/1 document."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}")
 
     def explanations(self, group_id: str, generation_id: int) -> dict[str, Any]:
-        """Why every task is where that rebalance put it."""
+        """Returns the explanation of each task's place in this rebalance."""
         return self._get(f"{group_path(group_id)}/rebalances/{generation_id}/explain")
 
     def _get(self, path: str) -> dict[str, Any]:
@@ -183,8 +186,8 @@ class CoordinatorClient:
 class ProcessHeartbeats:
     """Sends the heartbeats of one process, one after the other, over one TCP connection.
 
-    Nothing else uses the connection, because the coordinator takes its end for the end of the process.
-    `coordinator_client.http_client` says when another connection takes its place.
+    Only heartbeats use the connection, because the coordinator treats the end of the connection as the end of the
+    process. `coordinator_client.http_client` describes when the connection is replaced.
     """
 
     def __init__(self, addresses: CoordinatorAddresses, token: str | CallerToken | None, group_id: str) -> None:
@@ -200,11 +203,12 @@ class ProcessHeartbeats:
         timeout_s: float = ANSWER_TIMEOUT_S,
         notices: Sequence[Notice] = (),
     ) -> ProcessHeartbeatReply:
-        """One heartbeat for all members. While `known` is the present news, the answer is held for up to `wait_ms`.
+        """Send one heartbeat for all members. The coordinator holds the answer for up to `wait_ms` while there is no
+        news: while `known` is the digest of the present news.
 
-        `notices`: what the process has to report, empty when that has not changed. `timeout_s`: beyond `wait_ms`.
-        Never repeated, because the next heartbeat is the repetition, at the next address after a failure. Raises
-        CoordinatorError when all are refused, CoordinatorUnavailable.
+        `notices`: the notices of the process, empty if they have not changed. `timeout_s`: time-out of the answer, in
+        addition to `wait_ms`. The call is never repeated: the caller sends the next heartbeat instead, after a failure
+        to the next address. Raises CoordinatorError if the whole heartbeat is refused, CoordinatorUnavailable.
         """
         body: dict[str, object] = {"members": {member_id: heartbeat_body(each) for member_id, each in members.items()}}
         if known is not None:
@@ -225,11 +229,11 @@ class ProcessHeartbeats:
         )
 
     def break_off(self) -> None:
-        """End the heartbeat that is being held, and all later ones. Any thread may call this."""
+        """End the heartbeat that is being held, and all later heartbeats. Any thread may call this."""
         self._http.break_off()
 
     def close(self) -> None:
-        """By the thread that sends."""
+        """Close the connection. Only the thread that sends may call this."""
         self._http.close()
 
 
@@ -241,7 +245,7 @@ def _http_client(
 
 
 def _user_agent() -> str:
-    """The calling process and its user. The coordinator stores it with a definition that the caller declares."""
+    """Returns the calling process and its user. The coordinator stores both with a definition that they declare."""
     try:
         user = getpass.getuser()
     except (OSError, KeyError):  # a user without a name, as in many containers
@@ -251,7 +255,7 @@ def _user_agent() -> str:
 
 
 def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **more: Any) -> CoordinatorAnswer:
-    """`more`: as `CoordinatorHttpClient.call` takes it. Raises CoordinatorError, CoordinatorUnavailable."""
+    """`more`: further arguments of `CoordinatorHttpClient.call`. Raises CoordinatorError, CoordinatorUnavailable."""
     try:
         return http.call(method, call, **more)
     except NoAnswer as error:
@@ -278,7 +282,7 @@ def _retrying(patience: Patience) -> tenacity.Retrying:
 
 
 def pause_s(repeated: tenacity.RetryCallState) -> float:
-    """Before a call is repeated: pauses that grow, or what the coordinator asked for and up to as much again."""
+    """The pause before a call is repeated: it grows, or is one to two times the coordinator's Retry-After."""
     error = None if repeated.outcome is None else repeated.outcome.exception()
     retry_after_s = error.refusal.retry_after_s if isinstance(error, CoordinatorRefused) else None
     if retry_after_s is None:

@@ -1,11 +1,11 @@
-"""The events and the effects of a member: the values that go into and come out of `MemberMachine`.
+"""The events and the effects of a member: the inputs and the outputs of `MemberMachine`.
 
-The machine decides when tasks come and go; a `TaskHolder` does the work on them. It gets orders, one after the other in
-Kafka's order (first revoked, then assigned), and answers each when it has been carried out. Source:
+The machine decides when tasks are added and given up; a `TaskHolder` does the work on the tasks. The holder gets orders
+in Kafka's order (first revoke, then assign), and reports each order when it has been carried out. Source:
 `StreamsRebalanceListener`, `TaskManager`.
 
-Every call, order and timer has a number, which the event that answers it names. So an answer changes nothing when the
-member has given up its call, order or timer meanwhile.
+Every call, order and timer has a number, and the event that answers it has the same number. So the machine ignores an
+answer to a call, order or timer that it has given up meanwhile.
 """
 
 from __future__ import annotations
@@ -43,9 +43,9 @@ class PartitionHosts:
 
 @dataclass(frozen=True, slots=True)
 class HeldTasks:
-    """Everything that one member holds under one generation.
+    """All tasks that one member has in one generation.
 
-    Standbys include warm-ups, because a member cannot tell them apart. `hosts`: of the whole group, not of this member.
+    Standbys include warm-ups, because a member cannot tell them apart. `hosts`: the hosts of the whole group.
     """
 
     member_id: str
@@ -57,51 +57,55 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartRebalance:
-    """A subscription is about to be sent: take over state on disk that no other thread of this process reports."""
+    """A subscription is about to be sent. Lock the state on disk that no other thread of this process reports."""
 
 
 @dataclass(frozen=True, slots=True)
 class RevokeTasks:
-    """Stop working on these active tasks and keep all others. Afterwards the group may give them to other members."""
+    """Stop working on these active tasks and keep all others. Afterwards the group may assign them to other members."""
 
     tasks: frozenset[TaskId]
 
 
 @dataclass(frozen=True, slots=True)
 class AssignTasks:
-    """Hold exactly these tasks from now on. Active tasks that are new start here."""
+    """Have exactly these tasks from now on: start new tasks, close all others."""
 
     held: HeldTasks
 
 
 @dataclass(frozen=True, slots=True)
 class LoseTasks:
-    """Drop every task at once. The group may already have given them to others."""
+    """Drop every task at once. The group may have assigned the tasks to other members already."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class CloseTasks:
-    """Commit every task and give it up in good order. The member leaves the group afterwards."""
+    """Commit all tasks and give them up. The member leaves the group afterwards."""
 
 
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
 
 Done = Callable[[BaseException | None], None]
-"""Called once when the order has been carried out (None), or has failed. It returns soon."""
+"""Called once: with None when the order has been carried out, or with its error. The function must not block."""
 
 
 class TaskHolder(Protocol):
-    """An order that fails ends the member: its tasks are lost, and it leaves the group."""
+    """Carries out a member's orders on its tasks.
+
+    An order that fails ends the member: its tasks are dropped, and it leaves the group.
+    """
 
     def hand_over(self, order: Order, done: Done) -> None:
-        """Take the order and return at once. Orders are carried out in the order of these calls."""
+        """Accept the order and return at once. Orders are carried out in the sequence of these calls."""
         ...
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """By task that this thread reports: LATEST_OFFSET for a running active one, else the sum of its changelog
-        offsets. Any thread may call this; it never waits."""
+        """The offset sum of each task that this thread reports: LATEST_OFFSET for a running active task, otherwise the
+        sum of the changelog offsets. Any thread may call this; it never waits.
+        """
         ...
 
 
@@ -109,7 +113,7 @@ class TaskHolder(Protocol):
 
 
 class MemberEnd(StrEnum):
-    """Why a member has ended. LEFT: its owner closed it; STOPPED: the coordinator ended it."""
+    """The reason why a member has ended. LEFT: its owner closed it. STOPPED: the coordinator ended it."""
 
     LEFT = "left"
     STOPPED = "stopped"
@@ -118,8 +122,8 @@ class MemberEnd(StrEnum):
 
 
 class AssignmentFailed(AssignorFault):
-    """The leader sent an error assignment: the group cannot run as it is declared (missing source topics, for
-    example).
+    """The leader sent an error assignment: the group cannot run as declared, for example because source topics are
+    missing.
     """
 
 
@@ -128,7 +132,7 @@ class AssignmentFailed(AssignorFault):
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The holder carries out orders from now on."""
+    """The member was started; its holder carries out orders from now on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +143,7 @@ class JoinReplied:
 
 @dataclass(frozen=True, slots=True)
 class FetchReplied:
-    """`fetched` None: the assignment is not there yet."""
+    """The answer to a fetch. `fetched`: None if the coordinator does not have the assignment yet."""
 
     call: int
     fetched: FetchedAssignment | None
@@ -147,7 +151,7 @@ class FetchReplied:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReplied:
-    """Also when the call failed: then the member's session ends by its timeout."""
+    """The leave call has ended. If it failed, the member's session ends by its timeout."""
 
     call: int
 
@@ -160,8 +164,8 @@ class CallRefused:
 
 @dataclass(frozen=True, slots=True)
 class CallUnanswered:
-    """There was no usable answer. `retry_after_ms`: the pause that the coordinator asked for. `chance`: from 0 to 1,
-    drawn by the caller; it spreads the repetitions of many members.
+    """There was no usable answer. `retry_after_ms`: the pause that the coordinator asked for. `chance`: a random number
+    from 0 to 1, which spreads the repetitions of many members.
     """
 
     call: int
@@ -171,10 +175,10 @@ class CallUnanswered:
 
 @dataclass(frozen=True, slots=True)
 class SentHeartbeat:
-    """A heartbeat, with the standing in which it was sent.
+    """A heartbeat, with the member's standing at the time when it was sent.
 
-    `epoch`: rises with every join, when it is sent and when it is answered, and whenever the group has forgotten the
-    member. `offset_sums`: what the holder reported then.
+    `epoch`: a number that rises when a join is sent, when a join is answered, and when the member's id or generation
+    becomes invalid. `offset_sums`: the offset sums that the holder reported then.
     """
 
     member_id: str
@@ -185,7 +189,7 @@ class SentHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatReplied:
-    """`generation_id`: of the group."""
+    """The answer to a member's part of a heartbeat. `generation_id`: the generation of the group."""
 
     sent: SentHeartbeat
     generation_id: int
@@ -194,7 +198,7 @@ class HeartbeatReplied:
 
 @dataclass(frozen=True, slots=True)
 class OrderDone:
-    """`offset_sums`: what the holder reports now."""
+    """The holder has carried out an order. `offset_sums`: the offset sums that it reports now."""
 
     order: int
     offset_sums: Mapping[TaskId, int] = field(default_factory=dict)
@@ -208,14 +212,14 @@ class OrderFailed:
 
 @dataclass(frozen=True, slots=True)
 class MemberFailed:
-    """The member cannot go on: it loses its tasks, leaves, and ends with the error."""
+    """The member has failed: it drops its tasks, leaves the group, and ends with the error."""
 
     error: BaseException
 
 
 @dataclass(frozen=True, slots=True)
 class TasksLost:
-    """The holder found that others have its tasks. Source: `StreamThread.handleTaskMigrated`."""
+    """The holder found that other members have its tasks. Source: `StreamThread.handleTaskMigrated`."""
 
     reason: str
 
@@ -232,7 +236,7 @@ class ShutdownAsked:
 
 @dataclass(frozen=True, slots=True)
 class CloseAsked:
-    """Close all tasks in good order, leave, and end."""
+    """The owner wants the member to commit and close all tasks, leave the group, and end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,7 +295,7 @@ class GiveOrder:
 
 @dataclass(frozen=True, slots=True)
 class SetTimer:
-    """`at_ms`: on the clock of `MemberMachine.handle`."""
+    """Send TimerDue at `at_ms`, on the clock of `MemberMachine.handle`."""
 
     timer: int
     at_ms: int
@@ -299,21 +303,21 @@ class SetTimer:
 
 @dataclass(frozen=True, slots=True)
 class MissingTopics:
-    """To be logged: the member waits until its missing source topics exist. `topics`: all source topics."""
+    """Log that the member waits until its missing source topics exist. `topics`: all source topics."""
 
     topics: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class GroupRedeclared:
-    """To be logged: the group has another definition than at the member's last join."""
+    """Log that the group has another definition than at the member's last join."""
 
     definition: GroupDefinition
 
 
 @dataclass(frozen=True, slots=True)
 class MemberEnded:
-    """The last effect. `end` None: `failure` ended it."""
+    """The last effect: the member has ended. `end`: None if the error `failure` ended it."""
 
     end: MemberEnd | None
     failure: BaseException | None = None
@@ -323,9 +327,11 @@ MemberEffect = SendJoin | SendFetch | SendLeave | GiveOrder | SetTimer | Missing
 
 
 def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, chance: float) -> MemberEvent:
-    """The event of a call that failed. `chance`: from 0 to 1, for the pause before its repetition."""
+    """Returns the event for a call that failed. `chance`: a random number from 0 to 1, for the pause before the next
+    try.
+    """
     if isinstance(error, CoordinatorUnavailable):
         return CallUnanswered(call.call, error.retry_after_ms, chance)
     if isinstance(error, CoordinatorError):
         return CallRefused(call.call, error)
-    return MemberFailed(error)  # an error of this program
+    return MemberFailed(error)  # a bug of this program

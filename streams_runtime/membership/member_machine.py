@@ -1,26 +1,28 @@
-"""One member's side of the group protocol, pure: events and time in; calls, orders and timers out.
+"""The group protocol of one member, as a pure state machine: from events and times to calls, orders and timers.
 
     NEW -> PREPARING -> JOINING -> AWAITING -> FETCHING -> CHANGING -> HOLDING -> PREPARING -> ...
                                              any of these -> LOSING -> PREPARING, or LEAVING
                                              any of these -> CLOSING -> LEAVING -> ENDED
 
-Rules, all of them Kafka's own for the cooperative protocol (KIP-429) except where noted:
-- The member keeps working through a rebalance. It gives up what the new assignment no longer has, then takes the rest.
-  When it gave something up it rejoins at once, so that others can have it.
+The rules are those of Kafka's cooperative protocol (KIP-429), except where noted:
+- The member keeps working during a rebalance. It first gives up the tasks that the new assignment does not contain,
+  then takes the new tasks. If it gave up active tasks, it rejoins at once, so that other members can get them.
 - UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, and the member joins again. REBALANCE_IN_PROGRESS: the
   member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH: a newer incarnation has taken over; all
-  tasks are lost, and the member ends. Any other refusal ends it.
-- A holder that has dropped its tasks by itself (another thread had them already) reports it, and the member joins again
-  without owned partitions. A holder may also ask for a rebalance, or for the end of the whole application.
-- An error assignment ends the member, as it ends a Kafka Streams instance. One for missing source topics does not when
-  the coordinator says that another rebalance follows by itself: then the member gives up its tasks and waits for it.
-- A coordinator that cannot be reached takes nothing away: the member keeps its tasks and repeats its call, with the
-  same bytes, so that a join that did arrive is not a second one. A first join is repeated with its `join_id`.
-- Old answers do not count. "Rejoin" counts when the group has reached the generation that the member waits for or has:
-  a join answers every "rejoin" of an earlier generation. A refusal of a heartbeat counts in the standing in which the
-  heartbeat was sent; one for an unknown member id counts as long as the member has that id.
+  tasks are lost, and the member ends. Any other refusal ends the member.
+- If the holder has dropped its tasks without an order, because another thread had them already, it reports this, and
+  the member joins again without owned partitions. A holder may also ask for a rebalance, or for the end of the whole
+  application.
+- An error assignment ends the member, as it ends a Kafka Streams instance. Exception: if source topics are missing and
+  the coordinator announces another rebalance, the member gives up its tasks and waits for this rebalance.
+- If the coordinator cannot be reached, the member keeps its tasks and repeats its call with the same bytes, so that the
+  coordinator recognises a join that it has received already. A first join is repeated with its `join_id`.
+- The machine ignores outdated answers. "Rejoin" counts if the group has reached the generation that the member waits
+  for or has, because a join answers every "rejoin" of an earlier generation. A refused heartbeat counts if the member's
+  standing is the same as when the heartbeat was sent; UNKNOWN_MEMBER_ID counts as long as the member has this id.
 
-Time-outs are the caller's, apart from the pauses between repeated calls. Ids and chance come with the events. Source:
+The caller handles time-outs; the machine sets only the pauses between repeated calls. Ids and random numbers come with
+the events. Source:
 `AbstractCoordinator`, `ConsumerCoordinator.onJoinPrepare`, `onJoinComplete`, `HeartbeatResponseHandler`;
 `StreamsPartitionAssignor.onAssignment`. Differs from Kafka: a join is answered at once, and the member learns by a
 heartbeat that its assignment can be fetched.
@@ -86,9 +88,9 @@ STABLE = "Stable"
 
 
 class MemberMachine:
-    """Hand it every event in turn, and carry out what it returns, in that order.
+    """The state machine of one member. Call `handle` with each event, and carry out the returned effects in order.
 
-    `join_ids`: the beginning of the ids of its first joins, which no other member of the group may have.
+    `join_ids`: the prefix of the ids of the member's first joins, unique in the group.
     """
 
     def __init__(self, settings: MemberSettings, writer: SubscriptionWriter, join_ids: str) -> None:
@@ -118,31 +120,34 @@ class MemberMachine:
 
     @property
     def member_id(self) -> str | None:
-        """None while the group knows no such member."""
+        """The member id; None while the group does not know the member."""
         return self._standing.member_id
 
     @property
     def is_about_to_join(self) -> bool:
-        """A join is on its way. Its answer, which comes soon, changes what a heartbeat has to say."""
+        """True if a join is about to be sent or answered. Its answer, which comes soon, changes the next heartbeat."""
         return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
     def sends_heartbeats(self) -> bool:
-        """False when the group knows no such member: before the first join, after leaving."""
+        """True if the group knows the member: after its first join was answered, and until it leaves."""
         return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """The heartbeat to send now, if it `sends_heartbeats`. `offset_sums`: what the holder reports now."""
+        """Returns the heartbeat to send now. Call it only if `sends_heartbeats`.
+
+        `offset_sums`: the offset sums that the holder reports now.
+        """
         return self._standing.heartbeat(offset_sums)
 
     def accepts(self, reply: HeartbeatReplied) -> bool:
-        """True if the member acts on this reply, or need not. False: the coordinator has to send it again."""
+        """True if the member acts on this reply or can ignore it. False if the coordinator has to send it again."""
         return self._standing.counts(reply, self._phase)
 
     # --- events
 
     def handle(self, event: MemberEvent, now_ms: int) -> list[MemberEffect]:
-        """The effects to carry out now. `now_ms`: on any clock that never goes back."""
+        """Returns the effects to carry out now. `now_ms`: the time on any clock that never goes back."""
         self._outstanding.now_ms = now_ms
         if self._phase is not Phase.ENDED:
             self._take_in(event)
@@ -200,7 +205,7 @@ class MemberMachine:
         self._outstanding.give(StartRebalance())
 
     def _join(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Write a subscription. Later requests of the holder are not part of it."""
+        """Write the subscription and send the join. Later requests of the holder need another join."""
         self._news.rejoin_asked = False
         subscription = self._writer.next_subscription(
             offset_sums,
@@ -222,7 +227,7 @@ class MemberMachine:
         news.refused = None  # the group has accepted the member after that refusal
         self._request = None
         if reply.state == STABLE and not self._has_news():
-            self._fetch()  # a static member that came back, or a repeated join: the assignment may be there already
+            self._fetch()  # of a static member after a restart, or of a repeated join: the assignment may be ready
         else:
             self._await_assignment()
 
@@ -232,7 +237,7 @@ class MemberMachine:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
         self._phase = Phase.FETCHING
-        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # later replies name it again
+        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # later replies contain it again
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
     def _fetched(self, fetched: FetchedAssignment | None) -> None:
@@ -245,10 +250,11 @@ class MemberMachine:
             self._await_assignment()
 
     def _await_assignment(self) -> None:
-        """Fetch an assignment that is ready before rejoining: others may wait for the tasks that it takes away.
+        """Wait for the assignment. If it is ready, fetch it before rejoining, since other members may wait for tasks
+        that this member has to give up.
 
-        Otherwise a member that is slower than those that cause the next rebalance could get both in one reply each
-        time. It would join again and again, and no member would ever get the tasks that it has to give up.
+        Otherwise a slow member could get "rejoin" and a ready assignment in one reply each time. It would join again
+        and again, and no member would ever get the tasks that it has to give up.
         """
         self._phase = Phase.AWAITING
         if self._news.are_serious():
@@ -262,7 +268,7 @@ class MemberMachine:
         assert self._standing.member_id is not None, "it has joined"
         try:
             received = self._writer.read(fetched.assignment, self._standing.member_id, fetched.generation_id)
-        except Exception as error:  # bytes that cannot be read, or that contradict themselves
+        except Exception as error:  # the bytes cannot be decoded, or the assignment contradicts itself
             self._fail(error)
             return
         code = received.error_code
@@ -289,7 +295,7 @@ class MemberMachine:
         return "" if definition is None else f" (its definition is {definition})"
 
     def _change(self, received: ReceivedAssignment, *, rejoins: bool) -> None:
-        """Give up what is no longer assigned, then hold the rest."""
+        """Order the holder to give up tasks that are no longer assigned, then to take the assignment."""
         self._phase = Phase.CHANGING
         self._taking = received
         self._rejoins_after_change = rejoins
@@ -324,7 +330,7 @@ class MemberMachine:
         return self._news.call_for_action(self._standing.awaited)
 
     def _act_when_free(self) -> None:
-        """Act on news, unless an order or a call has to be answered first."""
+        """Act on news, unless the machine has to wait for the answer to an order or a call first."""
         if self._phase is Phase.AWAITING:
             self._await_assignment()
         elif self._phase is Phase.HOLDING:
@@ -337,7 +343,7 @@ class MemberMachine:
                 self._act()
         elif self._phase is Phase.JOINING:
             serious = self._news.stop or self._news.lost is not None
-            if serious and self._standing.member_id is not None:  # the subscription is not sent again
+            if serious and self._standing.member_id is not None:  # act now instead of repeating the join
                 self._act()
 
     def _act(self) -> None:
@@ -364,9 +370,9 @@ class MemberMachine:
                 self._standing.forget_generation()
                 self._lose(error.code)
             case RebalanceInProgress():
-                self._prepare()  # it keeps working
+                self._prepare()  # the member keeps its tasks
             case FencedInstanceId() | FencedMemberEpoch():
-                self._forget_member()  # the newer incarnation has its place now
+                self._forget_member()  # the newer incarnation has replaced this member
                 self._departure.end = MemberEnd.FENCED
                 self._lose(error.code)
             case _:
@@ -409,7 +415,7 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """The last order is done, so all before it are."""
+        """Continue after the last order was carried out. All earlier orders were carried out before it."""
         match self._phase:
             case Phase.PREPARING:
                 if self._news.are_serious():
@@ -426,7 +432,7 @@ class MemberMachine:
             case Phase.CLOSING:
                 self._phase = self._departure.leave()
 
-    # --- giving up everything
+    # --- giving up all tasks
 
     def _lose(self, reason: str) -> None:
         self._news.lost = None

@@ -1,10 +1,10 @@
-"""The state of a member: its phase, its identity in the group, the answers that it has yet to act on, and its calls,
+"""The state of a member: its phase, its identity in the group, the answers that it has not acted on yet, and its calls,
 orders and timers that are not answered yet. Pure.
 
-Heartbeats and joins overtake each other. So a heartbeat carries the standing in which it was sent, and its refusal
-counts while the member is still in it. Source: `HeartbeatResponseHandler`, which compares generations for the same
-reason. Each call, order and timer has a number, which the event that answers it names. So the answer to something that
-the member has given up meanwhile changes nothing.
+Heartbeats and joins may overtake each other. So each heartbeat is kept with the member's standing at the time when it
+was sent, and a refusal counts only if the standing is still the same. Source: `HeartbeatResponseHandler`, which
+compares generations for the same reason. Each call, order and timer has a number, and the event that answers it has the
+same number. So an answer to a call, order or timer that the member has given up is recognised and ignored.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ from streams_runtime.membership.member_events import (
 
 
 class Phase(StrEnum):
-    """The phase of a member, by the answer that it waits for.
+    """The phase of a member. Each phase waits for one thing:
 
-    PREPARING: its holder to get ready for a rebalance. JOINING: the join. AWAITING: a heartbeat that its assignment is
-    there. FETCHING: the assignment. CHANGING: its holder to change its tasks. HOLDING: news. LOSING, CLOSING: its
-    holder to drop or to close everything. LEAVING: the last call.
+    PREPARING: the holder prepares for a rebalance. JOINING: the answer to the join. AWAITING: a heartbeat's reply that
+    the assignment is ready. FETCHING: the assignment. CHANGING: the holder changes its tasks. HOLDING: news of the
+    group. LOSING, CLOSING: the holder drops or closes all tasks. LEAVING: the answer to the last call.
     """
 
     NEW = "new"
@@ -72,16 +72,20 @@ BEFORE_FIRST_ASSIGNMENT = 0
 _NEVER = -1
 
 LAST_JOIN_WAIT_MS = 2_000
-"""The longest wait of a closing member for the answer to its first join, without which it cannot leave."""
+"""Limit of the time for which a closing member waits for the answer to its first join. It cannot leave without its
+member id, which is in this answer."""
 
 CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
 
 
 @dataclass(slots=True)
 class Standing:
-    """`member_id`: None while the group knows no such member. `generation_id`: of the assignment that it works by.
-    `awaited`: the generation that it waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`: how many it has
-    begun. `reported`: the offset sums that the group knows. `definition`: of the group, by the reply to the last join.
+    """The identity of a member in its group.
+
+    `member_id`: None while the group does not know the member. `generation_id`: the generation of the present
+    assignment. `awaited`: the generation that the member waits for or has. `epoch`: see `SentHeartbeat`. `first_joins`:
+    the number of first joins that were begun. `reported`: the offset sums that the group knows. `definition`: the
+    group's definition, from the reply to the last join.
     """
 
     member_id: str | None = None
@@ -92,12 +96,12 @@ class Standing:
     reported: Mapping[TaskId, int] | None = None
     definition: GroupDefinition | None = None
 
-    # --- what it sends
+    # --- requests
 
     def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
-        """Each first join has an id of its own, and keeps it when it is repeated. A rejoin has none.
+        """Returns a join. Each first join has a new id, which its repetitions keep; a rejoin has none.
 
-        `join_ids`: the beginning of these ids.
+        `join_ids`: the prefix of these ids.
         """
         return JoinRequest(
             subscription,
@@ -112,12 +116,12 @@ class Standing:
         )
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """The heartbeat to send now. `offset_sums`: what the holder reports now."""
+        """Returns the heartbeat to send now. `offset_sums`: the offset sums that the holder reports now."""
         assert self.member_id is not None, "the group knows it"
         body = MemberHeartbeat(self.generation_id, None if offset_sums == self.reported else offset_sums)
         return SentHeartbeat(self.member_id, self.epoch, body, offset_sums)
 
-    # --- what becomes of it
+    # --- changes of state
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> None:
         self.epoch += 1
@@ -133,33 +137,33 @@ class Standing:
         self.generation_id = self.awaited = generation_id
 
     def forget_generation(self) -> None:
-        """The group no longer knows this member's generation, or the member gives its tasks up."""
+        """Drop the generation, because the group no longer knows it, or because the member lost its tasks."""
         self.epoch += 1
         self.generation_id = BEFORE_FIRST_ASSIGNMENT
 
     def forget_member(self) -> None:
-        """The group no longer knows this member."""
+        """Drop the member id, because the group no longer knows it. The next join is a first join."""
         self.forget_generation()
         self.member_id = self.reported = None
         self.awaited = BEFORE_FIRST_ASSIGNMENT
         self.first_joins += 1
 
-    # --- which answers count
+    # --- replies to act on, replies to ignore
 
     def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
-        """True if the member acts on this reply, or need not. False: the coordinator has to send it again."""
+        """True if the member acts on this reply or can ignore it. False if the coordinator has to send it again."""
         answer = reply.answer
         if isinstance(answer, HeartbeatNews):
             return True
         if reply.sent.member_id != self.member_id:
             return True  # the reply is for an earlier member id
         if phase is Phase.JOINING:
-            return False  # the answer to the join decides
+            return False  # the answer to the join decides whether the refusal still holds
         if isinstance(answer, UnknownMemberId):
             return True
         if reply.sent.epoch != self.epoch:
             return False
-        # the group may be ahead: it refuses the generation of a member whose next assignment is on the way
+        # The group may be ahead: it refuses the old generation of a member that has not got its next assignment yet.
         is_behind = (
             phase in (Phase.AWAITING, Phase.FETCHING, Phase.CHANGING)
             or reply.sent.body.generation_id != self.generation_id
@@ -171,10 +175,10 @@ class Standing:
 class PendingNews:
     """Answers to heartbeats that the member has not acted on yet.
 
-    `refused`: the refusal of a heartbeat. `stop`: the coordinator wants the member to end. `lost`: the reason why the
-    holder has dropped its tasks by itself. `rejoin_asked`: by the holder, or by a refusal. `rejoin_generation`: the
-    latest generation of the group in which the member had to rejoin. `assignment_generation`: of the latest
-    assignment that it can fetch.
+    `refused`: the refusal of a heartbeat. `stop`: True if the coordinator wants the member to end. `lost`: the reason
+    why the holder has dropped its tasks without an order. `rejoin_asked`: True if the holder or a refusal asked for a
+    rejoin. `rejoin_generation`: the latest generation of the group in which a reply asked for a rejoin.
+    `assignment_generation`: the generation of the latest assignment that the member can fetch.
     """
 
     refused: CoordinatorError | None = None
@@ -185,25 +189,25 @@ class PendingNews:
     assignment_generation: int = BEFORE_FIRST_ASSIGNMENT
 
     def add(self, news: HeartbeatNews, generation_id: int) -> None:
-        """`generation_id`: of the group, in the same reply."""
+        """Add the news of a heartbeat's reply. `generation_id`: the generation of the group in this reply."""
         self.stop = self.stop or news.stop
         self.assignment_generation = max(self.assignment_generation, news.assignment_generation)
         if news.rejoin:
             self.rejoin_generation = max(self.rejoin_generation, generation_id)
 
     def add_refusal(self, error: CoordinatorError) -> None:
-        """`error`: a refusal that `Standing.counts`."""
+        """Add the refusal of a heartbeat. `error`: a refusal for which `Standing.counts` is True."""
         if isinstance(error, RebalanceInProgress):
             self.rejoin_asked = True
         else:
             self.refused = error
 
     def are_serious(self) -> bool:
-        """The member must not go on with what it is doing, a rebalance included."""
+        """True if the member has to stop its present work at once, even a rebalance."""
         return self.refused is not None or self.stop or self.lost is not None
 
     def call_for_action(self, awaited: int) -> bool:
-        """A join that has reached the generation `awaited` answers every "rejoin" of an earlier one."""
+        """True if the member has to act. A join into the generation `awaited` answered earlier requests to rejoin."""
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
 
     def forget_member(self) -> None:
@@ -213,7 +217,7 @@ class PendingNews:
 
 
 class Outstanding:
-    """The effects that the member wants, and those that are not answered yet: one call, the orders that it gave
+    """The new effects of a member, and the numbers of its unanswered effects: one call, the orders that were given
     together, and one timer. `now_ms`: the time of the event that is being handled.
     """
 
@@ -227,14 +231,14 @@ class Outstanding:
         self._order = 0
         self._first_order = 0
 
-    # --- what the member wants done
+    # --- effects
 
     def want(self, effect: MemberEffect) -> None:
         """Add an effect that gets no answer."""
         self._effects.append(effect)
 
     def taken(self) -> list[MemberEffect]:
-        """The effects since the last call, in their order."""
+        """Returns and removes the new effects, in order."""
         effects, self._effects = self._effects, []
         return effects
 
@@ -248,7 +252,7 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """Give orders together: they are done when the last one is, and fail when any one does."""
+        """Give orders together. They are done when the last order is done, and fail when any of them fails."""
         self._first_order = self._order + 1
         for order in orders:
             self._order += 1
@@ -259,37 +263,37 @@ class Outstanding:
         self._effects.append(SetTimer(self._timer, self.now_ms + after_ms))
 
     def pause(self, unanswered: CallUnanswered) -> None:
-        """Before the call is repeated."""
+        """Set a timer after which the call is repeated."""
         self._failures += 1
         self.wait(pause_before_repetition_ms(self._failures, unanswered.retry_after_ms, unanswered.chance))
 
-    # --- what is under way
+    # --- the open call
 
     @property
     def call_is_out(self) -> bool:
         return self._call_is_out
 
     def begin_another_call(self) -> None:
-        """The next failure of a call is its first one."""
+        """Reset the count of failures, because the next call is another one."""
         self._failures = 0
 
     def give_up_call(self) -> None:
-        """Ignore the answer to the call that is out, and the pause before its repetition."""
+        """Ignore the answer to the open call, and the pause before its repetition."""
         self._call += 1
         self._timer += 1
         self._call_is_out = False
 
-    # --- what is answered
+    # --- answers to calls, timers and orders
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """True for the answer to the call that is out, which it ends."""
+        """True for the answer to the open call. Ends this call."""
         if answer.call != self._call or not self._call_is_out:
             return False
         self._call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """True for the timer that was set last, which it ends."""
+        """True for the timer that was set last. Ends this timer."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -299,7 +303,7 @@ class Outstanding:
         return number == self._order
 
     def is_present_order(self, number: int) -> bool:
-        """True for an order of those that were last given together."""
+        """True for each of the orders that were given together last."""
         return number >= self._first_order
 
     def _next_call(self) -> int:
@@ -310,10 +314,10 @@ class Outstanding:
 
 
 class Departure:
-    """The end of a member: its reason, and the last calls. `MemberMachine` gives up the tasks before that.
+    """The end of a member: its reason, and the last calls. `MemberMachine` gives up the tasks before these calls.
 
-    A member that the group knows leaves it. A member whose first join is on its way waits a short time for the answer,
-    without which it cannot leave. Source: `AbstractCoordinator.maybeLeaveGroup`.
+    A member that the group knows leaves the group. A member whose first join is not answered yet waits for the answer
+    for a short time, because it cannot leave without its member id. Source: `AbstractCoordinator.maybeLeaveGroup`.
 
     Each step returns the next phase of the member. `end`: the reason of an end without an error.
     """
@@ -329,7 +333,7 @@ class Departure:
         return self.end is not None or self._failure is not None
 
     def failed(self, error: BaseException) -> None:
-        """The first error is the one that counts."""
+        """End the member with this error, unless it has failed with an earlier error."""
         self._failure = self._failure or error
 
     def leave(self) -> Phase:
@@ -344,8 +348,8 @@ class Departure:
         return Phase.LEAVING
 
     def answered(self, answer: CallAnswer, phase: Phase) -> Phase:
-        """`phase`: CLOSING or LEAVING."""
-        if isinstance(answer, JoinReplied):  # of a first join: only now the member can leave
+        """Handle the answer to a call. `phase`: CLOSING or LEAVING."""
+        if isinstance(answer, JoinReplied):  # of a first join: only with this member id the member can leave
             self._standing.member_id = answer.reply.member_id
         if phase is not Phase.LEAVING:
             return phase

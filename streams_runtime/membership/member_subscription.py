@@ -1,7 +1,7 @@
 """Writes a member's subscriptions and reads its assignments: ConsumerProtocol v3 around SubscriptionInfo and
 AssignmentInfo.
 
-Rules: every subscription differs from the one before by its unique field, so that the leader sees every rejoin as one.
+Rules: every subscription has another unique field than the previous subscription, so that each rejoin has new metadata.
 The n-th partition of an assignment, in Kafka's order of partitions, belongs to its n-th active task. Source:
 `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`; KIP-429 (owned partitions), KIP-792 (generation),
 KIP-708 (client tags).
@@ -30,7 +30,7 @@ from streams_runtime.membership.member_events import (
 
 @dataclass(frozen=True, slots=True)
 class ReceivedAssignment:
-    """A decoded assignment. `rejoin_now`: the leader asks this member to start the next rebalance at once."""
+    """A decoded assignment. `rejoin_now`: True if this member has to start the next rebalance at once."""
 
     held: HeldTasks
     partitions: Partitions
@@ -40,8 +40,10 @@ class ReceivedAssignment:
 
 @dataclass(slots=True)
 class SubscriptionWriter:
-    """Of one member. `topics`: all source topics of the topology. `sources`: those of each subtopology; None:
-    assignments are not compared with the topology.
+    """Writes the subscriptions and reads the assignments of one member.
+
+    `topics`: all source topics of the topology. `sources`: the source topics of each subtopology; None if assignments
+    are not compared with the topology.
     """
 
     process_id: ProcessId
@@ -60,10 +62,10 @@ class SubscriptionWriter:
         generation_id: int | None,
         error_code: AssignorErrorCode = AssignorErrorCode.NONE,
     ) -> bytes:
-        """The ConsumerProtocolSubscription to send next.
+        """Returns the ConsumerProtocolSubscription to send next.
 
-        `owned`: partitions of the active tasks that this member holds; `generation_id`: of the assignment that gave
-        them. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
+        `owned`: the partitions of the member's active tasks. `generation_id`: the generation of the assignment that
+        contained them. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
         """
         self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # a signed byte, as in Java
         info = SubscriptionInfo(
@@ -87,7 +89,8 @@ class SubscriptionWriter:
         )
 
     def read(self, assignment: bytes, member_id: str, generation_id: int) -> ReceivedAssignment:
-        """`assignment`: a ConsumerProtocolAssignment.
+        """Decode an assignment. `assignment`: a ConsumerProtocolAssignment.
+
 
         Raises DecodeError for bytes that cannot be read, TaskAssignmentError for an assignment that contradicts itself.
         """
@@ -113,7 +116,7 @@ class SubscriptionWriter:
         )
 
     def foreign_task(self, held: HeldTasks) -> str | None:
-        """The first task or topic of an assignment that this member's topology lacks, as text; None without one."""
+        """Returns a text about the first task or topic of an assignment that this member's topology lacks, or None."""
         if self.sources is None:
             return None
         for task in sorted({*held.active, *held.standby}):
@@ -145,7 +148,7 @@ def _active_tasks(partitions: list[TopicPartition], info: AssignmentInfo) -> dic
 
 @dataclass(frozen=True, slots=True)
 class OwnedTasks:
-    """`generation_id`: of the assignment that gave them, None when the member holds none by an assignment."""
+    """The active tasks of a member. `generation_id`: the generation of their assignment; None without an assignment."""
 
     generation_id: int | None = None
     partitions: Partitions = frozenset()
@@ -153,15 +156,15 @@ class OwnedTasks:
 
     @classmethod
     def of(cls, received: ReceivedAssignment) -> OwnedTasks:
-        """The owned tasks once the holder holds what was received."""
+        """Returns the owned tasks after the holder has carried out the assignment."""
         return cls(received.held.generation_id, received.partitions, received.held.active)
 
     def revoked_by(self, received: ReceivedAssignment) -> Partitions:
-        """The partitions that the member has and is no longer assigned."""
+        """Returns the owned partitions that the assignment does not contain."""
         return self.partitions - received.partitions
 
     def orders_to_hold(self, received: ReceivedAssignment) -> tuple[Order, ...]:
-        """Give up what is no longer assigned, then hold the rest."""
+        """Returns the orders to revoke tasks that are no longer assigned, and to take the assignment."""
         assign = AssignTasks(received.held)
         revoked = self.revoked_by(received)
         if not revoked:

@@ -1,21 +1,22 @@
-"""The one heartbeat of a process: its time, its members and its content; and whether the group is paused. Pure.
+"""The heartbeat that a process sends for all its members: its time, members and content; and the group's pause. Pure.
 
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
 Rules:
-- One heartbeat at a time. The coordinator holds it until there is news, for heartbeat.interval.ms at most.
-- While members are about to join, the heartbeat waits for them, a tenth of a second at most, so that one heartbeat
-  reports what many joins changed.
-- The heartbeat names the news that the process knows, but only when every member accepted its reply. If a member did
-  not, the coordinator sends all replies again.
-- After a failure the next heartbeat follows at once: a restarted coordinator may be there again, or the next of
-  several. That heartbeat is not held, so that it soon shows whether the coordinator answers. Further heartbeats follow
-  more and more slowly, as do heartbeats that are answered at once without news: the coordinator holds none for now.
-- A heartbeat carries the notices of the instance after they have changed, and again after a failure: the coordinator
-  keeps them in memory only.
+- There is one heartbeat at a time. The coordinator holds it until there is news, for heartbeat.interval.ms at most.
+- While members are about to join, the heartbeat waits for their joins, a tenth of a second at most, so that one
+  heartbeat reports the changes of many joins.
+- The heartbeat contains the digest of the news that the process knows, but only if every member accepted its last
+  reply. Otherwise the coordinator sends all replies again.
+- After a failure the next heartbeat follows at once: a restarted coordinator may be reachable again, or the next
+  address is tried. The coordinator does not hold this heartbeat, so the process soon learns if the coordinator answers.
+  After further failures the pauses grow. They also grow after heartbeats that are answered at once without news,
+  because the coordinator then does not hold heartbeats.
+- A heartbeat carries the notices of the instance after they have changed, and again after a failure, because the
+  coordinator keeps them only in memory.
 
-Times are in milliseconds on any clock that never goes back. Chance comes in as a number from 0 to 1. Source:
-`AbstractCoordinator.HeartbeatThread`, which speaks for one member.
+Times are in milliseconds on any clock that never goes back. `chance` is a random number from 0 to 1. Source:
+`AbstractCoordinator.HeartbeatThread`, which sends the heartbeats of one member.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ from streams_runtime.membership.member_events import HeartbeatReplied, SentHeart
 from streams_runtime.membership.member_machine import MemberMachine
 
 JOINS_TOGETHER_MS = 100
-"""How long a heartbeat waits for joins that are on their way."""
+"""Time limit of a heartbeat's wait for joins that are about to be answered."""
 
 QUICK_ANSWER_MS = 50
 QUICK_ANSWERS = 5
-"""So many heartbeats in a row may be answered without news sooner than `QUICK_ANSWER_MS` before the next one waits."""
+"""After more than this number of heartbeats in a row that are answered without news within `QUICK_ANSWER_MS`, the next
+heartbeat waits."""
 
 SHORTEST_ANSWER_TIMEOUT_MS = 500
 SHORTEST_OF_SEVERAL_MS = 250
@@ -42,12 +44,12 @@ LONGEST_ANSWER_TIMEOUT_MS = 5_000
 
 
 class Speaker(Protocol):
-    """A member that a heartbeat speaks for."""
+    """A member that is part of the heartbeat."""
 
     machine: MemberMachine
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """As its holder reports them now."""
+        """The offset sums that the member's holder reports now."""
 
 
 Member = TypeVar("Member", bound=Speaker)
@@ -55,8 +57,10 @@ Member = TypeVar("Member", bound=Speaker)
 
 @dataclass(slots=True)
 class Collected(Generic[Member]):
-    """`sent`: the heartbeat of each member. `failed`: members whose holder could not report, with the error.
-    `joins_come`: a member is about to join.
+    """The content of the next heartbeat.
+
+    `sent`: the part of each member. `failed`: the members whose holder could not report its offsets, with the error.
+    `joins_come`: True if a member is about to join.
     """
 
     sent: dict[Member, SentHeartbeat] = field(default_factory=dict)
@@ -65,14 +69,14 @@ class Collected(Generic[Member]):
 
 
 def collect(members: Iterable[Member]) -> Collected[Member]:
-    """The content of a heartbeat now. Changes nothing."""
+    """Returns the present content of a heartbeat. Changes nothing."""
     collected = Collected[Member]()
     for member in members:
         collected.joins_come |= member.machine.is_about_to_join
         if member.machine.sends_heartbeats:
             try:
                 collected.sent[member] = member.machine.heartbeat(member.offset_sums())
-            except Exception as error:  # without heartbeats the group would evict it
+            except Exception as error:  # ends the member: without heartbeats the group would evict it
                 collected.failed.append((member, error))
     return collected
 
@@ -80,7 +84,7 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
 def replies_to_members(
     sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
 ) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
-    """The reply to each member, and whether every member accepts its reply. If not, all replies are sent again."""
+    """Returns the reply to each member, and True if every member accepts its reply. If not, all are sent again."""
     replies, all_count = [], True
     for member, heartbeat in sent.items():
         answer = reply.members.get(heartbeat.member_id)
@@ -92,21 +96,26 @@ def replies_to_members(
 
 
 def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> ProcessHeartbeatReply:
-    """The reply when the coordinator refused the whole heartbeat."""
+    """Returns the reply to all members after the coordinator refused the whole heartbeat."""
     return ProcessHeartbeatReply("", 0, "", dict.fromkeys((one.member_id for one in sent), error))
 
 
 def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
-    """Beyond the time that the coordinator may hold it: when an answer is lost, there is still time for another
-    heartbeat within the session. Of several `addresses` one may say nothing, and there is still time for the next.
+    """Returns the time-out of a heartbeat's answer, in addition to the time for which the coordinator may hold it.
+
+    It is short enough that after a lost answer another heartbeat arrives within the session timeout. With several
+    `addresses` it is shorter, so that there is time for the next address if one does not answer.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))
 
 
 class HeartbeatRhythm:
-    """`known`: the news to name in the next one, None for none. `failures`: in a row. `rests_until_ms`: nothing is
-    collected before. `latest_send_ms`: until when a heartbeat waits for joins, None while none waits.
+    """Decides the times of heartbeats.
+
+    `known`: the digest of news for the next heartbeat, or None. `failures`: the number of failures in a row.
+    `rests_until_ms`: no heartbeat is sent before this time. `latest_send_ms`: end of the wait for joins; None while no
+    heartbeat waits.
     """
 
     def __init__(self, interval_ms: int) -> None:
@@ -121,11 +130,11 @@ class HeartbeatRhythm:
 
     @property
     def wait_ms(self) -> int:
-        """For how long the coordinator may hold the next one."""
+        """Time limit for which the coordinator may hold the next heartbeat."""
         return 0 if self.failures else self._interval_ms
 
     def is_due(self, collected: Collected[Member], now_ms: int) -> bool:
-        """Whether what was collected is to be sent now."""
+        """True if the collected heartbeat has to be sent now."""
         if not collected.sent:
             self.latest_send_ms = None
             return False
@@ -134,20 +143,23 @@ class HeartbeatRhythm:
         return not collected.joins_come or self.latest_send_ms <= now_ms
 
     def begins(self, now_ms: int, notices_version: int = 0) -> bool:
-        """A heartbeat is sent now. True if it carries notices. `notices_version`: of the newest, 0 for none."""
+        """Call it before a heartbeat is sent. Returns True if the heartbeat has to carry the notices.
+
+        `notices_version`: the version of the present notices, 0 for none.
+        """
         self.latest_send_ms = None
         self._sent_ms = now_ms
         self._sent_version = notices_version
         return self._sent_version != self._arrived_version
 
     def notices_arrived(self) -> None:
-        """The coordinator took the heartbeat, whatever it answers to its members."""
+        """Note that the coordinator received the notices. A refusal of members does not matter here."""
         self._arrived_version = self._sent_version
 
     def answered(self, now_ms: int, news: str, chance: float, *, all_count: bool) -> None:
-        """`news`: the digest in the answer. `all_count`: every member accepted its reply."""
+        """Handle an answer. `news`: the digest in the answer. `all_count`: True if every member accepted its reply."""
         self.failures = 0
-        # news comes at once, and more of it may follow: rebalances that follow each other must not wait for a rest
+        # A quick answer with news does not count: more news may follow, and a rebalance must not wait for a pause.
         brings_news = all_count and news != self.known
         self.known = news if all_count else None
         is_quick = now_ms - self._sent_ms < QUICK_ANSWER_MS
@@ -156,7 +168,7 @@ class HeartbeatRhythm:
             self._rest(now_ms, self._quick_answers - QUICK_ANSWERS, None, chance)
 
     def unanswered(self, now_ms: int, retry_after_ms: int | None, chance: float) -> None:
-        """No usable answer came. `retry_after_ms`: the pause that the coordinator asked for."""
+        """Handle a heartbeat without a usable answer. `retry_after_ms`: the pause that the coordinator asked for."""
         self._arrived_version = 0
         self.failures += 1
         if self.failures > 1:
@@ -167,10 +179,11 @@ class HeartbeatRhythm:
 
 
 class GroupPause:
-    """Whether the group is paused, as far as the process knows. `paused`: None before the first answer.
+    """The group's pause, as far as the process knows it. `paused`: None before the first answer.
 
-    Each answer to a heartbeat carries the pause. Before the first such answer, the answer to a join counts, so that a
-    member which joins a paused group processes nothing; later the answer to a join may be an old one, and is ignored.
+    Each answer to a heartbeat contains the pause. Before the first such answer, the answer to a join is used as well,
+    so that a member that joins a paused group processes nothing. Later answers to joins are ignored, because they may
+    be older than the last heartbeat.
     Differs from Kafka, where `KafkaStreams.pause` concerns one instance.
     """
 
@@ -178,7 +191,7 @@ class GroupPause:
         self.paused: bool | None = None
 
     def on_heartbeat_reply(self, paused: bool | None) -> bool:
-        """True if the members' threads have to act on the change now. `paused` None: the answer did not contain it."""
+        """True if the members' threads have to act on a change now. `paused`: None if the answer did not contain it."""
         if paused is None or paused is self.paused:
             return False
         is_news = paused or self.paused is not None
@@ -186,7 +199,7 @@ class GroupPause:
         return is_news
 
     def on_join_reply(self, paused: bool) -> bool:
-        """True if the members' threads have to act on the change now."""
+        """True if the members' threads have to act on a change now."""
         if not paused or self.paused is not None:
             return False
         self.paused = True

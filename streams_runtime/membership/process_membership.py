@@ -1,20 +1,19 @@
-"""The members of one process in their group: carries out what their machines want, and sends their one heartbeat.
+"""The members of one process in their group: carries out the effects of their machines, and sends their heartbeat.
 
     stream threads --orders done--> member machines --calls--> call queue --answers--> member machines
     heartbeat thread --news of the group--> member machines --orders--> stream threads
 
 Rules:
-- A machine runs on the thread that brings its event, one event of the process at a time, and nothing that it wants
-  done waits. So between the group's news and the order to a stream thread there is no other thread to wake.
-- One heartbeat speaks for all members, on a connection of its own. `process_heartbeat` decides when it is sent, and its
-  content.
-- A held heartbeat is never cut off: the coordinator would take that for the end of the process. The next heartbeat
-  carries the changes since (a member that has just joined, a new generation, new offsets). A new member needs no more:
-  its assignment belongs to a new generation, and that ends the held heartbeat.
-- When the group has moved to another coordinator, the heartbeat goes there, and then all other calls do.
+- A machine runs on the thread that brings its event. The process handles one event at a time, and no effect blocks. So
+  an order reaches a stream thread directly from the thread that received the group's news.
+- One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides its time and its content.
+- A held heartbeat is never cancelled, because the coordinator would treat the closed connection as the end of the
+  process. The next heartbeat carries the changes since then (a new member, a new generation, new offsets). This is soon
+  enough for a new member: its assignment belongs to a new generation, which ends the held heartbeat.
+- If the group has moved to another coordinator, the heartbeat finds the new address first, then all other calls use it.
 
-Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a connection and
-heartbeats of its own, and learns of a rebalance at its next heartbeat.
+Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a separate connection
+with separate heartbeats, and learns of a rebalance at its next heartbeat.
 """
 
 from __future__ import annotations
@@ -88,10 +87,10 @@ _logger = logging.getLogger(__name__)
 
 
 class CallQueue:
-    """Calls that block, carried out when they are due on a few daemon threads, which start when they are needed.
+    """Runs blocking calls when they are due, on a few daemon threads, which are started when they are needed.
 
-    A call waits for its time in the queue and never on a thread, so a call that is paused holds back no other. Any
-    thread may use it. `threads`: how many calls run at a time.
+    A call waits for its time in the queue and not on a thread, so that it does not hold up other calls. Any thread may
+    use the queue. `threads`: the limit of calls that run at the same time.
     """
 
     def __init__(self, name: str, threads: int) -> None:
@@ -105,7 +104,7 @@ class CallQueue:
         self._closed = False
 
     def add(self, call: Callable[[], None], after_s: float = 0.0) -> None:
-        """Carry the call out, not before `after_s` seconds from now. Once the queue is closed, nothing happens."""
+        """Run the call, after `after_s` seconds at the earliest. Does nothing if the queue is closed."""
         with self._changed:
             if self._closed:
                 return
@@ -117,7 +116,7 @@ class CallQueue:
             self._changed.notify()
 
     def close(self) -> None:
-        """Forget the calls that have not begun. Does not wait for the others."""
+        """Drop the calls that have not begun. Does not wait for running calls."""
         with self._changed:
             self._closed = True
             self._calls.clear()
@@ -143,10 +142,10 @@ class CallQueue:
 
 
 class GroupMember:
-    """One member, from `start` until it has ended. Any thread may call it.
+    """One member, from `start` until it has ended. Any thread may call its methods.
 
-    `end`: why it ended without an error; `failure`: the error that ended it: AssignmentFailed, CoordinatorError, or
-    what its holder failed with. `handle`: takes an event to the machine, from any thread.
+    `end`: the reason of an end without an error. `failure`: the error that ended the member: AssignmentFailed,
+    CoordinatorError, or an error of its holder. `handle`: passes an event to the machine; any thread may call it.
     """
 
     def __init__(
@@ -169,32 +168,33 @@ class GroupMember:
         return self._ended.is_set()
 
     def start(self) -> None:
-        """Join the group. The holder carries out orders from now on."""
+        """Join the group. The holder has to carry out orders from now on."""
         self._handle(self, Started())
 
     def ask_to_close(self) -> None:
-        """Close all tasks in good order, leave the group, and end. Returns at once. Idempotent."""
+        """Let the member commit and close its tasks, leave the group, and end. Returns at once. Idempotent."""
         self._handle(self, CloseAsked())
 
     def wait(self, timeout_s: float | None = None) -> bool:
-        """Wait until the member has ended; False if `timeout_s` passed before. The thread that carries out its orders
-        may call this only when all of them are done.
+        """Wait until the member has ended. Returns False after `timeout_s`. The thread that carries out the member's
+        orders may call this only when it has carried out all of them.
         """
         return self._ended.wait(timeout_s)
 
     def tasks_were_lost(self, reason: str) -> None:
-        """The holder found that others have its tasks: it gets `LoseTasks`, then the member joins owning nothing.
+        """Report that other members have the holder's tasks. The holder gets `LoseTasks`; then the member joins again
+        without owned partitions.
 
-        Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member id stays.
+        Source: `StreamThread.handleTaskMigrated`. Differs from Kafka: the member keeps its member id.
         """
         self._handle(self, TasksLost(reason))
 
     def request_rejoin(self) -> None:
-        """Ask for a rebalance and keep everything meanwhile. Source: `Consumer.enforceRebalance`."""
+        """Ask for a rebalance. The member keeps its tasks meanwhile. Source: `Consumer.enforceRebalance`."""
         self._handle(self, RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
-        """As its holder reports them now."""
+        """The offset sums that the holder reports now."""
         return self.holder.offset_sums()
 
     def request_shutdown(self) -> None:
@@ -202,17 +202,17 @@ class GroupMember:
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """Called by `ProcessMembership` alone."""
+        """Set the end of the member. Only `ProcessMembership` may call this."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()
 
 
 class ProcessMembership:
-    """All members that a process has in one group, at most a thousand.
+    """All members of a process in one group, at most a thousand.
 
-    `client` is the caller's, who closes it afterwards. Times are in milliseconds; `heartbeat_interval_ms` None for the
-    default of heartbeat.interval.ms.
+    `client`: the coordinator's client, which the caller has to close after the membership. `heartbeat_interval_ms`:
+    None for the default of heartbeat.interval.ms.
     """
 
     def __init__(
@@ -225,8 +225,8 @@ class ProcessMembership:
         notices: NoticeBoard | None = None,
         pause_changed: Callable[[bool], None] = lambda _paused: None,
     ) -> None:
-        """`notices`: sent with heartbeats whenever they have changed; None for none. `pause_changed`: called
-        with whether the group is paused, after each change, on any thread; it returns soon.
+        """`notices`: sent with heartbeats after they have changed; None for none. `pause_changed`: called after each
+        change of the group's pause, with True if the group is paused, on any thread; it must not block.
         """
         self._client = client
         self._notices = notices
@@ -234,7 +234,7 @@ class ProcessMembership:
         self._pause = GroupPause()
         self._pause_lock = threading.Lock()
         self._group_id = group_id
-        # of the heartbeat thread
+        # used by the heartbeat thread alone
         self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
         self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(client.addresses.urls)) / 1000
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
@@ -244,7 +244,7 @@ class ProcessMembership:
         self._heartbeats = client.process_heartbeats(group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
-        self._version = 0  # of what the machines say; rises with every event
+        self._version = 0  # of the machines' states; rises with every event
         self._closed = False
 
     def member(
@@ -254,13 +254,13 @@ class ProcessMembership:
         holder: TaskHolder,
         on_end: Callable[[], None] = lambda: None,
     ) -> GroupMember:
-        """One more member; `start` makes it join. `on_end`: called once, on any thread; it returns soon."""
+        """Make a member; its `start` lets it join. `on_end`: called once at its end, on any thread; must not block."""
         assert settings.group_id == self._group_id, "a process has one membership for each group"
         machine = MemberMachine(settings, writer, join_ids=uuid.uuid4().hex)
         return GroupMember(self.handle, machine, holder, on_end)
 
     def close(self) -> None:
-        """End the heartbeats. Members that have not ended are left to their session timeout."""
+        """End the heartbeats. Members that have not ended leave the group at their session timeout."""
         with self._turn:
             self._closed = True
             self._turn.notify_all()
@@ -275,7 +275,7 @@ class ProcessMembership:
     # --- events and effects
 
     def handle(self, member: GroupMember, event: MemberEvent) -> None:
-        """Run the member's machine, on this thread or on the thread that is just running machines."""
+        """Run the member's machine with this event, on this thread or on the thread that is just running machines."""
         self._events.append((member, event))
         self._run_machines()
 
@@ -302,7 +302,7 @@ class ProcessMembership:
     def _effects_of(self, member: GroupMember, event: MemberEvent) -> list[MemberEffect]:
         try:
             return member.machine.handle(event, _now_ms())
-        except Exception as error:  # an error of this program must not end the other members
+        except Exception as error:  # a bug in one machine must not end the other members
             _logger.exception("member %s of group %s failed", member.machine.name, self._group_id)
             failed = isinstance(event, MemberFailed)
             return [MemberEnded(None, error)] if failed else self._effects_of(member, MemberFailed(error))
@@ -394,7 +394,7 @@ class ProcessMembership:
                     continue
                 except CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
-                except Exception as error:  # an error of this program: without heartbeats the group would evict them
+                except Exception as error:  # a bug: end the members, which would be evicted without heartbeats
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
                         self.handle(member, MemberFailed(error))
@@ -418,7 +418,7 @@ class ProcessMembership:
         _logger.log(level, "group %s: members keep their tasks and try again: %s", self._group_id, error)
 
     def _next_heartbeat(self) -> Mapping[GroupMember, SentHeartbeat] | None:
-        """Wait until a heartbeat is due. None when the membership is closed."""
+        """Wait until a heartbeat is due. Returns None if the membership is closed."""
         heartbeat = self._heartbeat
         with self._turn:
             self._turn.wait_for(lambda: self._closed, heartbeat.rests_until_ms / 1000 - time.monotonic())
@@ -451,7 +451,7 @@ class ProcessMembership:
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
-        """Hold the machines without running them. Events that come meanwhile are handled afterwards."""
+        """Hold the lock of the machines without running them. Events of this time are handled afterwards."""
         with self._machines:
             yield
         self._run_machines()

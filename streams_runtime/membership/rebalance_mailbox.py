@@ -1,11 +1,10 @@
-"""Hands a member's orders over to its stream thread, and publishes the offsets of the stream thread.
+"""Passes a member's orders to its stream thread, and the offset sums of the stream thread to the member.
 
 Rules:
-- No caller waits: an order is answered when the stream thread has carried it out between two passes of its loop, or
-  when it has failed.
-- Once the stream thread has ended, orders that give or take tasks fail with StreamThreadEnded, orders in the mailbox
-  included. `LoseTasks` and `CloseTasks` are done at once, because an ended thread holds nothing. So every order is
-  answered, whether the member or the stream thread ends first.
+- No caller waits. The stream thread carries out an order between two passes of its loop, then calls the order's `done`.
+- After the stream thread has ended, orders that assign or revoke tasks fail with StreamThreadEnded, including the
+  orders in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no tasks. So every
+  order gets an answer, whether the member or the stream thread ends first.
 - `offset_sums` is the last snapshot that the stream thread published.
 
 Source: in Kafka `Consumer.poll` runs the `StreamsRebalanceListener` on the stream thread itself.
@@ -32,21 +31,22 @@ from streams_runtime.membership.member_events import (
 
 
 class StreamThreadEnded(StreamsRuntimeError):
-    """The stream thread that would have to carry out the order has ended."""
+    """The stream thread has ended, so it cannot carry out the order."""
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingOrder:
-    """The thread that takes the order calls `done`, once."""
+    """An order in the mailbox. The thread that takes the order has to call `done` once."""
 
     order: Order
     done: Done
 
 
 class RebalanceMailbox:
-    """The member uses it as its `TaskHolder`; `next_order`, `publish` and `end` are for the stream thread.
+    """The mailbox of one stream thread. The member uses it as its `TaskHolder`; `next_order`, `publish` and `end` are
+    for the stream thread.
 
-    `wakeup`: makes the stream thread check the mailbox at once. Any thread may call it; it does not wait.
+    `wakeup`: lets the stream thread check the mailbox at once. Any thread may call it; it must not wait.
     """
 
     def __init__(self, name: str, wakeup: Callable[[], None]) -> None:
@@ -74,7 +74,7 @@ class RebalanceMailbox:
         return self._offset_sums
 
     def wake(self) -> None:
-        """Make the stream thread check the mailbox now, if it has not ended."""
+        """Let the stream thread check the mailbox now, if it has not ended."""
         with self._lock:
             if not self._ended:
                 self._wakeup()
@@ -82,7 +82,7 @@ class RebalanceMailbox:
     # --- for the stream thread
 
     def next_order(self) -> WaitingOrder | None:
-        """The oldest order that was not taken yet."""
+        """Remove and return the oldest order; None if there is none."""
         with self._lock:
             return self._waiting.popleft() if self._waiting else None
 
@@ -91,13 +91,14 @@ class RebalanceMailbox:
         return bool(self._waiting)
 
     def publish(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Other threads read `offset_sums`, so it must not change any more."""
+        """Publish the offset sums. Other threads read `offset_sums`, so it must not be changed any more."""
         self._offset_sums = offset_sums
 
     def end(self, *, refuses: bool = True) -> None:
-        """The stream thread carries out no more orders: orders that give or take tasks fail from now on.
+        """Note that the stream thread carries out no more orders. Orders that assign or revoke tasks fail from now on.
 
-        `refuses` False: no order fails, and the member lives on without tasks.
+        `refuses`: False if these orders must succeed without effect, so that the member stays in the group without
+        tasks.
         """
         with self._lock:
             self._ended, self._refuses = True, refuses
@@ -108,10 +109,10 @@ class RebalanceMailbox:
             one.done(self._refusal(one.order))
 
     def _refusal(self, order: Order) -> StreamThreadEnded | None:
-        """The answer to this order when the thread has ended."""
+        """Returns the error for this order after the thread has ended, or None if the order succeeds."""
         match order:
             case LoseTasks() | CloseTasks():
-                return None  # an ended thread holds nothing
+                return None  # an ended thread has no tasks
             case StartRebalance() | RevokeTasks() | AssignTasks():
                 return self._thread_ended() if self._refuses else None
 

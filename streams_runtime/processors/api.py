@@ -1,4 +1,4 @@
-"""The processor API: processors, their context, and the functions that users may give.
+"""The processor API: processors, their context, and the functions that users may supply.
 
 Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
 """
@@ -25,17 +25,17 @@ class PunctuationType(StrEnum):
 
 
 Punctuator = Callable[[int], None]
-"""Called with the time at which it fires, in milliseconds of the clock of its type."""
+"""Called with the time at which the punctuation fires, in milliseconds of the clock of its type."""
 
 
 class Cancellable(Protocol):
     def cancel(self) -> None:
-        """Stop the punctuation. It may be called inside the callback, and more than once."""
+        """Stop the punctuation. `cancel` may be called inside the callback, and more than once."""
         ...
 
 
 class ProcessorContext(Protocol):
-    """One for each processor of a task.
+    """The context of one processor of a task.
 
     Valid inside `init`, `process`, `process_batch`, punctuators and `close`, on the task's thread.
     """
@@ -72,8 +72,8 @@ class ProcessorContext(Protocol):
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors. If the handler decides to go on, this returns
-        as if there was no error; otherwise it raises the error.
+        An error of a node below goes to the handler of processing errors. If the handler decides to continue, `forward`
+        returns as if there was no error; otherwise it raises the error.
         """
         ...
 
@@ -98,23 +98,24 @@ class ProcessorContext(Protocol):
 class Processor(Generic[KIn, VIn]):
     """Base class of a user's processor. It needs a method `process`, or `process_batch`.
 
-    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between them there is no
-    punctuation of stream time, no commit and no record of another partition. If the processor has `process` as well, a
-    record that comes alone goes there; otherwise it is a batch of one. A record comes alone if it has headers; below a
-    node that has a store; below a processor without `process_batch`; beside a node that shares a store or a topic with
-    this one; and if a `process_batch` above forwards it by itself.
+    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between these records there is no
+    punctuation of stream time, no commit and no record of another partition. If the processor has `process` as well,
+    `process` gets each record that comes alone; otherwise such a record is a batch of one. A record comes alone if it
+    has headers, if a node above has a store, if a processor above has no `process_batch`, if a node in another branch
+    shares a store or a topic with this branch, or if a `process_batch` above forwards it with `forward`.
 
-    During `process_batch` the context's record is the last one of the batch: it gives the metadata, and the timestamp
-    of the changes that stores log. If `process_batch` raises an error, the handler of processing errors decides about
-    each record of the batch.
+    During `process_batch` the context's record is the last record of the batch: this record gives the metadata, and the
+    timestamp of the changes that stores log. If `process_batch` raises an error, the handler of processing errors
+    decides about each record of the batch.
     """
 
     retries_one_by_one = False
-    """Whether to call `process_batch` again, record by record, with a batch for which it raised an error. Then only
-    records that fail alone are lost. Only for a `process_batch` that raises before it forwards or puts."""
+    """True to call `process_batch` again, record by record, with a batch for which it raised an error. Then only
+    records that fail on their own are lost. Set it only if `process_batch` raises its errors before it forwards records
+    or changes a store."""
 
     def init(self, context: ProcessorContext) -> None:
-        """Called once for each task, after the task's state is restored."""
+        """Called each time the task begins to run, after the task's state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         raise TypeError(
@@ -122,19 +123,21 @@ class Processor(Generic[KIn, VIn]):
         )
 
     def close(self) -> None:
-        """Called once, while the stores are still open."""
+        """Called each time the task stops running, while its stores are still open."""
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]
-"""Gives the timestamp of a record (with its own timestamp) and the partition time. Negative: drops the record."""
+"""Takes a record, which has its own timestamp, and the partition time. Returns the timestamp to use; a record with a
+negative timestamp is dropped."""
 
 StreamPartitioner = Callable[[Any, Any, int], int]
-"""Gives the partition for key, value and number of partitions. If it uses a serde, it is a `NestedSerde` as well."""
+"""Takes key, value and the number of partitions. Returns the partition. A partitioner that uses a serde is a
+`NestedSerde` as well."""
 
 
 @runtime_checkable
 class KeyPrefixPartitioner(Protocol):
-    """A `StreamPartitioner` by Kafka's hash of the key's bytes without the last ones."""
+    """A `StreamPartitioner` that uses Kafka's hash of the key's bytes without the last `unhashed_suffix_bytes`."""
 
     unhashed_suffix_bytes: int
     """The number of bytes at the end of a key that are not hashed."""
@@ -144,7 +147,7 @@ class KeyPrefixPartitioner(Protocol):
 
 class HandlerResponse(StrEnum):
     """The decision of a handler about a record that failed: end the thread, drop the record, or send the record to the
-    dead-letter topic and go on."""
+    dead-letter topic and continue."""
 
     FAIL = "fail"
     CONTINUE = "continue"

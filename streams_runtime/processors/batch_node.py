@@ -1,31 +1,33 @@
-"""Nodes whose processor takes batches: which of them collect records, and how they hand a batch over.
+"""Nodes whose processor takes batches: the conditions for collecting records, and the rules for handing a batch over.
 
 A processor takes batches if it has `process_batch`. If it has `process` as well, `process` is called for each record
 that comes alone. A node that collects keeps the records of a run (consecutive records of one partition), and hands them
 to its processor as one batch at the end of the run.
 
 At the end of the run, the other nodes have processed every record of the run, and the nodes below the collecting node
-have processed none. So a node collects only where this changes no result:
-- Each record reaches it on one path. On a second path, a record could overtake records that another node collects.
+have processed no record of the run. So a node collects only where this changes no result:
+- Each record reaches the node on one path. On a second path, a record could overtake records that another node
+  collects.
 - The node and the nodes below it use no state store and no topic that any other node uses, and records reach the nodes
   below it only through it.
-- No node above it has a state store, and none is a user's processor that takes one record at a time. If the log cuts a
-  run short, the records come again, and the state above would have them already.
+- No node above it has a state store, and none is a user's processor that takes one record at a time. If an error of the
+  log interrupts a run, its records are processed again, and the store above would have them already.
 Any other node that takes batches gets batches of one record.
 
 Rules of a batch:
 - A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record comes
   alone, too, if a node above calls `forward` instead of `forward_batch` while it processes a batch: then it is not
   known from which input record the forwarded record was made.
-- During `process_batch` the current record of the task is the last one of the batch. While the nodes below process a
+- During `process_batch` the current record of the task is the last record of the batch. While the nodes below process a
   row that the node forwards, the current record is the input record from which the row was made.
 - If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
   without batches. Then the next row is processed.
 - When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
-  `retries_one_by_one`, it is first called again with one record at a time, and the handler decides only about the
-  records for which this call fails.
-- After an error that is not about a record (the log is away, the handler ends the thread), no record of the run counts
-  as processed. At-least-once, the whole run comes again; exactly-once, nothing of it was committed.
+  `retries_one_by_one`, `process_batch` is first called again with one record at a time, and the handler decides only
+  about the records for which this call fails.
+- After an error that is not about a record (the log does not answer, the handler ends the thread), no record of the run
+  counts as processed. Under at-least-once, the whole run is processed again; under exactly-once, no part of the run was
+  committed.
 
 Source: none in Kafka. The handler decides as in KIP-1033, record by record.
 """
@@ -60,7 +62,7 @@ class RunsHow(StrEnum):
 
 
 class NodeRun(NamedTuple):
-    """How a node is run: whether it is called once a record or once a batch. See `TopologyTestDriver.node_runs`.
+    """The way a node is called: once a record or once a batch. See `TopologyTestDriver.node_runs`.
 
     `why`: the reason why a node that takes batches gets one record at a time; empty for other nodes.
     """
@@ -133,7 +135,8 @@ class BatchContext(NodeContext):
 class BatchRunner(ProcessorRunner):
     """A user's processor that has `process_batch`.
 
-    `reason_against_batches`: why the node gets batches of one record; empty if it collects. See `decide_on_batches`.
+    `reason_against_batches`: the reason why the node gets batches of one record; empty if the node collects. See
+    `decide_on_batches`.
     """
 
     def __init__(self, processor: Processor[Any, Any], context: BatchContext) -> None:
@@ -178,7 +181,9 @@ class BatchRunner(ProcessorRunner):
         return receive
 
     def run_collected(self) -> None:
-        """Hand the collected records over. Raises errors that end the run; the handler decides about all others."""
+        """Hand the collected records over. Raises errors that end the run; the handler decides about all other
+        errors.
+        """
         if not self._positions:
             return
         batch = _CollectedRecords(RecordColumns.trusted(self._keys, self._values, self._timestamps_ms), self._positions)
@@ -198,7 +203,7 @@ class BatchRunner(ProcessorRunner):
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
-            for position in dict.fromkeys(batch.positions):
+            for position in dict.fromkeys(batch.positions):  # one decision for a record that was made into several rows
                 self._batch_context.row_failed(position, error)
 
     def _run_one_by_one(self, batch: _CollectedRecords) -> None:
@@ -227,12 +232,12 @@ class BatchRunner(ProcessorRunner):
 
 
 def takes_batches(processor: object) -> bool:
-    """Whether a processor has `process_batch`."""
+    """True if a processor has `process_batch`."""
     return callable(getattr(processor, "process_batch", None))
 
 
 def node_run(node: NodeRunner) -> NodeRun:
-    """Whether the node is called once a record or once a batch."""
+    """Returns whether the node is called once a record or once a batch."""
     if not isinstance(node, BatchRunner):
         return NodeRun(RunsHow.ONCE_A_RECORD)
     why = node.reason_against_batches
@@ -253,7 +258,9 @@ def decide_on_batches(nodes: Sequence[NodeRunner]) -> None:
 
 
 def reasons_against_batches(below_source: Sequence[NodeRunner]) -> Mapping[str, str]:
-    """For each node below a source that takes batches, the reason why it does not collect; empty if it may collect."""
+    """Returns, for each node that takes batches, the reason why it does not collect records of this source; empty if it
+    may collect them.
+    """
     nodes = _reached(below_source)
     parents: dict[str, list[NodeRunner]] = {name: [] for name in nodes}
     for node in nodes.values():
@@ -301,7 +308,7 @@ def _shared(node: NodeRunner) -> frozenset[str]:
 
 
 def _reached(roots: Iterable[NodeRunner], without: str | None = None) -> dict[str, NodeRunner]:
-    """These nodes and all below them, except `without` and the nodes that are reached through it only."""
+    """The roots and all nodes below them, except `without` and the nodes that are reached only through `without`."""
     reached: dict[str, NodeRunner] = {}
     waiting = list(roots)
     while waiting:

@@ -1,12 +1,13 @@
-"""The functions through which records go from node to node of a task, and the context that each node has for that.
+"""The functions that pass records from node to node of a task, and the context of each node.
 
 Each node of a task is one function, its receiver. A receiver takes key, value, timestamp and headers of a record, and
 calls the receivers of the nodes below it. A task makes its receivers once, from the sinks upwards. `NodeContext` is the
-`ProcessorContext` of a user's processor, and the task to which an operator of the DSL is connected.
+`ProcessorContext` of a user's processor, and the interface of the task for an operator of the DSL.
 
-An error goes up to the nearest guarded receiver, which asks the handler of processing errors. If the handler decides to
-go on, the node above goes on as if the failed node had done nothing. A node guards the receivers below it if it goes on
-after a call: with another record, or with its store. Other nodes call the receivers below them as they are.
+An error goes up to the nearest guarded receiver, which calls the handler of processing errors. If the handler decides
+to continue, the node above continues as if the failed node had done nothing. A node guards the receivers below it if it
+does more work after a call: with another record, or with its store. Other nodes call the receivers below them
+unguarded.
 Source: `ProcessorNode.process` (KIP-1033), `ProcessorContextImpl`. Differs from Kafka: each node has a context of its
 own, so forwarding does not look up the current node; and `init` cannot forward, because the nodes below are not
 initialised yet.
@@ -43,21 +44,22 @@ Receiver = Callable[[Any, Any, int, Headers], None]
 """Takes key, value, timestamp in milliseconds and headers of a record. The value of a table's record is a `Change`."""
 
 Children = Sequence[tuple[str, Receiver]]
-"""Names and receivers of the nodes below a node, in their order. A node that names its parent twice is there twice."""
+"""Names and receivers of the nodes below a node, in their order. A child that names its parent twice appears twice."""
 
 
 def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-    """The receiver below a node that has no children."""
+    """Ignores the record. Takes the place of the children of a node that has none."""
 
 
 class CurrentNode:
-    """The node of a task that runs now, its record, and the nodes of all receivers. One for each task.
+    """The node of a task that is running, its record, and the nodes of all receivers. Each task has one such object.
 
-    `name`: the name of the user's processor that runs; None if none runs.
-    `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is none. Stores log their
-    changes with these. A record goes depth first: a node hands it to one child after the other, each with everything
-    below that child. So a node sets both before it uses a store, and `forward` sets them again when the children
-    return. They are set without a method, which would cost 3 % of a counted record.
+    `name`: the name of the user's processor that runs; None if no such processor runs.
+    `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is no record. Stores log
+    their changes with these. Records are processed depth first: a node hands the record to a child and the child's
+    descendants, and then to the next child. So a node sets both attributes before it uses a store, and `forward` sets
+    them again when the children return. Nodes set them without a method, because a method call would cost 3 % of the
+    time of a counted record.
     `checked_headers`: the headers that were checked last, so that later nodes do not check them again.
     Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
     """
@@ -72,15 +74,15 @@ class CurrentNode:
         self._node_of_code: dict[CodeType, str] = {}
 
     def clear(self) -> None:
-        """No node works on a record."""
+        """Note that no node works on a record."""
         self.name = None
         self.timestamp_ms = -1
         self.headers = ()
 
     def with_node_name(self, receiver: Receiver, node: str) -> Receiver:
-        """A copy of the receiver, a function, that has the name of the node.
+        """Returns a copy of the receiver, a function, that has the name of the node.
 
-        So the traceback of an error names the nodes that the record passed, and nothing is noted for each record. An
+        So the traceback of an error names the nodes that the record passed, without bookkeeping for each record. An
         operator that only passes records on returns its child's receiver, which keeps the child's name.
         """
         if not isinstance(receiver, FunctionType) or receiver.__code__ in self._node_of_code or receiver is ignore:
@@ -98,16 +100,16 @@ class CurrentNode:
         while trace is not None:
             frame = trace.tb_frame
             if caller is not None and frame.f_back not in (None, caller):
-                break  # An error that is raised again, as by a cached future: the first time's traceback begins here.
+                break  # the error was raised before (by a cached future): the earlier traceback begins here
             node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
         return node
 
 
 class NodeContext:
-    """One for each node. Open from a processor's `init` until its `close` has returned.
+    """The context of one node. It is open from a processor's `init` until its `close` has returned.
 
-    It has the methods of `ProcessorContext`, and beside them those that the node's runner and operators call.
-    `stream_time_ms`: the highest timestamp that an operator with windows has seen, also before its task was suspended.
+    It has the methods of `ProcessorContext`, and further methods for the node's runner and operators. `stream_time_ms`:
+    the highest timestamp that an operator with windows has seen; it is kept while the task is suspended.
     """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
@@ -125,7 +127,7 @@ class NodeContext:
         self._runtime = runtime
 
     def connect(self, children: Children) -> None:
-        """Hand records on to these receivers, in this order."""
+        """Set the receivers to which the node hands records, in this order."""
         self._children = children
         self._forward = {name: self.guarded(child) for name, child in children}
         self._forward[None] = self.guarded(self.all_children())
@@ -138,8 +140,8 @@ class NodeContext:
     # --- for operators
 
     def all_children(self) -> Receiver:
-        """Hands a record to every child, in their order. If there are several, an error of one does not keep the record
-        from the others.
+        """Returns the receiver that hands a record to every child, in order. If there are several children, an error of
+        one child does not keep the record from the others.
         """
         receivers = [receiver for _, receiver in self._children]
         if not receivers:
@@ -155,14 +157,15 @@ class NodeContext:
         return each
 
     def child(self, name: str) -> Receiver:
-        """Hands a record to the child of this name."""
+        """Returns the receiver of the child of this name."""
         return dict(self._children)[name]
 
     def guarded(self, receiver: Receiver) -> Receiver:
-        """The receiver for a node that goes on after it has called it, with another record or with its store.
+        """Returns a guarded receiver, for a node that does more work after the call: with another record, or with its
+        store.
 
-        After an error of the receiver, the handler of processing errors decides. If the task goes on, the call returns
-        as if there was no error; otherwise it raises the error.
+        After an error of the receiver, the handler of processing errors decides. If the task continues, the call
+        returns as if there was no error; otherwise it raises the error.
         """
         failed = self.failed
 
@@ -176,9 +179,9 @@ class NodeContext:
         return guard
 
     def forwards_when_flushed(self, entries: EntryAccess, child: Receiver, *, sends_old_values: bool) -> bool:
-        """Have the store hand its changes to `child` when its record cache is flushed. Gives False if it has no cache.
-        If this gives True, the node itself must not forward them. Source: `TimestampedTupleForwarder`,
-        `TimestampedCacheFlushListener`.
+        """Have the store hand its changes to `child` when the store's record cache is flushed. Returns False if the
+        store has no cache. If it returns True, the node must not forward the changes itself. Source:
+        `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
         """
         if entries.set_flush_listener is None:
             return False
@@ -196,11 +199,13 @@ class NodeContext:
         return True
 
     def failed(self, error: Exception) -> bool:
-        """Whether the task goes on after an error of this node or of one below it. See `TaskRuntime.node_failed`."""
+        """Let the handler decide about an error of this node or of a node below it. Returns whether the task continues.
+        See `TaskRuntime.node_failed`.
+        """
         return self._task("forward").node_failed(self.current.failed_node(error) or self.name, error)
 
     def drop(self, reason: DropReason, message: str, *values: Any, detail: str = "") -> None:
-        """Count a record that this node leaves out, and log it.
+        """Count and log a record that this node drops.
 
         `message`, `values`: the reason in words, as a format of `logging` and its arguments. `detail`: added to the
         notices of this reason from now on. Source: the `dropped-records` sensor of a task.
@@ -260,10 +265,10 @@ class NodeContext:
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children in the order in which they were added, or to the child of this name.
 
-        An error of a node below goes to the handler of processing errors. If the handler decides to go on, the other
-        children and the caller go on; otherwise this raises the error. Raises StreamsRuntimeError if `record` is no
-        record, has a timestamp or headers that no record can have, for an unknown child, and for a call from outside of
-        `process`, punctuators and `close`.
+        An error of a node below goes to the handler of processing errors. If the handler decides to continue, the other
+        children and the caller continue; otherwise `forward` raises the error. Raises StreamsRuntimeError if `record`
+        is no record or has an invalid timestamp or invalid headers, for an unknown child, and for a call from outside
+        of `process`, punctuators and `close`.
         """
         current = self.current
         caller = current.name
@@ -285,7 +290,7 @@ class NodeContext:
             current.name, current.timestamp_ms, current.headers = caller, timestamp_ms, headers
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
-        """Forward each row as a record, in their order.
+        """Forward each row as a record, in the order of the rows.
 
         Raises StreamsRuntimeError as `forward` does, and WrongBatchResult if `columns` are no RecordColumns.
         """
@@ -342,7 +347,9 @@ class NodeContext:
         return self._runtime
 
     def _punctuation_type(self, given: str) -> PunctuationType:
-        """Takes the type or its text. Refuses anything else, which would schedule by the wrong clock."""
+        """Converts the type or its text. Raises StreamsRuntimeError for anything else, which would use the wrong
+        clock.
+        """
         try:
             return PunctuationType(given)
         except ValueError:
@@ -359,7 +366,7 @@ class NodeContext:
         )
 
     def _as_record(self, given: Any) -> Record[Any, Any]:
-        """Takes any tuple of four parts."""
+        """Converts a tuple of four values to a record. Raises StreamsRuntimeError for anything else."""
         if not isinstance(given, tuple) or len(given) != len(Record._fields):
             raise StreamsRuntimeError(
                 f"processor {self.name} forwards a {type(given).__name__}, which is no Record(key, value, "
@@ -375,7 +382,7 @@ class NodeContext:
             raise self._cannot_forward(error) from None
 
     def _with_headers(self, record: Record[Any, Any]) -> Record[Any, Any]:
-        """Headers are checked once on their way through the nodes of a task."""
+        """The record with checked headers. Headers are checked once on their way through the nodes of a task."""
         try:
             headers = self.current.checked_headers = record_headers(record.headers)
         except ValueError as error:
@@ -396,20 +403,22 @@ class NodeContext:
 
 
 class Operator(ABC):
-    """A node that the DSL makes. All tasks share it: what belongs to one task is in the receiver, or in the context.
+    """A stateless or stateful operation of the DSL. All tasks share it: the state of one task is in the receiver or
+    context.
 
     Source: `ProcessorNode`. Differs from Kafka: there, the DSL's operations are processors like those of users.
     """
 
     @abstractmethod
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        """The receiver of this node. Called after the stores are open, and again whenever the task runs again.
+        """Returns the function that takes the node's records. Called after the stores are open, and again whenever the
+        task runs again.
 
-        `child`: hands a record to all nodes below. An operator that goes on after a call of `child` (with another
-        record, or with its store) calls `context.guarded(child)` instead. An operator with a store sets `timestamp_ms`
-        and `headers` of `context.current` to those of the record before it puts.
+        `child`: hands a record to all nodes below. An operator that does more work after a call of `child` (with
+        another record, or with its store) calls `context.guarded(child)` instead. An operator with a store sets
+        `timestamp_ms` and `headers` of `context.current` to the values of the record before it changes the store.
         """
 
 
 NodeSupplier = Operator | Callable[[], Processor[Any, Any]]
-"""An operator, or what makes a new processor each time it is called. It must be possible to pickle it."""
+"""An operator, or a function or class that makes a new processor at each call. It must be picklable."""

@@ -1,7 +1,7 @@
 """The running nodes of one subtopology in one task.
 
-Topic names here are full names: those of internal topics begin with the application id. The task hands records to the
-sources. Partitions, offsets and commits are the task's concern, not the graph's. Source: `ProcessorTopology`,
+Topic names here are full names: the names of internal topics begin with the application id. The task hands records to
+the sources. Partitions, offsets and commits are the task's concern, not the graph's. Source: `ProcessorTopology`,
 `InternalTopologyBuilder.buildSubtopology`, `StreamTask.initializeTopology`.
 """
 
@@ -36,7 +36,7 @@ class ProcessorGraph:
     `stores`: the stores of the subtopology, not open yet. `repartition_sources`: the source topics that are internal;
     their processed records may be deleted. `current`: the node that runs now, and its record; all nodes share this
     object. `collecting`: the nodes that collect batches, parents first.
-    The keys of these four are the names of stores:
+    The keys of the next four mappings are the names of stores:
     `store_changelogs`: the topic that restores a store, which may be a source topic; None if the store is not logged.
     `source_changelogs`: the source topic that restores a store; the store writes nothing to this topic.
     `changelog_configs`: the configs of a store's own changelog topic, for its creation.
@@ -87,7 +87,7 @@ class ProcessorGraph:
     def build(
         cls, topology: Topology, subtopology_id: int, application_id: str, *, caching: bool = True
     ) -> ProcessorGraph:
-        """New processors and stores for one task. `caching`: whether stores may have a record cache.
+        """Makes new processors and stores for one task. `caching`: whether stores may have a record cache.
 
         Raises TopologyError, and StreamsRuntimeError for an unknown id.
         """
@@ -124,7 +124,7 @@ class ProcessorGraph:
     def init(self, runtime: TaskRuntime) -> None:
         """Call `init` of every processor, parents first. The stores in `runtime` are open and restored.
 
-        Raises StreamsRuntimeError, which names the processor. `close` then closes the processors before that one.
+        Raises StreamsRuntimeError, which names the processor. `close` then closes the processors before the failed one.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -153,7 +153,7 @@ class ProcessorGraph:
             node.clear()
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Whether each node is called once a record or once a batch, by name of the node. Sources are left out."""
+        """Returns, for each node except sources, whether it is called once a record or once a batch, and the reason."""
         return {node.name: node_run(node) for node in self._nodes if not isinstance(node, SourceRunner)}
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The running nodes of a task: sources, operators, processors of the user, and sinks. `batch_node` has one more kind.
+"""The running nodes of a task: sources, operators, processors of the user, and sinks. See also `batch_node`.
 
 Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
@@ -16,7 +16,7 @@ from streams_runtime.processors.runtime import TaskRuntime
 from streams_runtime.processors.topology import SinkSettings, SourceSettings
 
 _new_record = tuple.__new__
-"""Takes half of the time of `Record(...)`."""
+"""Makes a `Record` in half the time of `Record(...)`."""
 
 
 class NodeRunner(ABC):
@@ -36,14 +36,16 @@ class NodeRunner(ABC):
 
     @abstractmethod
     def connect(self, children: Children) -> Receiver:
-        """The receiver of this node. The graph calls this after `init` of all nodes, for children before parents."""
+        """Returns the receiver of this node. The graph calls `connect` after `init` of all nodes, and of children
+        before parents.
+        """
 
     def close(self) -> None:
         self._context.close()
 
 
 class SourceRunner(NodeRunner):
-    """`receiver`: hands a record to all nodes below. The task reads the records; for the other attributes see
+    """A source. `receiver`: hands a record to all nodes below. The task reads the records; for the other attributes see
     `SourceSettings`.
     """
 
@@ -116,7 +118,9 @@ class ProcessorRunner(NodeRunner):
 
 
 class SinkRunner(NodeRunner):
-    """The task serializes and sends the records. The builder of topologies refuses a sink as a parent."""
+    """A sink. The task serializes and sends the records. It has no children: the builder of topologies refuses a sink
+    as a parent.
+    """
 
     def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:
         super().__init__(NodeContext(name, frozenset(), current))

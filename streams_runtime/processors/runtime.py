@@ -39,7 +39,7 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """The task and its current record: the one that is processed now. For use on the task's own thread."""
+    """The task and its current record, which is the record being processed. For use on the task's own thread."""
 
     @property
     def application_id(self) -> str: ...
@@ -75,7 +75,7 @@ class TaskRuntime(Protocol):
     ) -> Callable[[Any, Any, int, Headers], None]:
         """The receiver of the sink `node`, which writes to the topic of this full name.
 
-        `partitioner` None: by Kafka's hash of the key's bytes.
+        `partitioner`: None for Kafka's hash of the key's bytes.
         """
         ...
 
@@ -85,8 +85,8 @@ class TaskRuntime(Protocol):
         ...
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
-        """Make the record at this position of the run the current one. `in_batch`: as in `RunPosition`; the argument
-        counts, not the field of `position`.
+        """Make the record at this position of the run the current one. `in_batch`: as in `RunPosition`; this argument
+        is used, not the field of `position`.
         """
         ...
 
@@ -99,8 +99,8 @@ class TaskRuntime(Protocol):
     def node_failed(self, node: str, error: Exception) -> bool:
         """Have the handler of processing errors decide about an error of this node with the current record.
 
-        Gives True if the task goes on as if the node had never received the record. Gives False if the error is about
-        the task or about several records: the caller then raises the error again. Raises ProcessingFailed if the
+        Returns True if the task continues as if the node had never received the record. Returns False if the error is
+        about the task or about several records: the caller then raises the error again. Raises ProcessingFailed if the
         handler ends the thread.
         """
         ...

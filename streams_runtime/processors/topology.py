@@ -1,8 +1,8 @@
 """`Topology`: sources, processors, state stores and sinks of an application.
 
 Every call is checked, and a call that is refused changes nothing. A topology can be pickled. Topics have the names that
-the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` keeps one
-object for each node and store, its supplier, without using it: `SourceSettings`, `SinkSettings`, a `NodeSupplier` or a
+the user gives; internal topics get the application id as a prefix when the topology is run. `TopologyBuilder` keeps a
+supplier for each node and store, and does not use it: `SourceSettings`, `SinkSettings`, a `NodeSupplier` or a
 `StoreBuilder`.
 Source: `Topology`, `InternalTopologyBuilder`.
 """
@@ -32,7 +32,7 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 class SourceSettings:
     """The settings of a source.
 
-    `timestamp_extractor` None: the record's own timestamp. `auto_offset_reset` None: as in the application's config.
+    `timestamp_extractor`: None for the record's own timestamp. `auto_offset_reset`: None for the application's config.
     """
 
     key_serde: Serde[Any] = BYTES
@@ -43,7 +43,7 @@ class SourceSettings:
 
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
-    """The settings of a sink. `partitioner` None: by Kafka's hash of the key's bytes."""
+    """The settings of a sink. `partitioner`: None for Kafka's hash of the key's bytes."""
 
     key_serde: Serde[Any] = BYTES
     value_serde: Serde[Any] = BYTES
@@ -51,7 +51,8 @@ class SinkSettings:
 
 
 class Topology:
-    """The calls are Kafka's. Each adds to the topology and returns it. Raises TopologyError if Kafka refuses the call.
+    """A topology that is built with the calls of Kafka's `Topology`. Each call adds to the topology and returns it. A
+    call that Kafka refuses raises TopologyError.
 
     `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
     topology was built without the DSL.
@@ -71,9 +72,9 @@ class Topology:
         timestamp_extractor: TimestampExtractor | None = None,
         auto_offset_reset: OffsetReset | str | None = None,
     ) -> Topology:
-        """A node that reads `topics`. A topic can have only one source.
+        """Add a node that reads `topics`. A topic can have only one source.
 
-        `topics`: repartition topics without the application id.
+        `topics`: names of repartition topics have no application id.
         """
         topics = checked_topics(f"Source {name}", topics)
         _check_serdes(f"Source {name}", "deserialize", key_serde=key_serde, value_serde=value_serde)
@@ -86,7 +87,8 @@ class Topology:
     def add_processor(
         self, name: str, supplier: NodeSupplier, parents: str | Sequence[str], *, stores: Iterable[str] = ()
     ) -> Topology:
-        """A node that hands every record of its parents to a processor. Each task gets its own from `supplier`.
+        """Add a node that hands every record of its parents to a processor. Each task gets its own processor from
+        `supplier`.
 
         `supplier`: a class or a function without arguments. `stores`: names of stores that were added before.
         """
@@ -95,7 +97,7 @@ class Topology:
         return self
 
     def add_state_store(self, builder: StoreBuilder, processors: str | Iterable[str] = ()) -> Topology:
-        """A store and the processors that use it. The same builder can be added again for more processors."""
+        """Add a store, and connect it to these processors. The same builder can be added again for more processors."""
         _check_store_builder(builder)
         self.builder.add_state_store(builder.name, processors, changelog=builder.changelog, supplier=builder)
         return self
@@ -110,7 +112,7 @@ class Topology:
         value_serde: Serde[Any] = BYTES,
         partitioner: StreamPartitioner | None = None,
     ) -> Topology:
-        """A node that writes the records of its parents to `topic`."""
+        """Add a node that writes the records of its parents to `topic`."""
         checked_topics(f"Sink {name}", (topic,))
         _check_serdes(f"Sink {name}", "serialize", key_serde=key_serde, value_serde=value_serde)
         if partitioner is not None:
@@ -119,8 +121,8 @@ class Topology:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
-        """An internal topic for a sink and a source. `name`: without the application id. `partitions` None: as many as
-        upstream.
+        """Add an internal topic for a sink and a source. `name`: the name without the application id. `partitions`:
+        None for as many as upstream.
         """
         self.builder.add_repartition_topic(name, partitions)
         return self
@@ -131,7 +133,7 @@ class Topology:
         return self
 
     def copartition(self, sources: Iterable[str]) -> Topology:
-        """The topics of these sources must have the same number of partitions."""
+        """Declare that the topics of these sources must have the same number of partitions."""
         self.builder.copartition(sources)
         return self
 
@@ -145,10 +147,10 @@ class Topology:
         return self.builder.definition()
 
     def group_topology(self, application_id: str) -> GroupTopology:
-        """The topology as the assignor takes it: its subtopologies, with full topic names.
+        """The topology in the form that the assignor takes: its subtopologies, with full topic names.
 
-        Raises TopologyError if there is no source, if no processor uses a store, and if a repartition topic is not both
-        written and read. Differs from Kafka: there, such a store or topic is silently left out.
+        Raises TopologyError if there is no source, if a store is connected to no processor, and if a repartition topic
+        is not both written and read. Differs from Kafka: there, such a store or topic is silently left out.
         """
         _check_complete(self.builder.definition())
         return self.builder.build(application_id)
@@ -171,8 +173,10 @@ class Topology:
         return self.builder.describe()
 
     def draw(self, path: str | Path) -> Path:
-        """Write a picture, PNG or SVG by the suffix. Returns its path. Raises InputError for another suffix."""
-        from streams_runtime.processors.topology_view.picture import draw_topology  # slow to import, and few need it
+        """Draw the topology to a PNG or SVG file, by the suffix of `path`. Returns the path. Raises InputError for
+        another suffix.
+        """
+        from streams_runtime.processors.topology_view.picture import draw_topology  # slow to import, and rarely needed
 
         return draw_topology(self.builder.definition(), Path(path))
 

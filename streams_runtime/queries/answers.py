@@ -1,11 +1,11 @@
-"""Answers a query from the copies that an instance has: a value, "there is none", or the reason for no answer.
+"""Answers a query from the copies of an instance: a value, "no value", or the reason why there is no answer.
 
 Rules:
-- Without `max_lag`, only the running active copy answers. With it, any copy answers that is known to be at most so many
-  changelog records behind.
-- A read counts only if afterwards the store is still open and the copy is still the one that was looked up, from the
-  same opening. Otherwise a task that was closed, wiped, recycled or restored meanwhile could turn "not here" into
-  "there is none". When only a newer snapshot was published, the read is repeated.
+- Without `max_lag`, only the running active copy answers. With `max_lag`, any copy answers whose lag is known and at
+  most this number of changelog records.
+- A read is valid only if afterwards the store is still open, and the copy is still the one that was looked up and was
+  not reopened. Otherwise, if the task was closed, wiped, recycled or restored meanwhile, the answer could be "no value"
+  where "not here" is right. If only a newer snapshot was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -31,7 +31,9 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 Answer = TypeVar("Answer")
 
 READS = 10
-"""Threads publish new snapshots a few times a second, so not all of so many reads can have met one."""
+"""The most reads of one query. Threads publish new snapshots only a few times a second, so not every one of these reads
+can coincide with a new snapshot.
+"""
 
 
 def location_of(instance: Queryable, store: str) -> StoreLocation:
@@ -40,7 +42,7 @@ def location_of(instance: Queryable, store: str) -> StoreLocation:
 
 
 def known_location(locations: Mapping[str, StoreLocation], store: str) -> StoreLocation:
-    """Raises QueryProblem for a store that is not among them."""
+    """Looks up a store. Raises QueryProblem for a store that is not in `locations`."""
     if store not in locations:
         known = ", ".join(sorted(locations)) or "none"
         raise QueryProblem(QueryCode.UNKNOWN_STATE_STORE, f"there is no state store {store!r}; there are: {known}")
@@ -66,14 +68,14 @@ def answer_for_partition(
     max_lag: int | None,
     read: Callable[[StateStore], Answer],
 ) -> tuple[Answer, StoreCopy]:
-    """Call `read` on a copy of the store's partition that is fresh enough, perhaps several times; its result, and the
-    copy. `max_lag`: as `StoreCopy.may_answer` takes it. Raises QueryProblem.
+    """Calls `read`, perhaps several times, on a copy of the store's partition that is fresh enough. Returns the result
+    and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises QueryProblem.
     """
     for _ in range(READS):
         copy = _fresh_copy(instance, store, where, max_lag)
         value = _read_once(copy, store, read)
-        # in this order: the second check finds a close that the first one missed, because a thread publishes a new
-        # snapshot before it opens a store again
+        # The order of the checks matters: the second check finds a close that the first check missed, because a thread
+        # publishes a new snapshot before it opens a store again.
         if not copy.store.is_open:
             raise _closed_meanwhile(store)
         if any(now.published is copy.published for now in instance.store_copies(store)):
@@ -82,7 +84,7 @@ def answer_for_partition(
 
 
 def partitions_here(instance: Queryable, store: str, max_lag: int | None) -> list[KeyQueryMetadata]:
-    """The partitions of the store whose copies here may answer, in order. Raises QueryProblem."""
+    """The partitions of the store whose copies on this instance may answer, in order. Raises QueryProblem."""
     location, hosts = location_of(instance, store), instance.host_maps()
     numbers = {copy.task_id.partition for copy in instance.store_copies(store) if copy.may_answer(max_lag)}
     return [partition_metadata(location, hosts, number) for number in sorted(numbers)]
@@ -109,7 +111,7 @@ def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, max_la
     fresh = [copy for copy in here if copy.may_answer(max_lag)]
     if not fresh:
         raise _not_fresh(store, where, here, max_lag)
-    return max(fresh, key=lambda copy: copy.is_current)
+    return max(fresh, key=lambda copy: copy.is_current)  # the running active copy, if it is here
 
 
 def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> QueryProblem:

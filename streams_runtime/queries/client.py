@@ -1,13 +1,13 @@
-"""A client of an application's stores: it finds the instance that has a key, and asks again during a rebalance.
+"""A client of an application's stores: it finds the instance that has a key, and repeats a query during a rebalance.
 
 Rules:
-- It asks the active copy first. It asks standbys only when the caller accepts lag; the answer with the least lag
-  counts.
-- It learns from several instances which host has what. The newest generation counts, so that an instance cut off from
-  the group is not believed for long. It asks for this again every few seconds, and whenever an instance says "not
-  here", "not ready", or nothing.
-- When time runs out, it raises an error with the last answer of each host. Only a copy that is fresh enough says that
-  there is no value. A query that can never be answered fails at once.
+- The client asks the active copy first. It asks standbys only if the caller accepts lag, and then uses the answer with
+  the least lag.
+- The client gets the metadata, which has the hosts of each partition, from several instances. It uses the newest
+  generation, so that the metadata of an instance that is cut off from the group is not used for long. It gets the
+  metadata again after some seconds, and whenever an instance answers "not here" or "not ready", or does not answer.
+- When the time is over, the client raises an error with the last answer of each host. Only a copy that is fresh enough
+  may answer that there is no value. A query that can never be answered fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -47,12 +47,14 @@ METADATA_AGE_S = 10.0
 LONGEST_CALL_S = 2.0
 SHORTEST_CALL_S = 0.05
 CALLS_A_QUERY = 4
-"""A query has time for so many calls that hang."""
+"""The number of calls that may hang within the time limit of one query."""
 
 
 @dataclass(frozen=True, slots=True)
 class CopyAnswered:
-    """The copy that answered. `role`: active or standby. `lag`: how far it was behind, when last measured."""
+    """The copy that answered. `role`: active or standby. `lag`: the changelog records by which the copy was behind when
+    its lag was last measured.
+    """
 
     host: str
     role: str
@@ -61,7 +63,9 @@ class CopyAnswered:
 
 @dataclass(frozen=True, slots=True)
 class StoreValue:
-    """`value`: bytes by the store's value serde; None: no such key. `timestamp_ms`: of timestamped stores."""
+    """The value of a key. `value`: bytes by the store's value serde; None if the key has no value. `timestamp_ms`: None
+    unless the store is timestamped.
+    """
 
     value: bytes | None
     timestamp_ms: int | None
@@ -70,7 +74,7 @@ class StoreValue:
 
 @dataclass(frozen=True, slots=True)
 class WindowValue:
-    """One window of a key, by its start. `timestamp_ms`: of timestamped stores."""
+    """One window of a key. `timestamp_ms`: the timestamp of the value; None unless the store is timestamped."""
 
     start_ms: int
     value: bytes
@@ -79,7 +83,7 @@ class WindowValue:
 
 @dataclass(frozen=True, slots=True)
 class StoreWindows:
-    """Windows of one key, oldest first. `more`: there are more after the last one."""
+    """Windows of one key, oldest first. `more`: True if there are more windows after the last one."""
 
     windows: tuple[WindowValue, ...]
     more: bool
@@ -87,13 +91,13 @@ class StoreWindows:
 
 
 class _NoAnswerYet(Exception):
-    """No instance has answered; one may later."""
+    """No instance has answered yet; a later try may succeed."""
 
 
 class QueryFailed(AssignorFault):
     """There was no answer in time, or there can never be one. `tried`: the last answer of each host.
 
-    `code`: why there can never be an answer; None otherwise.
+    `code`: the reason why there can never be an answer; None if there was no answer in time.
     """
 
     def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
@@ -122,10 +126,11 @@ class Tries:
 
 
 class StateStoreClient:
-    """Thread-safe; close it after use. Every call raises QueryFailed.
+    """A client of one application's stores. Thread-safe; close it after use. Every call may raise QueryFailed.
 
-    No HTTP call takes longer than its query has left. The query does not fail when an instance cannot be reached,
-    answers nonsense or says "not here", since another one may know. It fails when it can never be answered.
+    An HTTP call takes at most the time that its query has left. A query continues if an instance cannot be reached,
+    gives an invalid answer or answers "not here", because another instance may have the key. A query fails at once if
+    it can never be answered.
     """
 
     def __init__(
@@ -139,11 +144,11 @@ class StateStoreClient:
     ) -> None:
         """`instances`: host:port of some instances, any of which may be gone; the client learns others from them.
 
-        `application_id`: the application that has to answer; None: that of the first instance that answers.
-        `timeout_s`: for each query. `token`: the bearer token, if the instances ask for one. `https`: all instances
-        speak TLS, because an endpoint as Kafka's subscription has it, host:port, does not say so.
+        `application_id`: the application that has to answer; None: the application of the first instance that answers.
+        `timeout_s`: the time limit of each query. `token`: the bearer token, if the instances need one. `https`: True
+        if all instances serve HTTPS. (An endpoint in Kafka's subscription is only host:port.)
 
-        Raises InputError for addresses, a token or files of certificates that cannot be used, and without an address.
+        Raises InputError for unusable addresses, tokens or certificate files, and if there is no address.
         """
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
@@ -168,9 +173,10 @@ class StateStoreClient:
         partition: int | None = None,
         window_start_ms: int | None = None,
     ) -> StoreValue:
-        """The value of a key. `key`: bytes by the key serde. `max_lag`: accept a copy at most so many records behind.
+        """The value of a key. `key`: bytes by the key serde. `max_lag`: accept any copy with at most this lag, counted
+        in changelog records; None: only the active copy.
 
-        `partition`: needed when the application's own partitioner placed the key. `window_start_ms`: for window stores.
+        `partition`: needed if a partitioner of the application placed the key. `window_start_ms`: for window stores.
         """
         parameters = _parameters(key, max_lag=max_lag, partition=partition, window_start_ms=window_start_ms)
 
@@ -190,7 +196,7 @@ class StateStoreClient:
         partition: int | None = None,
         limit: int = 100,
     ) -> StoreWindows:
-        """The key's windows that start from `from_ms` to `to_ms`, both included; otherwise as `get`."""
+        """The key's windows that start from `from_ms` to `to_ms`, both included. For the other parameters see `get`."""
         parameters = _parameters(key, max_lag=max_lag, partition=partition, from_ms=from_ms, to_ms=to_ms, limit=limit)
 
         def read(document: Mapping[str, Any], source: CopyAnswered) -> StoreWindows:
@@ -203,14 +209,14 @@ class StateStoreClient:
         return self._query(store, key, "windows", parameters, partition, max_lag, read)
 
     def key_metadata(self, store: str, key: bytes, *, partition: int | None = None) -> KeyQueryMetadata:
-        """Which instance has the key's active copy, and which instances have standbys."""
+        """The hosts of the key's active copy and of its standbys."""
         tries = Tries(self._timeout_s)
         return self._patiently(
             lambda: self._locate(store, key, partition, tries), f"no instance says which host has {store!r}", tries
         )
 
     def copies(self, host: str, store: str) -> list[dict[str, Any]]:
-        """The copies of a store on one host, each with task, role, state and lag. The host is asked once."""
+        """The copies of a store on one host, each with task, role, state and lag. The call is not repeated."""
         tries = Tries(self._timeout_s)
         self._check_open()
         found = self._get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
@@ -231,7 +237,7 @@ class StateStoreClient:
     ) -> None:
         self.close()
 
-    # --- asking until an instance answers
+    # --- queries, which are repeated until an instance answers
 
     def _query(
         self,
@@ -284,7 +290,7 @@ class StateStoreClient:
             raise QueryFailed(f"{failure} within {self._timeout_s:g} s", tries.answers) from None
         except QueryFailed:
             raise
-        except Exception:  # whatever httpx raises when it is closed while it waits
+        except Exception:  # httpx raises errors of several kinds if it is closed during a call
             self._check_open()
             raise
 
@@ -300,7 +306,9 @@ class StateStoreClient:
         tries: Tries,
         read: Callable[[Mapping[str, Any]], Answer],
     ) -> Answer | None:
-        """The answer as `read` returns it; None: ask again, or another instance. Raises QueryFailed."""
+        """Returns the answer, converted by `read`; None if the caller has to ask again, or to ask another instance.
+        Raises QueryFailed.
+        """
         try:
             response = self._http.get(f"{self._scheme}://{host}{path}", params=parameters, timeout=tries.call_s())
         except (httpx.HTTPError, httpx.InvalidURL) as error:
@@ -323,7 +331,7 @@ class StateStoreClient:
             raise QueryFailed("the query cannot be answered", tries.answers, QueryCode(document["code"]))
         return None
 
-    # --- which host has what
+    # --- metadata: the hosts of each partition
 
     def _locate(self, store: str, key: bytes, partition: int | None, tries: Tries) -> KeyQueryMetadata:
         metadata = self._metadata
@@ -339,7 +347,7 @@ class StateStoreClient:
             raise _NoAnswerYet from None
 
     def _ask_for_metadata(self, tries: Tries) -> ApplicationMetadata:
-        """The newest of several; hosts that could not be reached a moment ago are asked last."""
+        """The newest metadata of several hosts. Hosts that this query could not reach are asked last."""
         found: dict[str, ApplicationMetadata] = {}
         hosts = sorted(self._hosts, key=lambda host: host in tries.unreachable)
         for host in hosts:
@@ -356,7 +364,7 @@ class StateStoreClient:
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # it is old, but no host has contradicted it
+            return self._metadata  # old metadata, but no host has contradicted it
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))
@@ -369,7 +377,9 @@ class StateStoreClient:
         return metadata
 
     def _check_application(self, application_id: object) -> None:
-        """An instance of another application, with a store of the same name, may have this port now."""
+        """Raises AnotherApplication: an instance of another application, with a store of the same name, may have this
+        port now.
+        """
         if self._application_id is not None and application_id != self._application_id:
             raise AnotherApplication(f"serves the application {application_id}, not {self._application_id}")
 

@@ -1,4 +1,5 @@
-"""Why a query has no answer, as problem+json (RFC 9457). Where Kafka has an exception for it, `code` is that name.
+"""The reasons why a query has no answer, as problem+json (RFC 9457). `code` is Kafka's name if Kafka has an exception
+for the reason.
 
 Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`; `Errors`.
 """
@@ -13,12 +14,15 @@ from assignor.errors import AssignorFault
 
 
 class QueryCode(StrEnum):
-    """`UNKNOWN_STATE_STORE`: there is no such store. `RESOURCE_NOT_FOUND`: the endpoint has no such address.
-    `INVALID_STATE_STORE_PARTITION`: the partition is not here; the answer names the hosts to ask. `STORE_NOT_READY`: no
-    copy can answer (yet). `STALE_STORE`: the copy lags more than the caller accepts. `STORE_FAILED`: the store or a
-    serde failed. `INVALID_REQUEST`: there can never be an answer. `SASL_AUTHENTICATION_FAILED`: the token is missing or
-    wrong. `CLUSTER_AUTHORIZATION_FAILED`: an endpoint without a token was called as no program of this machine would
-    call it.
+    """The codes of a query's problem. Their meanings:
+
+    `UNKNOWN_STATE_STORE`: there is no such store. `RESOURCE_NOT_FOUND`: the endpoint has no such path.
+    `INVALID_STATE_STORE_PARTITION`: the partition is not on this instance; the answer names the hosts to ask.
+    `STORE_NOT_READY`: no copy can answer (yet). `STALE_STORE`: the copy lags more than the caller accepts.
+    `STORE_FAILED`: the store or a serde failed. `INVALID_REQUEST`: there can never be an answer.
+    `SASL_AUTHENTICATION_FAILED`: the token is missing or wrong. `CLUSTER_AUTHORIZATION_FAILED`: the token is not for
+    this application, or the endpoint has no token and the call names a host that is not loopback, or comes from a
+    foreign web page.
     """
 
     UNKNOWN_STATE_STORE = "UNKNOWN_STATE_STORE"
@@ -45,11 +49,11 @@ STATUS: Mapping[QueryCode, int] = {
 }
 
 FINAL = frozenset(code for code, status in STATUS.items() if status < 500 and status != HTTPStatus.MISDIRECTED_REQUEST)
-"""Asking again, or asking another instance, gives the same answer."""
+"""The codes of final answers: a repeated call, or a call of another instance, would get the same answer."""
 
 
 class QueryProblem(AssignorFault):
-    """A query without an answer. `extensions`: what helps the caller, such as the hosts to ask."""
+    """A query without an answer. `extensions`: further fields that help the caller, such as the hosts to ask."""
 
     def __init__(self, code: QueryCode, detail: str, extensions: Mapping[str, object] | None = None) -> None:
         super().__init__(f"{code}: {detail}")

@@ -1,7 +1,7 @@
 """The HTTP routes of an instance's query endpoint. All of them are GET.
 
-Rules: every refusal is problem+json with a code, also that of a parameter which cannot be read. An answer names the
-application, and the copy that it came from. Answers are plain JSON, written without models.
+Rules: every refusal is problem+json with a code, also the refusal of an unreadable parameter. An answer names the
+application, and the copy from which it was read. Answers are plain JSON, without response models.
 Source: KIP-67, KIP-535.
 """
 
@@ -35,15 +35,15 @@ _PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Key = Annotated[str | None, Query(description="The key as text, read by the store's key serde.")]
 KeyBase64 = Annotated[str | None, Query(description="The key's bytes in base64, instead of `key`.")]
-Partition = Annotated[int | None, Query(description="Only where a partitioner of your own placed the key.")]
-MaxLag = Annotated[int | None, Query(ge=0, description="Accept any copy at most so many records behind.")]
+Partition = Annotated[int | None, Query(description="Needed only if a partitioner of your own placed the key.")]
+MaxLag = Annotated[int | None, Query(ge=0, description="Accept any copy that is at most this many records behind.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]
 WindowStart = Annotated[int | None, Query(ge=0, le=JAVA_LONG_MAX, description="For window stores only.")]
 
 
 def create_query_app(instance: Queryable) -> FastAPI:
-    """The routes alone, without a server."""
+    """Makes the app with all routes, without a server."""
     app = FastAPI(title=f"stores of {instance.application_id}", docs_url=None, redoc_url=None)
     app.add_exception_handler(QueryProblem, _on_problem)
     app.add_exception_handler(RequestValidationError, _on_unreadable_request)
@@ -61,7 +61,7 @@ def _add_instance_routes(app: FastAPI, instance: Queryable) -> None:
 
     @app.get("/status")
     def status() -> Response:
-        """State, threads, tasks, lags."""
+        """The state of the instance, and its threads, tasks and lags."""
         return JSONResponse(dict(instance.status_document()))
 
     @app.get("/metrics")
@@ -70,7 +70,7 @@ def _add_instance_routes(app: FastAPI, instance: Queryable) -> None:
 
     @app.get("/v1/metadata")
     def metadata() -> Response:
-        """Stores of the topology, and which host has which partitions."""
+        """The stores of the topology, and the hosts of their partitions."""
         return JSONResponse(as_document(metadata_of(instance)))
 
 
@@ -96,7 +96,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         window_start_ms: WindowStart = None,
     ) -> Response:
-        """The key's value; `value_base64` null when there is none."""
+        """The key's value; `value_base64` is null if there is no value."""
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
@@ -116,7 +116,9 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         limit: Limit = DEFAULT_ENTRIES,
     ) -> Response:
-        """The key's windows that start from `from_ms` to `to_ms`, oldest first; `more`: than `limit`."""
+        """The key's windows that start from `from_ms` to `to_ms`, oldest first. `more`: true if there are more than
+        `limit`.
+        """
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
@@ -131,7 +133,9 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
 
     @app.get("/v1/stores/{store}/entries")
     def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
-        """The first entries of each copy here that is fresh enough, by task; not of the whole group."""
+        """The first entries of each copy on this instance that is fresh enough, by task. Other instances may have more
+        partitions of the store.
+        """
         builder = builder_of(instance, store)
         tasks = {}
         for where in partitions_here(instance, store, max_lag):
@@ -173,7 +177,8 @@ async def _on_unreadable_request(request: Request, error: Exception) -> Response
 
 
 async def _on_fault(request: Request, error: Exception) -> Response:
-    # uvicorn logs the error and closes the connection: without the header, a caller would send its next question on it
+    # uvicorn logs the error and closes the connection. Without the header, the caller would send its next request over
+    # this connection.
     return Response("Internal Server Error", 500, headers={"Connection": "close"})
 
 

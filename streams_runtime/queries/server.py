@@ -1,8 +1,8 @@
-"""The HTTP server with which an instance serves its stores, read-only, and shows its status.
+"""The HTTP server of an instance: read-only access to its stores, and its status.
 
-Rules: the server takes its port before the first subscription is sent, because the subscription contains it
-(`application.server`), and keeps it from then on. uvicorn runs in a thread of its own. `close` does not wait for
-clients: idle connections end at once, running answers get a second. Source: KIP-67, KIP-535.
+Rules: the server binds its port before the first subscription is sent, because the subscription contains the port
+(`application.server`), and keeps the port until it is closed. uvicorn runs in a separate thread. `close` does not wait
+for clients: idle connections end at once, running answers get a second. Source: KIP-67, KIP-535.
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ START_TIMEOUT_S = 10.0
 ANSWERS_MAY_TAKE_S = 1
 STOP_TIMEOUT_S = 5.0
 _WHERE = "application.server"
-_WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # they are refused
+_WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # these hosts are refused
 
 
 class QueryServer:
-    """It holds its port from the constructor on, and answers between `start` and `close`."""
+    """The HTTP server. Binds its port in the constructor, and answers between `start` and `close`."""
 
     def __init__(self, address: str, token: str | CallerToken | None = None, tls: ServerTls | None = None) -> None:
-        """`address`: host:port, with port 0 for any free one. `token`: what every call has to carry, unless it carries
-        one of the environment's (`token_gate`). `tls`: None for plain HTTP.
+        """`address`: host:port; port 0 for any free port. `token`: the bearer token of callers. Tokens from the
+        environment (`token_gate`) are accepted as well. `tls`: None for plain HTTP.
 
-        Raises InputError when it cannot be listened on, for an address outside loopback without a token, for an issuer
-        of which something is missing or wrong, and for files of certificates that cannot be used.
+        Raises InputError if the server cannot listen on `address`, for an address outside loopback without a token, for
+        an incomplete or wrong issuer, and for unusable certificate files.
         """
         host, port = _host_and_port(address)
         self._tokens = AskersTokens(token, os.environ)
@@ -47,14 +47,16 @@ class QueryServer:
         self._tls = None if tls is None else server_context(tls)
         self._socket = _listening_socket(address, host, port)
         self.endpoint = HostInfo(host, self._socket.getsockname()[1])
-        """The address that goes into the subscription."""
+        """The address for the subscription."""
         self._lock = threading.Lock()
         self._closed = False
         self._server: _SignallingServer | None = None
         self._thread: threading.Thread | None = None
 
     def start(self, instance: Queryable) -> None:
-        """On return it answers. Raises StreamsRuntimeError when it was started or closed before, or cannot start."""
+        """Starts the server; when this returns, it answers. Raises StreamsRuntimeError if it was started or closed
+        before, or cannot start.
+        """
         with self._lock:
             if self._closed or self._thread is not None:
                 state = "was closed" if self._closed else "was started before"
@@ -79,7 +81,7 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Idempotent; any thread may call. On return it does not answer any more."""
+        """Stops the server; when this returns, it no longer answers. Idempotent; any thread may call it."""
         with self._lock:
             self._closed = True
             self._tokens.close()
@@ -91,7 +93,7 @@ class QueryServer:
 
 
 class _SignallingServer(uvicorn.Server):
-    """uvicorn, with a way to wait until it has started. It looks after the files of its certificates."""
+    """A uvicorn server with a wait for its start. It reloads its certificate and token files when they change."""
 
     def __init__(self, config: uvicorn.Config, tls: ReloadedContext | None, tokens: AskersTokens) -> None:
         super().__init__(config)
@@ -115,10 +117,11 @@ class _SignallingServer(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            self._ready.set()  # a waiting `start` sees that it does not run any more
+            self._ready.set()  # so that a waiting `start` notices that the server has ended
 
     def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
         self._ready.wait(timeout_s)
+        # a server that `close` is ending while it starts has not failed to start
         return self.started or (thread.is_alive() and self.should_exit)
 
 

@@ -1,12 +1,11 @@
-"""Which instance has which partition of a store: its copies here, the hosts of a key, and all of it as JSON.
+"""The locations of stores: the copies on this instance, the hosts of a key, and the metadata document in JSON.
 
-An instance shows its open copies of stores, the group's host maps and its status (`Queryable`). From the document that
-`/v1/metadata` answers with, a client computes, for every key, the partition and the hosts that the instance itself
-would name.
+An instance gives its open copies of stores, the group's host maps and its status (`Queryable`). From the document of
+`/v1/metadata`, a client computes for each key the same partition and hosts as the instance itself.
 
 Rules: the partition is Kafka's murmur2 of the key over the partitions of the store's subtopology, if the input was
-written with the default partitioner; otherwise the caller has to give the partition. A host has a partition of a store
-when the host maps give it the partition of that number of any source topic.
+written with the default partitioner; otherwise the caller has to give the partition. A host has partition n of a store
+if the host maps give the host partition n of any source topic.
 
 Source: `StreamsMetadata`, `StreamsMetadataState.keyQueryMetadataForKey`, `QueryableStoreProvider`; KIP-535. Differs
 from Kafka: when the topology itself writes the input with another partitioner, a key without a partition is an error;
@@ -29,11 +28,13 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 
 @dataclass(frozen=True, slots=True)
 class StoreCopy:
-    """One open copy of a store. `lag`: changelog records it was behind when last measured, None when not known.
+    """One open copy of a store. `lag`: the changelog records by which the copy was behind when last measured; None if
+    not known.
 
-    `published`: the snapshot that this copy is from. The same snapshot is shown only until the store is closed or a
-    newer snapshot is published. So when a reader finds it again after the read, and the store is open, nothing of this
-    has changed in between. A store that was opened again counts as another copy, although it is the same object.
+    `published`: the snapshot from which this copy was taken. A snapshot is current only until the store is closed or a
+    newer snapshot is published. So if a reader finds the same snapshot again after its read, and the store is open,
+    the store was not closed and the copy did not change meanwhile. A store that was opened again counts as another
+    copy, although it is the same object.
     """
 
     task_id: TaskId
@@ -45,26 +46,28 @@ class StoreCopy:
 
     @property
     def is_current(self) -> bool:
-        """Whether it is the running active copy, which all others follow."""
+        """True for the running active copy."""
         return self.type is TaskType.ACTIVE and self.state is TaskState.RUNNING
 
     @property
     def reported_lag(self) -> int:
-        """The lag to report with an answer of this copy: 0 where it has none, or none is known."""
+        """The lag to report with an answer of this copy: 0 for the running active copy, or if the lag is not known."""
         return 0 if self.is_current else self.lag or 0
 
     def may_answer(self, max_lag: int | None) -> bool:
-        """`max_lag`: how far a copy may be behind; None: only the running active copy answers."""
+        """True if this copy may answer. `max_lag`: the greatest accepted lag; None: only the running active copy may
+        answer.
+        """
         return self.is_current or (max_lag is not None and self.lag is not None and self.lag <= max_lag)
 
 
 @dataclass(frozen=True, slots=True)
 class StoreLocation:
-    """Where a store is. `source_topics`: the source topics of its subtopology, by full name, with their numbers of
-    partitions; 0 while not known.
+    """The data that determine the partition of a key in a store. `source_topics`: by full name, the number of
+    partitions of each source topic of the store's subtopology; 0 while not known.
 
-    `own_partitioner`: a sink of the topology writes to one of these topics with a partitioner of its own. `builder`:
-    makes the store; None in a client, which does not have the topology.
+    `own_partitioner`: True if a sink of the topology writes to one of these topics with a custom partitioner.
+    `builder`: makes the store; None in a client, which does not have the topology.
     """
 
     name: str
@@ -75,13 +78,15 @@ class StoreLocation:
 
     @property
     def partitions(self) -> int:
-        """0 while one of its topics is not known; counting the others only could place a key wrongly."""
+        """The number of partitions of the store; 0 while a source topic is not known, because the count of the other
+        topics alone could give a wrong partition for a key.
+        """
         counts = self.source_topics.values()
         return max(counts) if counts and all(counts) else 0
 
 
 class Queryable(Protocol):
-    """An instance, as its query server sees it. Any thread may call."""
+    """The calls of an instance that its query server needs. Any thread may make them."""
 
     @property
     def application_id(self) -> str: ...
@@ -93,21 +98,23 @@ class Queryable(Protocol):
         """The copies of this store that are open here now."""
 
     def generation_id(self) -> int:
-        """Of the newest assignment; 0 before the first. A later call of `host_maps` does not return older ones."""
+        """The generation of the newest assignment; 0 before the first. A later call of `host_maps` returns the maps of
+        this generation or a newer one.
+        """
 
     def host_maps(self) -> PartitionHosts:
-        """Of the newest assignment; empty before the first."""
+        """The host maps of the newest assignment; empty before the first assignment."""
 
     def status_document(self) -> Mapping[str, object]:
-        """Threads, tasks, lags, restore progress, as JSON."""
+        """The threads, tasks, lags and restore progress, as a JSON document."""
 
     def metrics_text(self) -> bytes:
-        """In Prometheus' text format."""
+        """The metrics in Prometheus' text format."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyQueryMetadata:
-    """The hosts that have one key. `active` None: none is known. `standbys`: in order of host and port."""
+    """The hosts that have one key. `active`: None if the host is not known. `standbys`: in order of host and port."""
 
     partition: int
     active: HostInfo | None
@@ -117,7 +124,9 @@ class KeyQueryMetadata:
 def key_query_metadata(
     location: StoreLocation, hosts: PartitionHosts, key: bytes, partition: int | None = None
 ) -> KeyQueryMetadata:
-    """Raises QueryProblem: STORE_NOT_READY while topics are not known, INVALID_REQUEST for a partition out of range."""
+    """Finds the partition and the hosts of a key. Raises QueryProblem: STORE_NOT_READY while topics are not known,
+    INVALID_REQUEST if the caller has to give the partition, or for a partition out of range.
+    """
     if partition is None and location.own_partitioner:
         raise QueryProblem(
             QueryCode.INVALID_REQUEST,
@@ -148,7 +157,9 @@ def _with_any(hosts: Mapping[HostInfo, frozenset[TopicPartition]], wanted: set[T
 
 @dataclass(frozen=True, slots=True)
 class ApplicationMetadata:
-    """`generation_id` 0: nothing was assigned yet. `hosts`: of that generation or a newer one."""
+    """The metadata that a client needs to find keys. `generation_id`: 0 if nothing was assigned yet. `hosts`: the host
+    maps of this generation or a newer generation.
+    """
 
     application_id: str
     generation_id: int
@@ -158,7 +169,7 @@ class ApplicationMetadata:
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
     """The metadata that an instance has."""
-    generation_id = instance.generation_id()  # first: hosts may be newer, never older
+    generation_id = instance.generation_id()  # read first, so that the host maps are never older
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
 
@@ -180,7 +191,9 @@ def as_document(metadata: ApplicationMetadata) -> dict[str, object]:
 
 
 def from_document(document: Mapping[str, Any]) -> ApplicationMetadata:
-    """Raises LookupError, TypeError, ValueError or AttributeError for a document of another form."""
+    """Reads the document of `as_document`. Raises LookupError, TypeError, ValueError or AttributeError for another
+    document.
+    """
     return ApplicationMetadata(
         str(document["application_id"]),
         int(document["generation_id"]),

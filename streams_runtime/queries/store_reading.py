@@ -1,7 +1,7 @@
-"""A store's content as JSON, for people, and as base64, for programs, by the serdes of its builder.
+"""The content of a store as JSON for people, and as base64 for programs. The serdes are those of the store's builder.
 
-`value` is null when JSON has no form for the value. `value_base64` is null only when there is no value. A query may
-give a key as text if the key serde is one of this package's own, and as base64 in any case.
+`value` is null if JSON cannot represent the value. `value_base64` is null only if there is no value. A query may give a
+key as text if `_KEY_OF_TEXT` has the key serde, and as base64 in any case.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Entry = dict[str, object]
 
 
 def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) -> bytes:
-    """The key's bytes from either form. Raises QueryProblem for none, for both, or for no key of the store."""
+    """The key's bytes, from one of the two forms. Raises QueryProblem for none, for both, and for an invalid key."""
     if (key is None) == (key_base64 is None):
         raise _invalid("give the key as `key` or as `key_base64`")
     serde = _readable(builder).key_serde
@@ -42,12 +42,12 @@ def key_bytes(builder: StoreBuilder, key: str | None, key_base64: str | None) ->
         raise _invalid(f"keys of {builder.name!r} have a serde of their own: give the bytes as key_base64")
     try:
         return bytes(serde.serialize(read(str(key))))
-    except Exception as error:  # whatever a serde raises for a key that it cannot write
+    except Exception as error:  # a serde may raise any error for a key that it cannot write
         raise _invalid(f"{key!r} is no key of {builder.name!r}: {error}") from None
 
 
 def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int | None) -> Entry:
-    """The entry of one key (and window); `value` and `value_base64` are None when there is none."""
+    """The entry of one key (and window); `value` and `value_base64` are None if the key has no value."""
     readable = _readable(builder)
     if isinstance(readable, WindowBuilder):
         if window_start_ms is None:
@@ -61,7 +61,9 @@ def read_key(builder: StoreBuilder, store: Any, key: bytes, window_start_ms: int
 def fetch_windows(
     builder: StoreBuilder, store: Any, key: bytes, from_ms: int, to_ms: int, limit: int
 ) -> tuple[list[Entry], bool]:
-    """Up to `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; whether there are more."""
+    """Returns up to `limit` windows of one key that start from `from_ms` to `to_ms`, oldest first; and whether there
+    are more windows.
+    """
     readable = _readable(builder)
     if not isinstance(readable, WindowBuilder):
         raise _invalid(f"{builder.name!r} is no window store")
@@ -95,16 +97,18 @@ def _readable(builder: StoreBuilder) -> _Readable:
 def _decoded(key_base64: str) -> bytes:
     try:
         return base64.b64decode(key_base64.translate(_URL_SAFE), validate=True)
-    except ValueError as error:  # binascii.Error is one; text that is not ASCII raises a plain one
+    except ValueError as error:  # binascii.Error is a ValueError; non-ASCII text raises ValueError itself
         hint = "; in an address write - and _ for + and /" if " " in key_base64 else ""
         raise _invalid(f"key_base64 is not base64: {error}{hint}") from None
 
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
-    """The bytes, if the serde writes the same: stores look up objects, so other bytes would find another key."""
+    """Returns `key` if the serde writes the deserialized key with the same bytes, else raises QueryProblem. Stores look
+    up the deserialized key, so for other bytes they would return the entry of another key.
+    """
     try:
         written = serde.serialize(serde.deserialize(key))
-    except Exception as error:  # whatever a serde raises for bytes that are not its own
+    except Exception as error:  # a serde may raise any error for bytes that it did not write
         raise _invalid(f"these bytes are no key of {store!r}: {error}") from None
     if written != key:
         raise _invalid(f"the key serde of {store!r} writes this key as {written!r}, not as the bytes given")
@@ -123,7 +127,7 @@ def _entry(readable: _Readable, value: Any) -> Entry:
 
 
 def _json(value: Any) -> object:
-    """The value itself; None when JSON has no form for it, and then only the base64 has it."""
+    """Returns the value, or None if JSON cannot represent it; then only the base64 form has the value."""
     try:
         json.dumps(value, allow_nan=False, ensure_ascii=False).encode()
     except (TypeError, ValueError, RecursionError):

@@ -1,10 +1,13 @@
-"""The access check before an instance's endpoint: callers that may read the stores. See `coordinator_client.access`.
+"""The access check of an instance's query endpoint. See `coordinator_client.access`.
 
-The token is the one with which the instance calls the coordinator. Beside it count those of ASSIGNOR_AUTH_TOKENS and of
-the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups: the application's id has to be one of them.
-So do those that an OIDC issuer has signed, when the environment names one by the coordinator's settings
-(`coordinator_client.access.issuer_settings`). Without any the endpoint stands on loopback only. `/livez` is open to
-everybody.
+These tokens are accepted:
+- the token with which the instance calls the coordinator;
+- the tokens of ASSIGNOR_AUTH_TOKENS and of the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups,
+  which have to include the application's id;
+- tokens that an OIDC issuer has signed, if the environment names an issuer by the coordinator's settings
+  (`coordinator_client.access.issuer_settings`).
+
+Without any token the endpoint listens on loopback only. `/livez` needs no token.
 """
 
 from __future__ import annotations
@@ -36,20 +39,20 @@ OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"
 _TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
 FIRST_KEYS_S = 10.0
-"""The longest wait of the start for the issuer's keys. They may come later."""
+"""The longest time that the start waits for the issuer's keys. The keys may arrive later."""
 
 FORMER_TOKEN_MS = 10_000
-"""For so long a former token of the instance is still accepted. Instances and their callers look at their files once a
-second, each at a time of its own.
+"""The time for which a former token of the instance is still accepted. Instances and their callers read their token
+files once a second, but not at the same moment.
 """
 
 _LOGGER = logging.getLogger("streams_runtime.queries")
 
 
 class AskersTokens:
-    """All tokens with which a caller may query an instance. Raises InputError for some that cannot be used.
+    """All tokens with which a caller may query an instance. Raises InputError for unusable tokens.
 
-    `token`: the one with which the instance calls the coordinator. `environment`: that of the process.
+    `token`: the token with which the instance calls the coordinator. `environment`: the process's environment.
     """
 
     def __init__(self, token: str | CallerToken | None, environment: Mapping[str, str]) -> None:
@@ -57,7 +60,7 @@ class AskersTokens:
         self._own = token if isinstance(token, CallerToken) else CallerToken(token)
         self._own_now: str | None = None
         self._files = TokenFiles(self.credentials, lambda setting, sentence: _LOGGER.warning("%s", sentence))
-        self._looked_at_s = time.monotonic()
+        self._checked_at_s = time.monotonic()
         self._take_own()
         listed, file = environment.get(_TOKENS), environment.get(_TOKENS_FILE)
         if listed:
@@ -70,7 +73,7 @@ class AskersTokens:
             self.credentials.also_find(self._signed.find)
 
     def start(self) -> None:
-        """From now until `close` a thread fetches the issuer's keys, so that no call waits for them."""
+        """Starts a thread that fetches the issuer's keys until `close`, so that no call waits for the keys."""
         if self._signed is not None:
             asked = threading.Event()
             given = (self._signed, asked)
@@ -78,7 +81,7 @@ class AskersTokens:
             asked.wait(FIRST_KEYS_S)
 
     def close(self) -> None:
-        """Idempotent. It does not wait for an issuer."""
+        """Ends the thread that fetches keys, without waiting for it. Idempotent."""
         self._closed.set()
 
     def _fetch_keys(self, signed: SignedTokens, asked: threading.Event) -> None:
@@ -88,9 +91,9 @@ class AskersTokens:
             self._closed.wait(CHECK_INTERVAL_S)
 
     def reload_if_due(self) -> None:
-        """Take over what has changed in files, at most once a second."""
-        if time.monotonic() - self._looked_at_s >= CHECK_INTERVAL_S:
-            self._looked_at_s = time.monotonic()
+        """Reads the token files again if they have changed, at most once a second."""
+        if time.monotonic() - self._checked_at_s >= CHECK_INTERVAL_S:
+            self._checked_at_s = time.monotonic()
             self._take_own()
             self._files.reload_changed()
 
@@ -105,7 +108,7 @@ class AskersTokens:
 
 
 def check_exposure(address: str, host: str, tokens: AskersTokens) -> None:
-    """Refuse to listen where others can read the stores without a token. Raises InputError."""
+    """Raises InputError for an address that other machines can reach, if there is no token."""
     if tokens.credentials.is_empty and not is_loopback(host):
         raise InputError(
             f"{address} can be reached from outside this machine, and there is no token: give the coordinator and this "
@@ -115,7 +118,7 @@ def check_exposure(address: str, host: str, tokens: AskersTokens) -> None:
 
 
 class TokenGate:
-    """Before every call of `app`, also to paths that it does not have."""
+    """ASGI middleware that checks the token before every call of `app`, also for paths that `app` does not have."""
 
     def __init__(self, app: ASGIApp, tokens: AskersTokens, application_id: str) -> None:
         self._app = app

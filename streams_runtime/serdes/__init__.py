@@ -1,8 +1,9 @@
-"""Objects to bytes and back: the protocol, the formats of Kafka's own serdes, and JSON. `schema_registry` has the
-formats of a schema registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
+"""Serdes: the protocol, the formats of Kafka's own serdes, and JSON. `schema_registry` has the formats of a schema
+registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
 
-Kafka hands the topic to each call of a serde. Here the runtime passes it once, before the first record, to a serde that
-is a `TopicSerde` as well. A serde that has others inside is a `NestedSerde`, so that they get the topic, too.
+Kafka passes the topic to each call of a serde. Here the runtime passes the topic once, before the first record, and
+only to a serde that is a `TopicSerde`. A serde with inner serdes is a `NestedSerde`, so that the inner serdes get the
+topic, too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ _FLOAT64 = struct.Struct(">d")
 
 
 class Serde(Protocol[T]):
-    """A serde never gets None, which is None on both sides. Its errors are reported with the place of the record."""
+    """Converts objects to bytes and back. A serde never gets None, because a None key or value is null in the topic.
+    Errors of a serde are reported with the topic, partition and offset, or the node, of the record.
+    """
 
     def serialize(self, value: T, /) -> bytes: ...
     def deserialize(self, data: bytes, /) -> T: ...
@@ -33,22 +36,24 @@ class Serde(Protocol[T]):
 
 @runtime_checkable
 class NestedSerde(Protocol):
-    """A serde, or something else that goes by bytes, with other serdes inside."""
+    """A serde, a partitioner or a processor that has inner serdes."""
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> Any:
-        """The same with its inner serdes changed by `change`."""
+        """Returns a copy in which `change` is applied to the inner serdes."""
 
 
 @runtime_checkable
 class TopicSerde(Protocol[T]):
-    """A serde whose bytes depend on the topic, as those under a schema registry do."""
+    """A serde whose bytes depend on the topic, such as the serdes of a schema registry."""
 
     def for_topic(self, topic: str, *, is_key: bool) -> Serde[T]:
-        """The serde for the keys or the values of this topic. `topic`: its full name; of a store, its changelog's."""
+        """Returns the serde for the keys or the values of a topic. `topic`: the topic's full name; for a store, the
+        full name of its changelog.
+        """
 
 
 def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
-    """The serde as it is to be used for this topic; most are the same for all topics."""
+    """Returns the serde to use for this topic. Most serdes are the same for all topics."""
     by_topic, nested = _kind(type(serde))
     if by_topic:
         of_topic: Serde[T] = cast("TopicSerde[T]", serde).for_topic(topic, is_key=is_key)
@@ -62,11 +67,12 @@ def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
 
 
 def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
-    """Its `serialize`. Raises TypeError where a user's serde gives something else than bytes, before a sink, a store or
-    a producer takes the record. None passes, which a topic takes as null.
+    """Returns the serde's `serialize`. For a user's serde, the function also checks the result: it raises TypeError if
+    the result is not bytes, before a sink, a store or a producer takes the record. It accepts None, which is null in a
+    topic.
     """
     serialize = serde.serialize
-    if type(serde).__module__.startswith(_OWN_PACKAGE):  # they give bytes
+    if type(serde).__module__.startswith(_OWN_PACKAGE):  # this package's serdes always return bytes
         return serialize
 
     def checked(value: T, /) -> bytes:
@@ -82,8 +88,8 @@ def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
 
 
 def serde_fault(given: object, *methods: str) -> str | None:
-    """The reason why it is no serde, to follow its name in an error; None for a serde. `methods`: those that will be
-    called.
+    """Returns the reason why `given` is no serde, as a predicate for an error text; None if it is a serde. `methods`:
+    the methods that it needs.
     """
     name = getattr(given, "__qualname__", "")
     if isinstance(given, type):
@@ -95,13 +101,15 @@ def serde_fault(given: object, *methods: str) -> str | None:
 
 @lru_cache
 def _kind(serde: type) -> tuple[bool, bool]:
-    """Whether it is a `TopicSerde`, and a `NestedSerde`. Each new task asks of its serdes, and protocols are slow."""
+    """Returns whether the class is a `TopicSerde`, and whether it is a `NestedSerde`. The result is cached, because
+    each new task checks its serdes, and `issubclass` with a protocol is slow.
+    """
     return issubclass(serde, TopicSerde), issubclass(serde, NestedSerde)
 
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """Takes bytes, and what has bytes in it as bytearray has."""
+    """Bytes as they are. It also accepts bytearray and memoryview."""
 
     def serialize(self, value: bytes, /) -> bytes:
         return value if type(value) is bytes else bytes_of(value)
@@ -112,12 +120,13 @@ class BytesSerde:
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
-    """UTF-8."""
+    """Text as UTF-8."""
 
     def serialize(self, value: str, /) -> bytes:
         return value.encode()
 
-    # a function of Python's own takes half of the time; not so above, where its error would say less about the value
+    # `bytes.decode` without a method around it takes half the time. `serialize` stays a method: the error of
+    # `str.encode` for a value of another type would say less about the value.
     deserialize = staticmethod(bytes.decode)
 
 
@@ -165,7 +174,7 @@ class JsonSerde:
         return json.loads(data)
 
 
-@dataclass(frozen=True)  # no slots: Python 3.11 cannot make a slotted frozen dataclass as `Serdes[int](...)`
+@dataclass(frozen=True)  # no slots: Python 3.11 fails at `Serdes[int](...)` of a slotted frozen dataclass
 class Serdes(Generic[T]):
     """A serde made of two functions."""
 

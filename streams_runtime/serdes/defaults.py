@@ -1,8 +1,9 @@
-"""The serdes of an application where a topology names none: `default.key.serde`, `default.value.serde`.
+"""The default serdes of an application, for nodes and stores without a serde: `default.key.serde`,
+`default.value.serde`.
 
-A config may name an object instead of holding it (`imported_object`, `made`), as other configs may as well. The DSL
-leaves a `DefaultSerde` where a serde is missing. It is replaced when the topology meets its configs, in an Application.
-Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
+A config may give an object by its name (`imported_object`, `made`); other configs use these functions, too. If a serde
+is missing, the DSL puts a `DefaultSerde` in its place. An Application, which has the topology and the configs, replaces
+it. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING, NestedSerd
 def imported_object(key: str, name: str, where: str, otherwise: str = "") -> object:
     """The object that `package.module.NAME` or `package.module:NAME` names. Raises InputError, which names the config.
 
-    `otherwise`: other forms of the config, for the error, with " or " at its end.
+    `otherwise`: other accepted forms of the config, for the error message, ending with " or ".
     """
     module, _, attribute = name.replace(":", ".").rpartition(".")
     if not module or not attribute:
@@ -32,7 +33,9 @@ def imported_object(key: str, name: str, where: str, otherwise: str = "") -> obj
 
 
 def made(key: str, found: object, where: str) -> object:
-    """The object itself, or one of its kind if it is a class. Raises InputError when that takes arguments."""
+    """Returns `found`, or, if it is a class, an instance of it. Raises InputError if the class cannot be called without
+    arguments.
+    """
     if not isinstance(found, type):
         return found
     try:
@@ -43,7 +46,7 @@ def made(key: str, found: object, where: str) -> object:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerde:
-    """Stands for a serde that was not given. `what`: "key" or "value". `node`: the node or store that needs it."""
+    """A placeholder for a missing serde. `what`: "key" or "value". `node`: the node or store that needs the serde."""
 
     what: str
     node: str
@@ -64,15 +67,15 @@ class DefaultSerde:
 
 @dataclass(frozen=True, slots=True)
 class DefaultSerdes:
-    """None: there is no default."""
+    """The default serdes for keys and values; None if there is no default."""
 
     key: Serde[Any] | None = None
     value: Serde[Any] | None = None
 
     def in_place_of(self, serde: Serde[Any]) -> Serde[Any]:
-        """The serde itself, unless it stands for a default, also deep inside of others.
+        """Returns the serde with each `DefaultSerde`, also inside nested serdes, replaced by the default.
 
-        Raises TopologyError for a missing one, which names the node.
+        Raises TopologyError, which names the node, if there is no default.
         """
         if isinstance(serde, DefaultSerde):
             default = self.key if serde.what == "key" else self.value
@@ -85,7 +88,9 @@ class DefaultSerdes:
         return serde
 
     def applied_to_inner(self, nested: NestedSerde) -> Any:
-        """The same with its inner serdes changed; the object itself if none is. Raises as `in_place_of` does."""
+        """Applies `in_place_of` to the inner serdes. Returns the object itself if none changes. Raises as
+        `in_place_of` does.
+        """
         is_changed = False
 
         def changed(inner: Serde[Any]) -> Serde[Any]:
@@ -114,7 +119,8 @@ _NAMES = "string, long, double, bytes, json"
 
 
 def configured_serde(key: str, value: object, where: str) -> Serde[Any]:
-    """`value`: a serde; its name; or `package.module.NAME` of a serde or of a class to be called without arguments.
+    """Reads a config for a serde. `value`: a serde; the short name of a serde or the name of Kafka's serde class; or
+    `package.module.NAME` of a serde, or of a class that is called without arguments.
 
     Raises InputError, which names the config.
     """

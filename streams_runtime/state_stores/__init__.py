@@ -1,8 +1,8 @@
-"""State stores: they keep the state of processors between records, and restore it after a process has ended.
+"""State stores keep the state of processors between records. Changelogs restore them after a process has ended.
 
 `key_value_store`, `window_store` and their `timestamped_` kinds make builders of stores; `state_store` has the
-protocols of stores. A store is made of layers: serdes (`key_value`, `window`), then perhaps a record cache
-(`caching`), then `change_logging`, then bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
+protocols of stores. A store consists of layers: serdes (`key_value`, `window`), an optional record cache (`caching`),
+`change_logging`, and bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
 """
 
 from streams_runtime.state_stores.builders import key_value_store as key_value_store

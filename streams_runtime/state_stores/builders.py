@@ -1,7 +1,7 @@
 """Builders, with which a user defines the stores of a topology. They can be compared, pickled and sent to executors.
 
-`key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` are the names by which
-users know the classes. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`,
+`key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` are the public names of
+the classes. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`,
 `WindowStoreBuilder`, `TimestampedWindowStoreBuilder`.
 """
 
@@ -46,17 +46,17 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class SerdesStoreBuilder(Generic[K, V]):
-    """A store in RocksDB, or in memory if not `persistent`.
+    """The builder of a store in RocksDB, or in memory if not `persistent`.
 
     `changelog`: None for a store that is not logged, so that its content is lost with its instance. `caching`: changes
     stay in the thread's record cache until a commit, and are written and logged once for each key, unless
     `statestore.cache.max.bytes` is 0.
 
-    Raises InputError for a name that cannot be part of the names of a topic and a directory, and for what is no serde.
+    Raises InputError for a name that cannot be part of the names of a topic and a directory, and for an invalid serde.
     """
 
     timestamped: ClassVar[bool] = False
-    """Whether the store takes and returns `ValueAndTimestamp`s. `value_serde` is that of the value alone."""
+    """True if the store takes and returns `ValueAndTimestamp`s. `value_serde` is the serde of the value alone."""
 
     name: str
     key_serde: Serde[K]
@@ -87,7 +87,7 @@ class _KeyValueBuilder(SerdesStoreBuilder[K, V]):
 
 @dataclass(frozen=True)
 class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
-    """As `SerdesStoreBuilder`."""
+    """The builder of a key-value store. For the arguments, see `SerdesStoreBuilder`."""
 
     def build(self) -> SerdesKeyValueStore[K, V]:
         return SerdesKeyValueStore(self._bytes_store(), self.key_serde, self.value_serde)
@@ -95,7 +95,7 @@ class KeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
-    """Takes and returns `ValueAndTimestamp`s. Otherwise as `key_value_store`."""
+    """The builder of a key-value store of `ValueAndTimestamp`s. For the arguments, see `SerdesStoreBuilder`."""
 
     timestamped = True
 
@@ -105,10 +105,10 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 
 @dataclass(frozen=True)
 class WindowBuilder(SerdesStoreBuilder[K, V]):
-    """Times are in milliseconds. `changelog` becomes a windowed changelog. Its retention is that of the store, unless
-    `changelog` has one.
+    """The base of the builders of window stores. Times are in milliseconds.
 
-    Raises InputError, too, for negative times, and for retention below the window size.
+    `changelog` becomes a windowed changelog with the retention of the store, unless `changelog` has a retention. Raises
+    InputError also for negative times, and for a retention below the window size.
     """
 
     _: KW_ONLY
@@ -128,10 +128,10 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-            object.__setattr__(self, "changelog", windowed)  # a frozen dataclass has no other way
+            object.__setattr__(self, "changelog", windowed)  # the way to set a field of a frozen dataclass
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
-        """A store with duplicates has no record cache, as in Kafka."""
+        """Make the layers of bytes below the serdes. A store with duplicates has no record cache, as in Kafka."""
         bytes_store: WindowBytesStore
         if self.persistent:
             bytes_store = RocksDBWindowStore(
@@ -144,13 +144,13 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         logging_store = ChangeLoggingWindowBytesStore(bytes_store, timestamped=self.timestamped)
         if not self.caching or retain_duplicates:
             return logging_store
-        # in memory windows are in order of their starts, as in segments of one millisecond
+        # A store in memory returns windows in order of their starts, like a store with segments of one millisecond.
         return CachingWindowStore(logging_store, segment_interval_ms(self.retention_ms) if self.persistent else 1)
 
 
 @dataclass(frozen=True)
 class WindowStoreBuilder(WindowBuilder[K, V]):
-    """As `WindowBuilder`."""
+    """The builder of a window store. For the arguments, see `SerdesStoreBuilder` and `WindowBuilder`."""
 
     _: KW_ONLY
     retain_duplicates: bool = False
@@ -162,7 +162,7 @@ class WindowStoreBuilder(WindowBuilder[K, V]):
 
 @dataclass(frozen=True)
 class TimestampedWindowStoreBuilder(WindowBuilder[K, V]):
-    """Takes and returns `ValueAndTimestamp`s. Otherwise as `window_store`."""
+    """The builder of a window store of `ValueAndTimestamp`s. For the arguments, see `WindowBuilder`."""
 
     timestamped = True
 
@@ -179,24 +179,24 @@ timestamped_window_store = TimestampedWindowStoreBuilder
 
 
 def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
-    """The same builder, with the serdes of `topic`. A builder of the user's own class is returned as it is.
+    """Returns the same builder, with the serdes of `topic`. A builder of the user's own class is returned as it is.
 
-    `topic`: the full name of the topic that restores the store, or of the changelog that it would have if it is not
-    logged.
+    `topic`: the full name of the topic that restores the store; for a store that is not logged, the name that its
+    changelog would have.
     Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
     """
     return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
 
 
 def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
-    """The same builder for stores without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
+    """Returns the same builder without a record cache. Source: `InternalTopologyBuilder.rewriteTopology`."""
     if isinstance(builder, SerdesStoreBuilder) and builder.caching:
         return replace(builder, caching=False)
     return builder
 
 
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
-    """The same builder with other serdes. An object that is no builder of this file is returned as it is.
+    """Returns the same builder with other serdes. An object that is no builder of this file is returned as it is.
 
     `change`: called with a serde and True for the key serde, False for the value serde; returns the serde to use.
     """

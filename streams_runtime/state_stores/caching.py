@@ -1,8 +1,8 @@
 """Stores of bytes with a record cache: changes are written and forwarded when the cache is flushed.
 
 Rules:
-- A change that the changelog would not accept is refused when it is put, as without a cache. So the error belongs to
-  the record that makes the change, and the handler of processing errors decides about that record.
+- A change that the changelog would not accept is refused when it is put, as without a cache. So the error occurs while
+  the record that makes the change is processed, and the handler of processing errors decides about this record.
 - Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
 - At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
   flush listener gets the new value and, as the old value, the value that the store has had since the previous flush. A
@@ -41,7 +41,10 @@ _SEGMENT_BYTES = 8
 
 
 class CachingStore(WrappedStateStore[LoggingStore]):
-    """`cache`: None in a standby, and in a task without a cache. Its keys are those of the changelog."""
+    """The base of the stores with a record cache.
+
+    `cache`: the cache of this store, None in a standby and in a task without a cache. Cache keys are changelog keys.
+    """
 
     __slots__ = ("_owner", "_task_cache", "cache")
 
@@ -85,7 +88,7 @@ class CachingStore(WrappedStateStore[LoggingStore]):
     # --- reads
 
     def _read(self, cache: NamedCache, key: bytes) -> bytes | None:
-        """The value of a cache key. Any thread may call, but only reads of the task's thread count as uses."""
+        """Returns the value of a cache key. Any thread may call, but only reads of the task's thread count as uses."""
         if get_ident() == self._owner:
             return cache.get(key)
         entry = cache.peek(key)
@@ -93,7 +96,7 @@ class CachingStore(WrappedStateStore[LoggingStore]):
 
 
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
-    """`KeyValueBytesStore`. Values that the task reads from the store below stay in the cache."""
+    """A `KeyValueBytesStore` with a record cache. Values that the task reads from the store below stay in the cache."""
 
     __slots__ = ()
 
@@ -109,7 +112,7 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         if self.cache is None:
             self._inner.put_all(entries)
             return
-        for key, value in entries:  # first check all, so that all entries are put or none
+        for key, value in entries:  # check all entries first, so that all of them are put or none
             self._inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
@@ -119,30 +122,28 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         return self._inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """As `get`, but a change that the cache holds back is only returned if the record that is being processed made
-        it.
-        """
+        """Returns the value like `get`, but ignores unflushed changes of other records than the present record."""
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
         return self._inner.get(key)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # the cache is read first: a change that is flushed between the two reads is then found twice, not missed
+        # The cache is read first: so a change that is flushed between the two reads is found twice, and not missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """The entries of the store below. Changes that the cache holds back do not count."""
+        """Returns the number of entries of the store below. Unflushed changes in the cache do not count."""
         return self._inner.approximate_num_entries()
 
 
 class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
-    """`WindowBytesStore` without duplicates. `segment_interval_ms`: the segment interval of the store below.
+    """A `WindowBytesStore` with a record cache, without duplicates.
 
-    The cache keys are the window keys. Values that are read from the store below do not enter the cache. A change of an
-    expired window is held back and forwarded like any other change. The window can be read while it is in the cache;
-    when it is flushed, the store below drops it.
+    `segment_interval_ms`: the segment interval of the store below. The cache keys are the window keys. Values that are
+    read from the store below do not enter the cache. A change of an expired window is cached and forwarded like any
+    other change. The window can be read while it is in the cache; when it is flushed, the store below drops it.
     """
 
     __slots__ = ("_segment_interval_ms",)
@@ -161,8 +162,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        # No window starts outside of this range. The cache must not be read then: the caller makes `key` with a start
-        # that is possible, so the key may be that of another window.
+        # No window starts outside of this range. Then the cache must not be read: the caller has made `key` with a
+        # start within the range, so this key may belong to another window.
         if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
             return self._inner.fetch(key, start_ms)
         return self._read(cache, key)
@@ -179,7 +180,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         if not cached:
             return stored
         interval_ms = self._segment_interval_ms
-        # the store below returns its windows by segment, then by window key, so these two are the key of the merge
+        # The store below returns its windows in order of segment and window key, so the merge uses both as its key.
         changed = {(suffix_of(key)[0] // interval_ms, key): value for key, value in cached.items()}
         by_segment = (
             ((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored
@@ -189,8 +190,10 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         return ((key[:-SUFFIX_BYTES], suffix_of(key)[0], value) for (_segment, key), value in windows)
 
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
-        """The windows in the cache, also those that have expired in the store below. To be called before the store
-        below is read: a change that is flushed between the two reads is then found twice, not missed.
+        """Returns the windows in the cache, including windows that have expired in the store below.
+
+        Call it before the store below is read: so a change that is flushed between the two reads is found twice, and
+        not missed.
         """
         cache = self.cache
         if cache is None:

@@ -1,28 +1,28 @@
-"""The layers that decide when a change of a store is durable: the changelog, and a write-behind buffer before RocksDB.
+"""The layers that make changes of a store durable: the changelog, and a write-behind buffer in front of RocksDB.
 
     ChangeLoggingStore    puts a change into the store below, then sends it to the changelog
-    WriteBehindStore      keeps a change in memory, and writes many at a time to RocksDB
+    WriteBehindStore      keeps changes in memory, and writes many changes at a time to RocksDB
 
 The changelog is the write-ahead log of the buffer. A crash loses the changes in the buffer, and also the memtables,
-because RocksDB writes no log here; a restore brings them back from the changelog. A checkpoint is only written after a
-flush, so it never has the offset of a change that was still pending.
+because RocksDB writes no log here; a restore reads these changes from the changelog. A checkpoint is only written after
+a flush, so it never contains the offset of a change that was still pending.
 
-Rules of the changelog: a change that it does not accept is refused before the store has it. So store and changelog stay
-equal when an error handler answers CONTINUE. A change in the changelog has the timestamp of the record that is being
-processed; in a timestamped store it has the timestamp of its value, except for a deletion. Without a changelog (in a
-standby, or if a source topic serves as changelog) nothing is sent. A restore is never logged.
+Rules of the changelog: a change that the changelog does not accept is refused before it is put into the store. So store
+and changelog stay equal if an error handler returns CONTINUE. A change in the changelog has the timestamp of the record
+that is being processed; in a timestamped store it has the timestamp of its value, except for a deletion. Without a
+changelog (in a standby, or if a source topic serves as changelog) nothing is sent. A restore is never logged.
 
 Rules of the buffer:
 - Pending changes are written when they exceed their share of memory, and before the store flushes, closes, or is
   scanned by the task's thread.
-- Keys that were written or read lately stay in memory as a read cache, and so do keys that the store does not have. The
+- Keys that were written or read lately stay in memory as a read cache, including keys that the store does not have. The
   owner of the store can pass a callback that is called when keys leave the read cache.
-- Only the task's thread changes the store. Any thread may read, and sees pending changes, too.
-- All stores of the process share one budget of memory, as they share RocksDB's memory.
+- Only the task's thread changes the store. Any thread may read, and sees pending changes as well.
+- All stores of the process share one memory budget, as they share RocksDB's memory.
 
-RocksDB takes about a microsecond for a single write and two for a read. Most stores change few keys often. Between two
-batches each put or get of such a key is a dictionary lookup, and the batch writes the key once, however often it
-changed. The buffer changes no result.
+The reason for the buffer is speed: RocksDB takes about one microsecond for a single write and two for a read. Most
+stores change few keys often. Between two batches each put or get of such a key is a dictionary lookup, and the batch
+writes the key once. Results are the same as without the buffer.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
 `ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no such buffer: there, a record
@@ -61,8 +61,8 @@ _ENTRY_BYTES = 200
 """Roughly the memory of an entry of a dictionary and its two objects, without the bytes of key and value."""
 
 _NOT_IN_MEMORY = object()
-"""The result of a lookup in memory when RocksDB has to be asked. The result None says that the store does not have the
-key."""
+"""The result of a lookup in memory if the key has to be read from RocksDB. The result None means that the store does
+not have the key."""
 
 
 class _NotLogged:
@@ -70,21 +70,21 @@ class _NotLogged:
         return RecordLimits(max_bytes=sys.maxsize, compacts=False)
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """No changelog can refuse the change."""
+        """Accepts every change, because there is no changelog."""
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """The change is not logged."""
+        """Does nothing."""
 
 
 _NOT_LOGGED: ChangeLogger = _NotLogged()
 
 
 class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
-    """`timestamped`: values begin with their timestamp.
+    """The base of the stores that log changes. `timestamped`: True if values begin with their timestamp.
 
-    `always_accepted_bytes`, `timestamp_checks`: let a record cache save the three calls of `check` for most changes.
-    `check` is sure to accept a change if key and value together have at most `always_accepted_bytes`, and if the
-    timestamp is at most `timestamp_checks.accepted_to_ms`, the time up to which the topic takes every timestamp.
+    `always_accepted_bytes`, `timestamp_checks`: with these limits, a record cache can skip `check` for most changes.
+    `check` accepts any change whose key and value together have at most `always_accepted_bytes`, and whose timestamp is
+    at most `timestamp_checks.accepted_to_ms`, the time up to which the topic accepts every timestamp.
     """
 
     __slots__ = (
@@ -120,14 +120,14 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._changes = changes
         self._log_change = changes.log_change
         self._limits: RecordLimits | None = None
-        # the first `check` replaces these two; until then -1 lets no change pass without it
+        # The first `check` replaces these two values. Until then, -1 makes a record cache call `check` for each change.
         self.always_accepted_bytes = -1
         self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise for a change that the changelog does not accept.
+        """Raise an error for a change that the changelog does not accept.
 
-        `key`: the key as it is in the changelog. `value`: the value as it is in the store.
+        `key`: the key in its form in the changelog. `value`: the value in its form in the store.
         """
         if self._limits is None:  # read at the first change, because a standby never needs the limits
             self._limits = limits = self._changes.limits_of(self._name)
@@ -138,24 +138,24 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     @abstractmethod
     def read(self, key: bytes) -> bytes | None:
-        """The value of a key, which is as in the changelog."""
+        """Returns the value of a key. `key`: the key in its form in the changelog."""
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
-        """As `put`, without the check: for a change that `check` has accepted, in a store without duplicates.
+        """Put and log a change that `check` has accepted. Only for stores without duplicates.
 
         `key`, `value`: as for `check`. `record_ms`: the timestamp of the record that made the change.
         """
 
     def _logged(self, value: bytes | None, record_ms: int) -> tuple[bytes | None, int]:
-        """The value and the timestamp of the changelog's record for a value in the store."""
+        """Returns the value and the timestamp of the changelog record for a value in the store."""
         if value is None or not self._timestamped:
             return value, record_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
 
 
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
-    """`KeyValueBytesStore`."""
+    """A `KeyValueBytesStore` that logs its changes."""
 
     __slots__ = ()
 
@@ -190,7 +190,7 @@ class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
 
 
 class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
-    """`WindowBytesStore`. A put into an expired window is logged, too, as in Kafka.
+    """A `WindowBytesStore` that logs its changes. A put into an expired window is logged as well, as in Kafka.
 
     Differs from Kafka: in a store with duplicates a put of None deletes nothing and is not logged. Kafka logs a
     deletion with a sequence number that no value has.
@@ -239,7 +239,7 @@ class _Budget:
 
     @property
     def share_bytes(self) -> int:
-        """The memory of one store: one half for pending changes, and one for the read cache."""
+        """The memory of one store: one half for pending changes, the other half for the read cache."""
         return max(LEAST_SHARE_BYTES, ALL_STORES_BYTES // max(1, self._stores))
 
 
@@ -247,8 +247,10 @@ _budget = _Budget()
 
 
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
-    """`KeyValueBytesStore`. Raises the errors of `RocksDBStore`. The error of a write may come from a later call than
-    the one that made the change, because that call only puts the change into memory.
+    """A `KeyValueBytesStore` with a write-behind buffer in front of RocksDB.
+
+    Raises the errors of `RocksDBStore`. A failed write may be raised by a later call than the `put` of the change,
+    because `put` only puts the change into memory.
     """
 
     __slots__ = (
@@ -286,7 +288,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         self._inner.flush()
 
     def close(self) -> None:
-        """Raises ProcessorStateError when the pending changes cannot be written. The store is closed even then."""
+        """Write the pending changes and close the store. Raises ProcessorStateError if they cannot be written; the
+        store is closed even then.
+        """
         if not self._inner.is_open:
             return
         _budget.add(-1)
@@ -323,7 +327,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
                 self._write_pending()
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Puts all of them or, after an error, none."""
+        """Put all entries. If a key or a value is no bytes object, raises an error and puts no entry."""
         for key, value in entries:
             if not _are_bytes(key, value):
                 raise self._not_bytes(key, value)
@@ -331,7 +335,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
             self.put(key, value)
 
     def delete_range(self, start: bytes, exclusive_end: bytes) -> None:
-        """As `RocksDBStore.delete_range`."""
+        """See `RocksDBStore.delete_range`."""
         self._write_pending()
         self._evict()
         self._inner.delete_range(start, exclusive_end)
@@ -340,7 +344,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """As `RocksDBStore.write`: at once, without entering the buffer or the read cache."""
+        """Write to RocksDB at once (`RocksDBStore.write`), without the buffer and the read cache."""
         if self._pending:
             self._write_pending()
         self._evict()
@@ -357,8 +361,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value  # type: ignore[return-value]
 
     def get_in_memory(self, key: bytes) -> bytes | None:
-        """As `get`, but RocksDB is not asked. Only for the task's thread, and only for a key that the caller knows to
-        be either in memory or absent from the store.
+        """Returns the value like `get`, but without a read of RocksDB. Only for the task's thread, and only for a key
+        that the caller knows to be either in memory or absent from the store.
         """
         value: bytes | object | None = self._pending.get(key, _NOT_IN_MEMORY)
         if value is _NOT_IN_MEMORY:
@@ -366,15 +370,15 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value  # type: ignore[return-value]
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        """As `RocksDBStore.scan`."""
+        """See `RocksDBStore.scan`."""
         changed = self._pending_in(is_within(start, exclusive_end))
         return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """The estimate of `RocksDBStore` and the pending changes. A key with both counts twice."""
+        """Returns the estimate of RocksDB plus the number of pending changes. A key in both counts twice."""
         return self._inner.approximate_num_entries() + len(self._pending)
 
-    # --- inside
+    # --- internals
 
     def _load(self, key: bytes) -> bytes | None:
         value = self._inner.get(key)
@@ -387,9 +391,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value
 
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
-        """Changes to merge into a scan of RocksDB: none for the task's thread, which writes them first.
+        """Returns the changes to merge into a scan of RocksDB. The task's thread writes them first, and gets none.
 
-        To be called before the scan: a change that is written between the two reads is then found twice, not missed.
+        Call it before the scan: so a change that is written between the two reads is found twice, and not missed.
         """
         if not self._pending:
             return {}
@@ -399,7 +403,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return {key: value for key, value in self._pending.copy().items() if is_wanted(key)}
 
     def _write_pending(self) -> None:
-        """A change stays in `_pending` until it is in RocksDB, so that other threads find it at any time."""
+        """Write the pending changes to RocksDB. They stay in `_pending` until they are written, for readers of other
+        threads.
+        """
         pending = self._pending
         if not pending:
             return

@@ -1,4 +1,4 @@
-"""Bytes in memory until `close`: a key-value store, and window stores with and without duplicates.
+"""Stores of bytes in memory, which keep their content until `close`: a key-value store, and window stores.
 
 The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`, `InMemoryWindowStore`.
 
@@ -55,10 +55,10 @@ class _InMemoryStore:
         self._open = True
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the context."""
+        """Does nothing, because the store does not depend on the context."""
 
     def flush(self) -> None:
-        """There is nothing to write to disk."""
+        """Does nothing but check that the store is open: there is nothing to write to disk."""
         self._require_open()
 
     def _require_open(self) -> None:
@@ -70,11 +70,11 @@ class _InMemoryStore:
 
 
 class InMemoryKeyValueStore(_InMemoryStore):
-    """`KeyValueBytesStore`: a dict, and a sorted list of its keys that is made on demand.
+    """A `KeyValueBytesStore` of a dict and a sorted list of its keys, which is made on demand.
 
-    A put costs a dict write. A range sorts the keys that were added since the last range, then walks a snapshot of all
-    keys. Keys that are added later are not in the range. The range shows later changes and deletions of keys that
-    it has not reached, as Kafka documents. Source: `InMemoryKeyValueStore`.
+    A put costs a dict write. A range sorts the keys that were added since the last range, then iterates over a snapshot
+    of all keys. Keys that are added later are not in the range. Later changes and deletions of keys that the iterator
+    has not reached are in the range, as Kafka documents. Source: `InMemoryKeyValueStore`.
     """
 
     __slots__ = ("_added", "_entries", "_lock", "_sorted_keys")
@@ -83,10 +83,10 @@ class InMemoryKeyValueStore(_InMemoryStore):
         super().__init__(name)
         self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
         self._sorted_keys: list[bytes] | None = None
-        """Replaced, never changed in place, because ranges read it. May have keys that were deleted since it was made.
-        None: not made yet."""
+        """The sorted keys; None if the list was not made yet. It may contain keys that were deleted since it was made.
+        The list is replaced and never changed in place, because ranges read it."""
         self._added: dict[bytes, None] = {}
-        """Keys added since `_sorted_keys` was made. A dict: a key that is deleted and added again is in it once."""
+        """Keys added since `_sorted_keys` was made. A dict, because a key may be deleted and added again."""
         self._entries: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -114,7 +114,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
             self.put(key, value)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Records without a key are skipped, as in Kafka."""
+        """Apply changelog records. Records without a key are skipped, as in Kafka."""
         self._require_open()
         latest = dict(zip(batch.keys, batch.values, strict=True))
         latest.pop(None, None)
@@ -149,13 +149,13 @@ class InMemoryKeyValueStore(_InMemoryStore):
 
     def _sorted(self) -> list[bytes]:
         with self._lock:
-            if not self._open:  # tested under the lock: `close` empties the store under it
+            if not self._open:  # checked with the lock held, because `close` empties the store with the lock held
                 raise self._not_open()
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
             elif self._added:
-                # The old keys come first and are sorted, so this sort is little more than a merge. The filter leaves
-                # out the keys that were deleted since.
+                # The old keys come first and are sorted, so this sort is little more than a merge. The filter removes
+                # keys that were deleted meanwhile.
                 candidates = dict.fromkeys(self._sorted_keys)
                 candidates.update(self._added)
                 self._added.clear()
@@ -172,10 +172,10 @@ class InMemoryKeyValueStore(_InMemoryStore):
 
 
 class WindowBuckets(Generic[Entry]):
-    """Windows by their start: a dict of buckets, and the starts in order.
+    """The windows of a store by their start: a dict of buckets, and a sorted list of the starts.
 
-    The task's thread changes it, any thread reads it. Changes and reads that need both the dict and the starts hold the
-    lock. Fast path of adding: records are usually in order of time.
+    Only the task's thread changes them, any thread may read. Changes and reads that need both the dict and the list
+    hold the lock. Adding has a fast path, because records are usually in order of time.
     """
 
     __slots__ = ("_by_start", "_lock", "_starts")
@@ -213,7 +213,7 @@ class WindowBuckets(Generic[Entry]):
             del self._starts[:count]
 
     def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        """The buckets in order of time. Both ends are included."""
+        """Returns the buckets from `from_ms` to `to_ms` in order of time. Both ends are included."""
         with self._lock:
             starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
@@ -256,12 +256,14 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         return self._while_open(self._buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """In order of time, then of key. The iterator sees later changes of windows that it has not reached."""
+        """Returns the windows in order of time, then of key. Later changes of windows that the iterator has not reached
+        are included.
+        """
         buckets = self._buckets
         return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
 
     def restore(self, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind for a key that is no window key."""
+        """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is no window key."""
         self._require_open()
         for key, value in zip(batch.keys, batch.values, strict=True):
             if key is None:
@@ -283,7 +285,10 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
 
     @abstractmethod
     def _values(self, entry: Entry) -> list[bytes]:
-        """The values in order of their sequence numbers. May be empty while another thread deletes the last value."""
+        """Returns the values in order of their sequence numbers.
+
+        There may be none, because another thread may delete the last value at the same time.
+        """
 
     def _observe(self, start_ms: int) -> bool:
         """Advance observed stream time, and drop the segments that expire. Returns whether the window is readable."""
@@ -315,7 +320,7 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
 
 
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
-    """`WindowBytesStore` with one value for each key and start."""
+    """A `WindowBytesStore` with one value for each key and start."""
 
     __slots__ = ()
 
@@ -339,7 +344,7 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
 
 
 class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
-    """`WindowBytesStore` that keeps every value of each key and start, by sequence number."""
+    """A `WindowBytesStore` that keeps every value of each key and start, by sequence number."""
 
     __slots__ = ("_sequence",)
 

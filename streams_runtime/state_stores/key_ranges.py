@@ -21,20 +21,23 @@ def after(key: bytes) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """The first key after all keys that begin with `prefix`. None when there is no such key."""
+    """The first key after all keys that begin with `prefix`. None if there is no such key."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
 
 def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[bytes], bool]:
-    """A test whether a key lies from `start` up to, and without, `exclusive_end`. None is an open end."""
+    """Returns a function that tests if a key is in the range from `start` up to, and without, `exclusive_end`.
+
+    None is an open end.
+    """
     return lambda key: (start is None or key >= start) and (exclusive_end is None or key < exclusive_end)
 
 
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
-    """Whether the range is empty because its start lies after its end.
+    """True if the range is empty because its start lies after its end.
 
-    Logs a warning then, because the serialized keys may have another order than the keys.
+    Then it logs a warning, because the serialized keys may have another order than the keys.
     """
     if start is None or end is None or start <= end:
         return False
@@ -49,9 +52,9 @@ def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
 def merged(
     stored: Iterator[tuple[Key, bytes]], changed: Mapping[Key, bytes | None], *, reverse: bool = False
 ) -> Iterator[tuple[Key, bytes]]:
-    """The entries of `stored`, with the values of `changed` instead of their own; None removes an entry.
+    """Merges `changed` into the entries of `stored`. A changed value replaces the stored value; None removes the entry.
 
-    The result is in the order of the keys, as `stored` has to be: ascending, or descending if `reverse`.
+    Both `stored` and the result are in the order of the keys: ascending, or descending if `reverse`.
     """
     return _merge(stored, changed, reverse) if changed else stored
 

@@ -1,4 +1,4 @@
-"""The key-value store that processors use: objects in and out, bytes below. Source: `MeteredKeyValueStore`."""
+"""The key-value store that processors use: objects around a store of bytes. Source: `MeteredKeyValueStore`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ V = TypeVar("V")
 
 
 class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
-    """`KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through."""
+    """A `KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes."""
 
     __slots__ = ("_get", "_put")
 
@@ -38,7 +38,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._skip_layers()
 
     def _skip_layers(self) -> None:
-        """Read from the record cache if it is on, else from the bytes store: other layers only pass a read on."""
+        """Let `get` call the record cache, or without a cache the bytes store: the other layers only pass reads on."""
         layer = self._inner
         if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
             layer = layer.inner
@@ -58,7 +58,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._put(self._serialize_key(key), None if value is None else self._serialize_value(value))
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Returns the present value, which stays; puts `value` and returns None if there is none.
+        """Put `value` and return None if the key has no value. Otherwise return the present value and change nothing.
 
         Raises StreamsRuntimeError if the key or the value is None.
         """
@@ -82,7 +82,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         )
 
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """The value of each key, as `get` returns it.
+        """Returns the value of each key, as `get` does.
 
         `keys`: a list, tuple, numpy array, pandas Series or Arrow array.
         """
@@ -101,7 +101,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._inner.put_all(list(zip(stored_keys, stored_values, strict=True)))
 
     def delete(self, key: K) -> V | None:
-        """Returns the deleted value."""
+        """Delete the key. Returns the deleted value."""
         stored_key = self._serialized_key(key)
         present = self._get(stored_key)
         self._put(stored_key, None)
@@ -111,14 +111,14 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return self._range(start, end, reverse=False)
 
     def reverse_range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]:
-        """From `end` down to `start`."""
+        """Returns the entries from `end` down to `start`."""
         return self._range(start, end, reverse=True)
 
     def all(self) -> Iterator[tuple[K, V]]:
         return self._deserialized(self._inner.scan(None, None))
 
     def prefix_scan(self, prefix: bytes) -> Iterator[tuple[K, V]]:
-        """`prefix`: the first bytes of the serialized keys."""
+        """Returns the entries whose serialized keys begin with `prefix`."""
         return self._deserialized(self._inner.scan(prefix, prefix_end(prefix)))
 
     def approximate_num_entries(self) -> int:
@@ -154,7 +154,7 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
 
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
-    """`TimestampedKeyValueStore[K, V]`. A ValueAndTimestamp without a value deletes, as None does."""
+    """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp without a value deletes, like a put of None."""
 
     __slots__ = ("value_serde",)
 
@@ -166,7 +166,7 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         self._serialize_value = serde.serializer()
 
     def entry_access(self) -> EntryAccess:
-        """The functions by which operators of the DSL read and write this store. See `EntryAccess`."""
+        """Returns the functions with which operators of the DSL read and write this store. See `EntryAccess`."""
         layer, serde = self._inner, ValueAndTimestampSerde(self.value_serde)
         stored_key_of, key_of = self._serialize_key, self._deserialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
@@ -178,8 +178,8 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         )
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
-        """As `get` of `entry_access`, but a change that the record cache holds back is only returned if the record
-        that is being processed made it.
+        """Returns a function like `get` of `entry_access`, which ignores unflushed changes in the record cache, except
+        changes by the record that is being processed.
         """
         inner = self._inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get

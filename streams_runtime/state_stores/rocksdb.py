@@ -1,8 +1,8 @@
-"""Bytes in RocksDB: one database for each store, in `<task directory>/rocksdb/<store name>`.
+"""Stores of bytes in RocksDB: one database for each store, in `<task directory>/rocksdb/<store name>`.
 
-Keys are ordered as unsigned bytes. RocksDB writes no log here: what was written since the last `flush` is gone after a
-crash, and is restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read
-that loses the race with `close` raises InvalidStateStore. Source: `RocksDBStore`.
+Keys are ordered as unsigned bytes. RocksDB writes no log here: a crash loses the changes since the last `flush`, which
+are then restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read after
+`close` has begun raises InvalidStateStore. Source: `RocksDBStore`.
 
 Differs from Kafka: values of a plain store are not converted when the store becomes a timestamped one. The files of a
 store of another kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
@@ -48,7 +48,7 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """Stands for the database of a store that is not open: each call raises the error of a closed database."""
+    """The placeholder for the database of a store that is not open. Each call raises the error of a closed database."""
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -65,17 +65,18 @@ class _Cursor:
 
 
 class Cursors:
-    """The open iterators of a store, from one `open` to its `close`. Each is a snapshot, reads a few entries at a time,
-    and ends when the store closes. Safe from any thread.
+    """The open iterators of a store, from one `open` to its `close`. Thread-safe.
 
-    RocksDB keeps its files locked as long as an iterator lives. A query may have one open in another thread while the
-    task closes the store, so a store knows its cursors and ends them. Source: `RocksDBStore.openIterators`.
+    Each iterator is a snapshot, reads a few entries at a time, and ends when the store closes.
+
+    RocksDB keeps its files locked while an iterator exists. A query of another thread may have an open iterator when
+    the task closes the store, so `close` ends all iterators. Source: `RocksDBStore.openIterators`.
     """
 
     __slots__ = ("_closed", "_failure", "_lock", "_open")
 
     def __init__(self, failure: Callable[[Exception], Exception]) -> None:
-        """`failure`: turns an error of the database into the error to raise."""
+        """`failure`: converts an error of the database into the error to raise."""
         self._failure = failure
         self._lock = Lock()
         self._open: WeakSet[_Cursor] = WeakSet()
@@ -84,7 +85,7 @@ class Cursors:
     def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
         """Open an iterator of RocksDB at once, and return its entries.
 
-        After a close, this call raises InvalidStateStore, and so does the next entry of an iterator that is open.
+        After `close`, this call raises InvalidStateStore, and so do the iterators that it has returned.
         """
         with self._lock:
             if self._closed:
@@ -122,7 +123,7 @@ class Cursors:
         except Exception as error:
             cursor.items = None
             self._open.discard(cursor)
-            # the error's frames hold RocksDB's iterator, which would keep the database open as long as the error lives
+            # The traceback references RocksDB's iterator, which would keep the database open while the error exists.
             raise self._failure(error) from error.with_traceback(None)
         if len(chunk) < CHUNK:
             cursor.items = None
@@ -146,8 +147,8 @@ class RocksDBStore:
         """`file_format`: the format of the store's files.
 
         `convert`: called by `open` if the files have another format, with this store and the format of the files (None
-        if they do not name one). It converts the content, or raises StoreOfAnotherKind. By default the content is only
-        checked.
+        if the format is not recorded). It converts the content, or raises StoreOfAnotherKind. The default only checks
+        the content.
         """
         self._name = name
         self._format = file_format
@@ -189,7 +190,7 @@ class RocksDBStore:
             self._convert_files(found)
 
     def wrong_kind(self, content: str) -> StoreOfAnotherKind:
-        """The error for files of another kind. `content`: what the files contain instead."""
+        """Returns the error for files of another kind. `content`: a phrase for the content of the files."""
         return StoreOfAnotherKind(
             f"store {self._name}: the directory {self._directory} holds {content}, not a {self._format.kind} store"
         )
@@ -202,7 +203,7 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def rebind(self, context: StoreContext) -> None:
-        """Nothing here depends on the context."""
+        """Does nothing, because the store does not depend on the context."""
 
     def require_open(self) -> None:
         if not self.is_open:
@@ -215,14 +216,14 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def restore(self, batch: RecordBatch) -> None:
-        """Records without a key are skipped, as in Kafka."""
+        """Apply changelog records. Records without a key are skipped, as in Kafka."""
         self.write(batch.keys, batch.values)
 
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
-        """Write keys and their values, which are of the same number, in one batch.
+        """Write keys and their values in one batch. `keys` and `values` have the same length.
 
         If a key repeats, its last value is written. The value None deletes, and the key None is skipped. The batch is
-        sorted, because RocksDB writes sorted keys in half the time, which saves more than sorting takes.
+        sorted, because RocksDB writes sorted keys in half the time, which saves more time than the sorting takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
         try:
@@ -246,15 +247,15 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """A snapshot of the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`.
+        """Returns a snapshot of the entries from `start` up to, and without, `exclusive_end`. None is an open end.
 
-        `start` None: from the first entry. `exclusive_end` None: to the last entry.
+        The entries are in ascending order, or in descending order if `reverse`.
         """
         database, entries = self._database, _backwards if reverse else _forwards
         return self._cursors.read(lambda: entries(database, start, exclusive_end))
 
     def approximate_num_entries(self) -> int:
-        """RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
+        """Returns RocksDB's estimate, which may count overwritten and deleted keys until compaction removes them."""
         try:
             return max(0, self._database.property_int_value("rocksdb.estimate-num-keys") or 0)
         except Exception as error:
@@ -269,7 +270,7 @@ class RocksDBStore:
     def close(self) -> None:
         """Flush and close, and end all iterators.
 
-        Raises ProcessorStateError when the flush fails. The store is closed even then.
+        Raises ProcessorStateError if the flush fails. The store is closed even then.
         """
         database = self._database
         if database is _NOT_OPEN:
@@ -284,7 +285,7 @@ class RocksDBStore:
             _close_when_unused(database)
 
     def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
-        """Check the files of a key-value store that do not name their format. Looks at the first and the last entry.
+        """Check the files of a key-value store that have no recorded format, by their first and their last entry.
 
         Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
         """
@@ -338,7 +339,7 @@ class RocksDBStore:
     def _failure(self, error: Exception) -> Exception:
         if isinstance(error, StreamsRuntimeError):
             return error
-        # PyO3 says "borrowed" when an object is used that another thread is closing
+        # PyO3 raises RuntimeError with "borrowed" if an object is used while another thread closes it.
         if isinstance(error, DbClosedError) or (isinstance(error, RuntimeError) and "borrowed" in str(error)):
             return InvalidStateStore(f"store {self._name} is not open")
         if isinstance(error, (KeyError, ValueError, TypeError)):
@@ -366,7 +367,7 @@ def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -
             return
         yield key, value_of()
         step()
-    entries.status()  # raises if an error, and not the last entry, ended the loop
+    entries.status()  # raises if the loop has ended because of an error and not at the last entry
 
 
 def _backwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:

@@ -1,9 +1,9 @@
 """The options of RocksDB, and the limits of its memory.
 
-All stores of a process share one block cache (indexes and filters count into it) and one budget for memtables, so
+All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So
 memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
-write-ahead log: the changelog is the log, and `flush` comes before a checkpoint is written. Source:
-`RocksDBStore.openDB`. Differs from Kafka: in Kafka each store has, by default, a block cache of its own of 50 MiB.
+write-ahead log: the changelog replaces it, and each store is flushed before a checkpoint is written. Source:
+`RocksDBStore.openDB`. Differs from Kafka: in Kafka each store has, by default, a separate block cache of 50 MiB.
 
 `rocksdb.config.setter` changes these options for a store before it is opened.
 """
@@ -28,7 +28,7 @@ _INFO_LOG_FILES = 2
 
 
 def store_options() -> Options:
-    """New options, with the block cache and the memtable budget that all stores of the process share."""
+    """Returns new options, with the block cache and the memtable budget that all stores of the process share."""
     tables = BlockBasedOptions()
     tables.set_block_cache(_block_cache())
     tables.set_block_size(_BLOCK_BYTES)
@@ -42,7 +42,8 @@ def store_options() -> Options:
     options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_PER_STORE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
-    # One lock instead of 64: each takes memory in every store. Reads do not need it, as RocksDB keeps all files open.
+    # One shard with one lock instead of 64 shards, because each shard takes memory in every store. Reads do not use the
+    # locks, because RocksDB keeps all files open.
     options.set_table_cache_num_shard_bits(0)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_log_file_size(_INFO_LOG_BYTES)

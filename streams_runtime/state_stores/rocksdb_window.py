@@ -1,13 +1,13 @@
-"""Windows in RocksDB. Segments are prefixes of one database, so that a whole segment expires with one range deletion.
+"""Window stores in RocksDB. A segment is a key prefix in one database, so a segment expires with one range deletion.
 
 On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
-the retention. When the next version of an application has another retention, `open` moves the windows to the segments
-of the new length. If the retention has become longer, `open` also asks for the changelog to be read again, because the
+the retention. If a new version of an application has another retention, `open` moves the windows to segments of the
+new length. If the retention has become longer, `open` also requests a new restore from the changelog, because the
 changelog still has windows that the store had deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
-Differs from Kafka: Kafka has a RocksDB for each segment; one for each store takes less memory and opens faster. After a
-change of the retention, Kafka does not find the old windows (KAFKA-14491). After a restart, Kafka has forgotten the
-sequence numbers in use, and a new duplicate may overwrite an old one; here it never does.
+Differs from Kafka: Kafka has a RocksDB for each segment; one RocksDB for each store takes less memory and opens faster.
+After a change of the retention, Kafka does not find the old windows (KAFKA-14491). After a restart, Kafka does not know
+the sequence numbers in use, so a new duplicate may overwrite an old duplicate; here it never does.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _logger = logging.getLogger(__name__)
 
 
 class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
-    """`WindowBytesStore` on disk."""
+    """A `WindowBytesStore` on disk."""
 
     __slots__ = (
         "_expired",
@@ -65,20 +65,20 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     )
 
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
-        """`timestamped`: values begin with their timestamp."""
+        """`timestamped`: True if values begin with their timestamp."""
         self._file_format = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)
         super().__init__(WriteBehindStore(RocksDBStore(name, self._file_format, self._convert), self._note_eviction))
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
-        """Segments that have windows, in order. Replaced, never changed, because other threads read it."""
+        """The segments that have windows, in order. The tuple is replaced as a whole: other threads read it."""
         self._sequence = 0
         self._expired: Callable[[str], None] = ignore_expired
         self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
-        """No window of the store starts later."""
+        """Upper bound of the starts of all windows of the store."""
         self._in_memory_from_ms = 0
-        """All windows of the store that start here or later are in memory, so their reads need not ask RocksDB."""
+        """All windows of the store that start at this time or later are in memory, and not read from RocksDB."""
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
@@ -134,7 +134,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
         newest_first = database.scan(stored, after(last), reverse=True)
-        # a longer key that begins with this one can lie between these bounds, too
+        # Entries of a longer key that begins with this key may lie between these bounds as well.
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
@@ -145,7 +145,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._inner.scan(first, after(last)))
-        # all stored keys between the bounds begin with the key; a longer stored key is of a key that is longer
+        # All stored keys between the bounds begin with the key. A longer stored key belongs to a longer key.
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
@@ -157,7 +157,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return _decoded(chain.from_iterable(scans), from_ms, to_ms)
 
     def restore(self, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind for a key that is not a window key."""
+        """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is not a window key."""
         keys, values, starts = _columns(batch)
         if not keys:
             return
@@ -192,7 +192,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             prefixes = {start: _prefix(number) for start, number in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
-        # The iterator is only for values without None. With a None, `RocksDBStore.write` needs its keys a second time.
+        # An iterator is enough: `RocksDBStore.write` reads the keys once. The list for values with None is not needed.
         self._inner.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:
@@ -202,7 +202,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return sequence
 
     def _note_eviction(self) -> None:
-        """From now on only windows that are newer than all present ones are known to be in memory."""
+        """Note that keys left the read cache: only windows newer than all present windows are surely in memory now."""
         self._in_memory_from_ms = self._newest_ms + 1
 
     def _drop_expired(self) -> None:
@@ -218,7 +218,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Convert files with another retention, or without a known format. See `RocksDBStore`."""
+        """Convert files with another retention or without a known format. `RocksDBStore.open` calls it."""
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
         if found is None or found.segment_interval_ms != interval_ms:
@@ -233,18 +233,18 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             )
         found_ms = None if found is None else found.retention_ms
         is_longer = found_ms is not None and found_ms < retention_ms
-        # a format file without a retention is left by a move of windows that a crash interrupted
+        # A format file without a retention comes from a move of windows that was interrupted by a crash.
         was_unknown = found_ms is None and (moved > 0 or found is not None)
         if is_longer or was_unknown:
             was = "another" if found_ms is None else f"{found_ms} ms"
             self._read_again(self.name, f"its retention is {retention_ms} ms and was {was}")
 
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
-        """Move each window to its segment. Returns the number of windows that were in another one.
+        """Move each window to its segment. Returns the number of windows that were in another segment.
 
-        Can be repeated after a crash, also with the old retention: each batch of moves is written as a whole, and the
-        format on disk names no segment length until all windows are moved. If both the old and the new key of a window
-        exist, the value of the new key stays: the version of the application that ran last has put it.
+        The move can be repeated after a crash, even with the old retention: each batch of moves is written atomically,
+        and the format on disk has no segment length until all windows are moved. If a window exists under its old and
+        its new key, the value of the new key is kept, because the last version of the application has put it.
         """
         moved = 0
         changes: dict[bytes | None, bytes | None] = {}
@@ -267,7 +267,10 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return moved
 
     def _key_in_its_segment(self, database: RocksDBStore, stored: bytes) -> bytes:
-        """The key under which this store reads the window. Raises StoreOfAnotherKind if `stored` is no window key."""
+        """Returns the key under which this store reads the window.
+
+        Raises StoreOfAnotherKind if `stored` is no window key.
+        """
         if not are_segmented_window_keys(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
             raise database.wrong_kind("keys of another kind")
         return _prefix(suffix_of(stored)[0] // self._retention.segment_interval_ms) + stored[SEGMENT_BYTES:]
@@ -281,7 +284,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
 
 
 def window_format(retention_ms: int, *, retain_duplicates: bool, timestamped: bool) -> StoreFormat:
-    """The format of the files of a window store."""
+    """Returns the format of the files of a window store."""
     kind = StoreKind.TIMESTAMPED_WINDOW if timestamped else StoreKind.WINDOW
     if retain_duplicates:
         kind = StoreKind.DUPLICATES_WINDOW
@@ -294,7 +297,7 @@ def _prefix(segment: int) -> bytes:
 
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:
-    """Keys, values, and the bytes of the window starts, of the records that have a key."""
+    """Returns the keys, the values and the bytes of the window starts of the records that have a key."""
     keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # for a None, the next statement raises TypeError
     try:
         return keys, batch.values, list(map(_window_starts, keys))

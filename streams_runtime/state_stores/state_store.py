@@ -2,9 +2,9 @@
 layers inside a store (`KeyValueBytesStore`, `WindowBytesStore`).
 
 A store for processors takes and returns objects, writes each change to its changelog, and keeps bytes in RocksDB or in
-memory. A standby or a restore only calls `restore`. A task calls from its own thread. Queries read from other threads
-at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`, `TimestampedKeyValueStore`,
-`WindowStore`, `StoreBuilder`.
+memory. A standby or a restore only calls `restore`. A task calls its stores on its stream thread. Queries read on other
+threads at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`,
+`TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class ChangeLogger(Protocol):
     """Sends the changes of logged stores to their changelogs, as bytes. `value` None is a deletion."""
 
     def limits_of(self, store: str) -> RecordLimits:
-        """The limits of a record in the store's changelog."""
+        """Returns the limits of a record in the store's changelog."""
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise for a change that the store's changelog does not accept. Sends nothing.
+        """Raise an error for a change that the store's changelog does not accept. Sends nothing.
 
-        Not needed for a change that `RecordLimits.takes_unchecked` accepts.
+        The check is not needed for a change that `RecordLimits.takes_unchecked` accepts.
         """
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a change after its check."""
+        """Send a change. Call `check_change` before."""
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
@@ -58,13 +58,14 @@ def ignore_read_again(_store: str, _reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class StoreContext:
-    """The surroundings of an open store.
+    """The values and callbacks that a store gets from its task when it is opened.
+
 
     `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in it.
     `changes`: None for a store that is not logged.
     `rocksdb_config_setter`: the setting `rocksdb.config.setter`.
     `expired`: called with the store's name when the store drops a put into an expired window.
-    `cache`: None if the store holds no changes back, as in a standby.
+    `cache`: None if the store has no record cache, as in a standby.
     `read_again`: called with the store's name and a reason in words when the store, after `open`, may lack entries that
     its changelog still has. The changelog is then read from the beginning, over the content of the store.
     """
@@ -80,7 +81,7 @@ class StoreContext:
 
 
 class RecordClock(Protocol):
-    """Times while a record is processed, in milliseconds since the epoch; -1 before the first record."""
+    """The times of the record that is being processed, in milliseconds since the epoch; -1 before the first record."""
 
     @property
     def record_timestamp_ms(self) -> int: ...
@@ -89,21 +90,21 @@ class RecordClock(Protocol):
 
 
 class NoRecords:
-    """The `RecordClock` of a store whose task processes no records: a standby's."""
+    """The `RecordClock` of the stores of a standby, which processes no records."""
 
     record_timestamp_ms = -1
     stream_time_ms = -1
 
 
 class StateStore(Protocol):
-    """A store of any kind, as a task uses it."""
+    """A store of any kind: the methods that tasks call."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def persistent(self) -> bool:
-        """Whether the content outlives the process. Only a persistent store has a checkpoint."""
+        """True if the content outlives the process. Only a persistent store has a checkpoint."""
 
     @property
     def is_open(self) -> bool: ...
@@ -124,11 +125,11 @@ class StateStore(Protocol):
         """Write all changes to disk, if the store is persistent."""
 
     def close(self) -> None:
-        """Flush and close; closing twice is fine."""
+        """Flush and close. Does nothing if the store is closed."""
 
 
 Entries = Iterator[tuple[bytes, bytes]]
-"""Keys and values."""
+"""An iterator over pairs of key and value."""
 
 
 class KeyValueBytesStore(StateStore, Protocol):
@@ -140,8 +141,8 @@ class KeyValueBytesStore(StateStore, Protocol):
         """Put the entries in this order. After an error, no entry is put."""
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        """The entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`. None is an
-        open end.
+        """Returns the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`. None
+        is an open end.
         """
 
     def approximate_num_entries(self) -> int: ...
@@ -150,13 +151,13 @@ class KeyValueBytesStore(StateStore, Protocol):
 class WindowBytesStore(StateStore, Protocol):
     """A window store of bytes: RocksDB or memory, and the record cache and the change logging around them.
 
-    Window starts are in milliseconds, and not negative in `put`. Ranges include both ends, which may be negative. A
-    window is readable while its start is above observed stream time minus retention. Observed stream time is the
-    highest start that was put or restored since the store was opened.
+    Window starts are in milliseconds, and must not be negative in `put`. Ranges include both ends, which may be
+    negative. A window is readable while its start is above observed stream time minus retention. Observed stream time
+    is the highest start that was put or restored since the store was opened.
 
     Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number of the store, and the
-    changelog uses the same number. In Kafka the store and the changelog each count, and their numbers drift apart when
-    a duplicate is deleted.
+    changelog uses the same number. In Kafka the store and the changelog count separately, and their numbers differ
+    after a duplicate was deleted.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
@@ -168,20 +169,20 @@ class WindowBytesStore(StateStore, Protocol):
         """
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        """The value of a window; of duplicates, the one with the highest sequence number. `key`: as in `put`."""
+        """Returns the value of a window; of duplicates, that with the highest sequence number. `key`: see `put`."""
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        """Starts and values of a key's windows in order of time; duplicates in order of their sequence numbers."""
+        """Returns starts and values of a key's windows in order of time; duplicates in order of sequence numbers."""
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Keys, starts and values, in an order that depends on the store."""
+        """Returns keys, starts and values of all windows, in an order that depends on the store."""
 
 
 Inner = TypeVar("Inner", bound=StateStore)
 
 
 class WrappedStateStore(Generic[Inner]):
-    """A store around another store, to which it passes the calls of a task on. Source: `WrappedStateStore`."""
+    """A store around an inner store. It passes the calls of a task on to it. Source: `WrappedStateStore`."""
 
     __slots__ = ("_inner",)
 
@@ -248,7 +249,7 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class KeyValueStore(StateStore, Protocol[K, V]):
-    """Keys are ordered by their bytes. Ranges include both ends; None is an open end."""
+    """A key-value store of objects. Keys are ordered by their bytes. Ranges include both ends; None is an open end."""
 
     def get(self, key: K) -> V | None: ...
     def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]: ...
@@ -260,7 +261,7 @@ class KeyValueStore(StateStore, Protocol[K, V]):
     def put_if_absent(self, key: K, value: V) -> V | None: ...
     def put_all(self, entries: list[tuple[K, V | None]]) -> None: ...
     def get_many(self, keys: Iterable[K]) -> list[V | None]:
-        """The value of each key, as `get` returns it."""
+        """Returns the value of each key, as `get` does."""
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
         """Put each value under the key at its index, in this order. A key may repeat, and the value None deletes.
@@ -272,8 +273,8 @@ class KeyValueStore(StateStore, Protocol[K, V]):
 
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
-    """Keeps a timestamp with each value: in the store as 8 bytes before the value, in the changelog as the timestamp
-    of the record.
+    """A key-value store that keeps a timestamp with each value: in the store as 8 bytes before the value, in the
+    changelog as the timestamp of the record.
     """
 
 
@@ -286,8 +287,8 @@ class Windowed(NamedTuple, Generic[K]):
 
 
 class WindowStore(StateStore, Protocol[K, V]):
-    """Times are window starts in milliseconds. Ranges include both ends. Windows that are older than stream time minus
-    retention are gone. `put` with None deletes.
+    """A window store of objects. Times are window starts in milliseconds. Ranges include both ends. Windows that are
+    older than stream time minus retention cannot be read any more. `put` with None deletes.
     """
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...
@@ -297,13 +298,13 @@ class WindowStore(StateStore, Protocol[K, V]):
 
 
 class StoreBuilder(Protocol):
-    """Makes a store for each task. Part of the topology, and can be pickled."""
+    """Makes a store for each task. A builder is part of the topology, and can be pickled."""
 
     @property
     def name(self) -> str: ...
 
     @property
     def changelog(self) -> ChangelogConfig | None:
-        """None: not logged."""
+        """The configs of the changelog; None if the store is not logged."""
 
     def build(self) -> StateStore: ...

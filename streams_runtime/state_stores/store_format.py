@@ -1,14 +1,14 @@
-"""The format of a persistent store's files: the kind and, for windows, the segments. A file beside them keeps it.
+"""The format of a persistent store's files: the kind of store and, for windows, the segments. It is in a separate file:
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
-The next version of an application may have a store of another kind or another retention under the same name. The bytes
-of the old store then have another meaning, which a RocksDB itself does not show. The format file is written when the
-whole content has that format. While windows are moved to segments of another length, the file names no interval. A
-store of a version before this file has no format file: its keys then decide.
+A new version of an application may have a store of another kind or another retention under the same name. The bytes of
+the old store then have another meaning, and the RocksDB files alone do not show this. The format file is written when
+the whole content has its format. While windows are moved to segments of another length, the file has no interval. Older
+releases of this package wrote no format file; then the keys are checked.
 
-Source: none in Kafka. Kafka keeps windows and other stores in directories of different names, names a segment by its
-start time, and keeps values with timestamps in a column family of their own.
+Source: none in Kafka. Kafka keeps window stores and other stores in directories of different names, names a segment by
+its start time, and keeps values with timestamps in a separate column family.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _KIND, _RETENTION, _INTERVAL = "kind", "retention.ms", "segment.interval.ms"
 
 
 class StoreKind(StrEnum):
-    """Stores of different kinds cannot read each other's bytes."""
+    """The kind of a store. Stores of different kinds cannot read each other's bytes."""
 
     KEY_VALUE = "key-value"
     TIMESTAMPED_KEY_VALUE = "timestamped key-value"
@@ -41,9 +41,10 @@ class StoreKind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class StoreFormat:
-    """`kind`: a `StoreKind`, or a kind that only a later version knows.
+    """The content of a format file.
 
-    `retention_ms`, `segment_interval_ms`: only for stores of windows.
+    `kind`: a `StoreKind`, or an unknown kind of a later release. `retention_ms`, `segment_interval_ms`: only for window
+    stores.
     """
 
     kind: str
@@ -52,7 +53,7 @@ class StoreFormat:
 
 
 def read_format(directory: Path) -> StoreFormat | None:
-    """None when there is no format file, or it cannot be understood. Raises OSError."""
+    """Returns the format of the files; None if there is no format file or it is invalid. Raises OSError."""
     try:
         document = json.loads((directory / FORMAT_FILE_NAME).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):
@@ -63,7 +64,7 @@ def read_format(directory: Path) -> StoreFormat | None:
 
 
 def write_format(directory: Path, file_format: StoreFormat) -> None:
-    """Raises OSError."""
+    """Write the format file atomically. Raises OSError."""
     kind, retention_ms, interval_ms = file_format.kind, file_format.retention_ms, file_format.segment_interval_ms
     document = {_KIND: str(kind), _RETENTION: retention_ms, _INTERVAL: interval_ms}
     text = json.dumps({name: value for name, value in document.items() if value is not None})

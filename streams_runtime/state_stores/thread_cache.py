@@ -1,29 +1,29 @@
 """The record caches of a stream thread: one cache for each store. A task flushes the caches of its stores together, and
-all caches of the thread share one limit of size.
+all caches of the thread share one size limit.
 
 Rules:
-- Dirty keys are flushed in the order of their last change, and a flush writes each of them once.
-- The least recently used value is evicted first. If it is dirty, it is flushed, and then all other dirty keys of its
-  store are flushed, too, and stay in the cache.
+- Dirty keys are flushed in the order of their last change, and a flush writes each key once.
+- The least recently used value is evicted first. If this value is dirty, it is flushed before. Then all other dirty
+  keys of its store are flushed as well, and stay in the cache.
 - A deleted key leaves the cache when its deletion is flushed.
-- Sizes are counted as Kafka counts them, so that a cache of the same size evicts at the same record. An input record
-  that is kept for an error handler is counted, too, which Kafka does not do.
-- A put evicts from the cache of its own store only. It evicts nothing while that cache is flushed, because an operator
-  below may put into the store whose change it gets; the next put evicts.
-- When the thread's share shrinks, because the instance got another thread, all caches evict their clean values; the
-  dirty ones follow at the next commit.
+- Sizes are counted as in Kafka, so that a cache of the same size evicts at the same record. Differs from Kafka: an
+  input record that is kept for an error handler is counted as well.
+- A put evicts only from the cache of its own store. While this cache is being flushed, a put evicts nothing, because a
+  downstream operator may put into the store whose change it receives. The next put evicts.
+- When the thread's share shrinks because a thread was added to the instance, all caches evict their clean values. The
+  dirty values become clean at the next commit, and are evicted then.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
 
-The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or counts as
-clean, so that a reader who has seen it never sees an older value. If a flush fails, the values that were not written
-stay dirty, and the flush can be repeated.
+The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or becomes
+clean, so that a reader that has read a value never reads an older value. If a flush fails, the values that were not
+written stay dirty, and the flush can be repeated.
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
-Differs from Kafka: in Kafka a share that shrinks flushes at once. Here a flush is repeated until nothing is dirty,
-whatever the order in which the stores were added, so that a commit contains all changes of the records before it. Kafka
-flushes each store once, and a change that reaches a store after its flush waits for the next commit. Here a change
-waits only if a processor answers every change of a table with another change of it (see `_MAX_FLUSH_ROUNDS`).
+Differs from Kafka: in Kafka the caches are flushed at once when the share shrinks. Here a flush is repeated until no
+key is dirty, so that a commit contains all changes of the records before it. Kafka flushes each store once, so a change
+that reaches a store after its flush waits for the next commit. Here a change waits only if a processor reacts to each
+change of a table with another change of the same table (see `_MAX_FLUSH_ROUNDS`).
 """
 
 from __future__ import annotations
@@ -38,35 +38,35 @@ from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.record_limits import BrokerChecks
 
 ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None, int]
-"""The context of the record that makes a change: timestamp in milliseconds, headers, topic and partition (None for a
-punctuation), offset (-1 for a punctuation), the input record itself if an error handler may ask for it, and the bytes
-that the cache counts for all of these: of the topic's name, and the `extra_bytes`. A plain tuple, because each change
-needs one. Source: `ProcessorRecordContext`.
+"""The context of the record that makes a change. Its items are: timestamp in milliseconds; headers; topic and partition
+(None for a punctuation); offset (-1 for a punctuation); the input record, if an error handler may ask for it; the
+number of bytes that the cache counts for the context (the topic's name and the `extra_bytes`). The context is a plain
+tuple for speed, because each change needs a context. Source: `ProcessorRecordContext`.
 """
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
 _CONTEXT_BYTES: Final = 5
 
 FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
-"""Called with the cache key, the new value, the old value (None if the listener wants none), and the context of the
-record that made the change."""
+"""Called with the cache key, the new value, the old value (None if the listener needs no old values), and the context
+of the record that made the change."""
 
 Entry = tuple[bytes | None, int]
-"""The value (None: deleted), and the size in bytes."""
+"""The value (None if the key was deleted), and the size in bytes."""
 _VALUE: Final = 0
 _SIZE: Final = 1
 
 _ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
-"""Bytes that Kafka counts for each entry: the node of its list, the dirty flag, and timestamp, offset and partition of
-the record."""
+"""Bytes that Kafka counts for each entry: the node of its linked list, the dirty flag, and timestamp, offset and
+partition of the record."""
 
 _MAX_FLUSH_ROUNDS = 100
-"""A round flushes each dirty cache of a task once. Keys that are still dirty after the last round wait for the next
-commit: processors make them dirty in each round."""
+"""Limit of the rounds of a flush; a round flushes each dirty cache of a task once. Keys that are still dirty after the
+last round wait for the next commit, because processors change them again in each round."""
 
 
 class RecordContexts(Protocol):
-    """The context of the record that a task is processing; while a change is flushed, of the record that made it."""
+    """The context of the record that a task is processing; during a flush, of the record that made the change."""
 
     def record_context(self) -> ContextTuple: ...
 
@@ -74,10 +74,10 @@ class RecordContexts(Protocol):
         """Returns the present context, to pass to `end_flush`."""
 
     def set_context(self, context: ContextTuple) -> None:
-        """Make `context` the present one, until the next call or `end_flush`."""
+        """Make `context` the present context, until the next call or `end_flush`."""
 
     def end_flush(self, previous: Any) -> None:
-        """Make the context before the flush the present one again."""
+        """Make the context from before the flush the present context again."""
 
 
 class StoreBelow(Protocol):
@@ -88,16 +88,16 @@ class StoreBelow(Protocol):
     """See `ChangeLoggingStore`."""
 
     def check(self, key: bytes, value: bytes | None) -> None:
-        """Raise for a change that the store or its changelog does not accept."""
+        """Raise an error for a change that the store or its changelog does not accept."""
 
     def read(self, key: bytes) -> bytes | None: ...
 
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
-        """Put a change that `check` has accepted, and log it. `record_ms`: the timestamp of the record that made it."""
+        """Put and log a change that `check` has accepted. `record_ms`: timestamp of the record that made the change."""
 
 
 class ThreadCache:
-    """All caches of a stream thread: their total size, and its limit. Only that thread uses it."""
+    """All caches of a stream thread, with their total size and its limit. Only the stream thread uses it."""
 
     __slots__ = ("_caches", "max_bytes", "size_bytes")
 
@@ -107,11 +107,11 @@ class ThreadCache:
         self._caches: list[NamedCache] = []
 
     def add(self, cache: NamedCache) -> None:
-        """Have a new cache share the limit."""
+        """Add a cache, which shares the size limit."""
         self._caches.append(cache)
 
     def remove(self, cache: NamedCache) -> None:
-        """Drop a cache with all its values, also those that are dirty."""
+        """Drop a cache with all its values, including dirty values."""
         cache.clear()
         self._caches = [each for each in self._caches if each is not cache]
 
@@ -134,10 +134,10 @@ class TaskCache:
         self._caches: list[NamedCache] = []
 
     def add(self, below: StoreBelow, *, key_overhead: int, caches_reads: bool) -> NamedCache:
-        """A new cache for one store.
+        """Make a cache for one store.
 
-        `below`: the store below the cache. `key_overhead`: the bytes by which a cache key is longer in Kafka; the cache
-        counts them, as Kafka's does. `caches_reads`: whether values that are read from `below` stay in the cache.
+        `below`: the store below the cache. `key_overhead`: the number of bytes by which a cache key is longer in Kafka,
+        which are counted as in Kafka. `caches_reads`: True if values that are read from `below` stay in the cache.
         """
         cache = NamedCache(self._thread, below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
         self._thread.add(cache)
@@ -145,7 +145,7 @@ class TaskCache:
         return cache
 
     def remove(self, cache: NamedCache) -> None:
-        """Drop a cache with all its values, also those that are dirty."""
+        """Drop a cache with all its values, including dirty values."""
         self._thread.remove(cache)
         self._caches = [each for each in self._caches if each is not cache]
 
@@ -183,11 +183,11 @@ class NamedCache:
         self._listener: FlushListener | None = None
         self._sends_old_values = False
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()
-        """The least recently used key first."""
+        """The entries; the least recently used key is the first."""
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
         self._last_used = b""
-        """The last key of `_entries`, if it is still there: a `put` behind a `get` of the same key moves nothing."""
+        """The last key of `_entries`, unless it was removed. So a `put` after a `get` of this key moves no entry."""
         self._is_flushing = False
         self._size_bytes = 0
 
@@ -199,9 +199,9 @@ class NamedCache:
     # --- reading
 
     def get(self, key: bytes) -> bytes | None:
-        """The value in the cache, or else in the store below. Counts as a use. Only the task's thread may call.
+        """Returns the value in the cache, or else in the store below. Counts as a use. Only for the task's thread.
 
-        If the store keeps reads, this may evict, and raises the errors of that flush.
+        If values that were read stay in the cache, this may evict a value, and raises the errors of the flush.
         """
         entry = self._entries.get(key)
         if entry is not None:
@@ -217,11 +217,11 @@ class NamedCache:
         return value
 
     def peek(self, key: bytes) -> Entry | None:
-        """The entry of a key, which does not count as a use. Any thread may call."""
+        """Returns the entry of a key. Does not count as a use. Any thread may call."""
         return self._entries.get(key)
 
     def changed_by_present_record(self, key: bytes) -> Entry | None:
-        """The entry of a key if it is dirty, and the record that is being processed made its last change."""
+        """Returns the entry of a key if it is dirty and the record that is being processed made its last change."""
         context = self._dirty.get(key)
         if context is None or context[_POSITION] != self._record_context()[_POSITION]:
             return None
@@ -232,28 +232,28 @@ class NamedCache:
         return bool(self._dirty)
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
-        """All keys and values. Any thread may call."""
+        """Returns all keys and values. Any thread may call."""
         return self._values_of(list(self._entries))
 
     def dirty_items(self, is_wanted: Callable[[bytes], bool]) -> dict[bytes, bytes | None]:
-        """The dirty keys that are wanted, with their values. Any thread may call."""
+        """Returns the dirty keys for which `is_wanted` is True, with their values. Any thread may call."""
         if not self._dirty:
             return {}
         return dict(self._values_of([key for key in list(self._dirty) if is_wanted(key)]))
 
     def _values_of(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
-        """A key that the task's thread has removed meanwhile is left out: the store below has its value."""
+        """Leaves out keys that the task's thread has removed meanwhile: the store below has their values."""
         entries = [(key, self._entries.get(key)) for key in keys]
         return [(key, entry[_VALUE]) for key, entry in entries if entry is not None]
 
     # --- changing
 
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
-        """Change a value for the record that is being processed. `timestamp_ms`: that of the value; the default, for a
-        caller that does not know it, always needs the check.
+        """Change a value for the record that is being processed.
 
-        Raises the errors of the check, and then changes nothing. May evict, and raises the errors of that flush; the
-        change is in the cache then.
+        `timestamp_ms`: the timestamp of the value. The default is for callers that do not know it; then the change is
+        always checked. Raises the errors of the check, and changes nothing in this case. May evict values, and raises
+        the errors of their flush; the change is in the cache in this case.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)
@@ -289,8 +289,8 @@ class NamedCache:
             self._make_room()
 
     def _make_room(self) -> None:
-        """Evict until all caches of the thread together fit the limit, or this cache is empty. Raises what a flush
-        raises.
+        """Evict until all caches of the thread together fit the limit, or this cache is empty. Raises the errors of a
+        flush.
         """
         if self._is_flushing:
             return
@@ -301,11 +301,11 @@ class NamedCache:
                 entry = entries[key]
                 self._flush([key, *(other for other in dirty if other != key)])
                 if key in dirty or entries.get(key) is not entry:
-                    continue  # an operator below has changed the key again
+                    continue  # a downstream operator has changed the key again
             self._remove(key)
 
     def flush(self) -> None:
-        """Forward and write the values that are dirty now. After an error, those that were not written stay dirty."""
+        """Forward and write the values that are dirty now. After an error, values that were not written stay dirty."""
         self._flush(list(self._dirty))
 
     def evict_clean(self) -> None:
@@ -318,7 +318,7 @@ class NamedCache:
             self._remove(key)
 
     def clear(self) -> None:
-        """Drop all values, also those that are dirty."""
+        """Drop all values, including dirty values."""
         self._thread.size_bytes -= self._size_bytes
         self._size_bytes = 0
         self._dirty.clear()
@@ -340,7 +340,7 @@ class NamedCache:
         if listener is not None:
             if value is None or self._sends_old_values:
                 old = self._below.read(key)
-                is_needed = value is not None or old is not None  # else it was put and deleted since the last flush
+                is_needed = value is not None or old is not None  # if not, it was put and deleted since the last flush
             if is_needed:
                 self._contexts.set_context(context)
                 listener(key, value, old if self._sends_old_values else None, context)
@@ -349,7 +349,7 @@ class NamedCache:
                 self._below.put_checked(key, value, context[0])
             except LogTimeout as error:  # the store has the change, and the record collector sends it later
                 timeout = error
-        if self._entries[key] is entry:  # else an operator below has changed the key again
+        if self._entries[key] is entry:  # if not, a downstream operator has changed the key again
             del self._dirty[key]
             if value is None:
                 self._remove(key)
@@ -363,10 +363,11 @@ class NamedCache:
 
 
 def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
-    """The bytes of a record's headers, and of the input record that is kept for an error handler.
+    """Returns the size of a record's headers and of the input record that is kept for an error handler.
 
-    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record, whatever the handler,
-    but its size is not counted. So small counts of large records take many times `statestore.cache.max.bytes`.
+    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record, whatever the handler
+    is, but its size is not counted. So a cache of small results of large records takes many times
+    `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)
     if raw is not None:

@@ -1,8 +1,8 @@
 """A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
 
-A record of the changelog has the value without these 8 bytes, and the timestamp as its own. So a restore puts the two
-together again, for a whole batch at a time. Source: `ValueAndTimestampSerde`, `ValueAndTimestampSerializer`,
-`RecordConverters.rawValueToTimestampedValue`.
+A record of the changelog has the value without these 8 bytes, and the timestamp as the record's timestamp. So a restore
+joins value and timestamp again, for a whole batch at a time. Source: `ValueAndTimestampSerde`,
+`ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EntryWriter = Callable[[int, Any], bytes]
 
 @dataclass(frozen=True)
 class ValueAndTimestampSerde(Generic[V]):
-    """`value_serde`: the serde of the value without its timestamp."""
+    """The serde of a value with its timestamp. `value_serde`: the serde of the value without its timestamp."""
 
     value_serde: Serde[V]
 
@@ -44,7 +44,7 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestamp(self.value_serde.deserialize(data[TIMESTAMP_BYTES:]), unpack_timestamp(data)[0])
 
     def serializer(self) -> Callable[[ValueAndTimestamp[V]], bytes | None]:
-        """As `serialize`; None, which deletes, for a ValueAndTimestamp without a value."""
+        """Returns a function like `serialize`; for a ValueAndTimestamp without a value it returns None (a deletion)."""
         serialize = self.value_serde.serialize
         return lambda given: None if given.value is None else _pack(given.timestamp_ms) + serialize(given.value)
 
@@ -52,14 +52,14 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestampSerde(change(self.value_serde))
 
     def entry_reader(self) -> EntryReader:
-        """As `deserialize`, but without making a `ValueAndTimestamp`."""
+        """Returns a function like `deserialize` that makes no `ValueAndTimestamp`."""
         if isinstance(self.value_serde, LongSerde):  # fast path for counts and most sums: one call into C
             return _TIMESTAMP_AND_LONG.unpack
         deserialize = self.value_serde.deserialize
         return lambda stored: (unpack_timestamp(stored)[0], deserialize(stored[TIMESTAMP_BYTES:]))
 
     def entry_writer(self) -> EntryWriter:
-        """As `serialize`, but without a `ValueAndTimestamp`."""
+        """Returns a function like `serialize` that needs no `ValueAndTimestamp`."""
         if isinstance(self.value_serde, LongSerde):
             return _TIMESTAMP_AND_LONG.pack
         serialize = serializer_of(self.value_serde)
@@ -67,15 +67,15 @@ class ValueAndTimestampSerde(Generic[V]):
 
 
 class EntryAccess(NamedTuple):
-    """The functions by which operators of the DSL read and write a timestamped store, without making a
-    `ValueAndTimestamp`. Like the methods of the store, they go through the record cache and the changelog. Only for the
-    task's thread, until the store is closed or rebound.
+    """The functions with which operators of the DSL read and write a timestamped store, without making a
+    `ValueAndTimestamp`. Like the methods of the store, they use the record cache and the changelog. They are only for
+    the task's thread, and valid until the store is closed or rebound.
 
     `stored_key_of`: called with a key, and in a window store also with the start of the window; returns the stored form
     of the key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.
     `read`, `write`: convert the bytes of `get` and `put`.
-    `set_flush_listener`: as `NamedCache.set_flush_listener`; None without a record cache. `key_of`: deserializes a
-    cache key, as the listener gets it, to the key or the `Windowed` key.
+    `set_flush_listener`: see `NamedCache.set_flush_listener`; None without a record cache. `key_of`: deserializes a
+    cache key, which the listener gets, to the key or the `Windowed` key.
     """
 
     stored_key_of: Callable[..., Any]
@@ -88,9 +88,9 @@ class EntryAccess(NamedTuple):
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):
-    """The values of a batch, each with its timestamp in front. None stays None.
+    """The values of a batch, each with its timestamp before the value. None stays None.
 
-    A value and its timestamp are joined when the value is read, which is cheaper than making a list of all.
+    A value and its timestamp are joined when the value is read, which is cheaper than making a list of all values.
     """
 
     __slots__ = ("_timestamps_ms", "_values")

@@ -1,4 +1,4 @@
-"""The window store that processors use: objects in and out, bytes below. Source: `MeteredWindowStore`."""
+"""The window store that processors use: objects around a store of bytes. Source: `MeteredWindowStore`."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _new_tuple = tuple.__new__
 
 
 class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
-    """`WindowStore[K, V]`. Raises StreamsRuntimeError for a key that is None. Errors of a serde pass through.
+    """A `WindowStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes.
 
-    Differs from Kafka: a window that starts before 1970 is refused. In Kafka it lands in a wrong segment.
+    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts such a window into a wrong segment.
     """
 
     __slots__ = ("window_size_ms",)
@@ -71,7 +71,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
 
 
 class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
-    """`WindowStore[K, ValueAndTimestamp[V]]`. A ValueAndTimestamp without a value deletes, as None does."""
+    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp without a value deletes."""
 
     __slots__ = ("value_serde",)
 
@@ -85,14 +85,14 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         self._serialize_value = serde.serializer()
 
     def entry_access(self) -> EntryAccess:
-        """The functions by which operators of the DSL read and write this store. See `EntryAccess`."""
+        """Returns the functions with which operators of the DSL read and write this store. See `EntryAccess`."""
         inner, serde, serialize_key = self._inner, ValueAndTimestampSerde(self.value_serde), self._serialize_key
         read, write = serde.entry_reader(), serde.entry_writer()
         is_cached = isinstance(inner, CachingWindowStore) and inner.cache is not None
         last_start_ms, suffix = -1, b""
 
         def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
-            """The window key, which is also the cache key. Without a cache: the window key and the start."""
+            """Returns the window key, which is also the cache key. Without a cache: the window key and the start."""
             nonlocal last_start_ms, suffix
             if start_ms != last_start_ms:  # most records belong to the same window as the previous record
                 last_start_ms, suffix = start_ms, window_key(b"", start_ms, 0)

@@ -4,11 +4,11 @@ A window key is the key, then 8 bytes of window start and 4 bytes of sequence nu
 windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On disk 8 bytes with
 the number of the window's segment come before the window key.
 
-A segment has the windows whose starts lie in an interval of max(retention / 2, one minute). Windows are deleted by
-whole segments. A window that has expired and is not deleted yet is not visible to reads. On disk such a window can
-still be put, and only a put into a deleted segment is dropped and counted. In memory a put into any expired window is
-dropped and counted. Observed stream time belongs to the store: it is the highest window start that was put or restored
-since the store was opened. When a store is opened again, it is -1, as in Kafka.
+A segment contains the windows whose starts lie in an interval of max(retention / 2, one minute). Windows are deleted in
+whole segments. A window that has expired but is not deleted yet cannot be read. In a store on disk such a window can
+still be put: only a put into a deleted segment is dropped and counted. In a store in memory a put into any expired
+window is dropped and counted. Each store has its own observed stream time: the highest window start that was put or
+restored since the store was opened. After the next opening, the observed stream time is -1 again, as in Kafka.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
@@ -42,29 +42,29 @@ def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
 
 
 def suffix_of(window_key: bytes) -> tuple[int, int]:
-    """Window start and sequence number."""
+    """Returns window start and sequence number."""
     return _SUFFIX.unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
 
 
 def next_sequence(sequence: int) -> int:
-    """The next number. After the greatest one it is 0 again, because a sequence number must not be negative."""
+    """Returns the next sequence number. The number after MAX_SEQUENCE is 0, because it must not be negative."""
     return (sequence + 1) & MAX_SEQUENCE
 
 
 def is_window_key(key: bytes, *, duplicates: bool) -> bool:
-    """Whether a window store can have written this key. `duplicates`: whether the store keeps duplicates."""
+    """True if a window store can have written this key. `duplicates`: True if the store keeps duplicates."""
     if len(key) < SUFFIX_BYTES:
         return False
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # A key that ends with text has bytes of 0x20 or more: as a window it would start in 73 million years, and be the
-    # duplicate number 538 million.
+    # A key that ends with text has only bytes of 0x20 or more. Read as a window key, it would start in 73 million years
+    # and have a sequence number above 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 
 def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicates: bool) -> bool:
-    """Whether `is_window_key` is true for all keys. `starts`: the bytes of each key at START."""
+    """True if `is_window_key` is true for all keys. `starts`: the slice START of each key."""
     if duplicates:
         return all(is_window_key(key, duplicates=True) for key in keys)
     return (
@@ -75,9 +75,9 @@ def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicate
 
 
 def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
-    """Whether a window store may have written a changelog record with this key and timestamp.
+    """True if a window store may have written a changelog record with this key and timestamp.
 
-    A window with a sequence number is one of a join, and starts at the timestamp of its record.
+    Only stores of joins have windows with sequence numbers; these windows start at the timestamps of their records.
     """
     if len(key) < SUFFIX_BYTES:
         return False
@@ -86,7 +86,7 @@ def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
 
 
 def are_segmented_window_keys(*stored: bytes) -> bool:
-    """Whether all these keys of a RocksDB can be window keys with segment numbers, in segments of one length."""
+    """True if all these keys of a RocksDB can be window keys with segment numbers, in segments of one length."""
     shortest, longest = 1, JAVA_LONG_MAX  # bounds of the segment length; each key narrows them
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
@@ -99,7 +99,7 @@ def are_segmented_window_keys(*stored: bytes) -> bool:
 
 
 def window_end_ms(start_ms: int, window_size_ms: int) -> int:
-    """The end of a window, at most the greatest timestamp. Source: `WindowKeySchema.timeWindowForSize`.
+    """Returns the end of a window, at most the greatest timestamp. Source: `WindowKeySchema.timeWindowForSize`.
 
     Differs from Kafka: in Kafka a record of a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
     """
@@ -129,7 +129,7 @@ class WindowRetention:
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
-        """Advance observed stream time. True if segments have expired by it: those below `first_live_segment`."""
+        """Advance observed stream time. Returns True if segments have expired: all below `first_live_segment`."""
         if start_ms <= self.observed_ms:
             return False
         self.observed_ms = start_ms

@@ -1,15 +1,15 @@
-"""A task's checkpoint file: up to which changelog offset each of its persistent stores is complete on disk.
+"""A task's checkpoint file: for each persistent store, the changelog offset up to which it is complete on disk.
 
-Rules: `<task directory>/.checkpoint` is either the last file that was written whole, or not there. A new one is written
-under another name in the same directory, synced and renamed; then the directory is synced. When there are no offsets,
-there is no file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, for a person to look at. Offsets
-are those of the last record applied.
+Rules: `<task directory>/.checkpoint` is the last file that was written completely, or does not exist. A new file is
+written under another name in the same directory, synced and renamed; then the directory is synced. When there are no
+offsets, there is no file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person can
+inspect it. An offset is that of the last record applied.
 
-The first line of the text is the format version, 0. The second one is the number of entries. Then follows one line per
+The first line of the text is the format version, 0. The second line is the number of entries. Then follows one line per
 entry: `topic partition offset`. Source: `OffsetCheckpoint`.
 
 Differs from Kafka: a broken file is set aside and does not end the thread. A file that cannot be written is an error
-and not a warning, since a disk that refuses it will refuse the stores, too.
+and not a warning, because a disk that refuses this file will refuse the stores as well.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from streams_runtime.common.errors import ProcessorStateError
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
-"""A file whose name begins with this belongs to the checkpoint and is not state."""
+"""The name of the file. All files whose names begin with it belong to the checkpoint and are not state."""
 
 OFFSET_UNKNOWN = -4
-"""The offset of state that is on disk, but nobody knows up to which record."""
+"""Stands for the offset of a store that is on disk, but whose offset is not known."""
 
 _VERSION = 0
 _WHITESPACE = re.compile(r"[ \t\n\v\f\r]+")
@@ -40,7 +40,9 @@ _logger = logging.getLogger(__name__)
 
 
 class CheckpointFile:
-    """Only the holder of the lock of the task's directory writes it. Every OSError becomes a ProcessorStateError."""
+    """The checkpoint file of one task. Only the holder of the lock of the task's directory may write it. Every OSError
+    becomes a ProcessorStateError.
+    """
 
     __slots__ = ("_files", "path")
 
@@ -49,7 +51,9 @@ class CheckpointFile:
         self.path = task_directory / CHECKPOINT_FILE_NAME
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets in the file, OFFSET_UNKNOWN included; empty when there is no file. DecodeError: it is broken."""
+        """The offsets in the file, OFFSET_UNKNOWN included; empty when there is no file. Raises DecodeError for a
+        broken file.
+        """
         try:
             data = self._files.read(self.path)
         except FileNotFoundError:
@@ -61,7 +65,7 @@ class CheckpointFile:
         return parse_checkpoint(data)
 
     def load(self) -> dict[TopicPartition, int] | None:
-        """As `read`, but a broken file is renamed, with a warning; None then."""
+        """As `read`, but renames a broken file, logs a warning and returns None."""
         try:
             return self.read()
         except DecodeError as error:
@@ -70,7 +74,7 @@ class CheckpointFile:
             return None
 
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """On return the file holds these offsets, even if the machine fails.
+        """Write the file. On return the file has these offsets, even if the machine fails afterwards.
 
         Raises IllegalStateError, before anything is touched, for a negative offset that is not OFFSET_UNKNOWN.
         """
@@ -84,7 +88,7 @@ class CheckpointFile:
             raise ProcessorStateError(f"the checkpoint file {self.path} cannot be written: {error}") from error
 
     def delete(self) -> None:
-        """On return there is no file, even if the machine fails."""
+        """Delete the file. On return there is no file, even if the machine fails afterwards."""
         try:
             self._files.delete(self.path)
             self._files.sync_directory(self.path.parent)
@@ -106,12 +110,12 @@ class CheckpointFile:
 
 
 def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Checkpointed offsets as a thread reports them to the leader: that of the next record, 0 when unknown."""
+    """Converts checkpointed offsets to those that a thread reports to the leader: of the next record, 0 if unknown."""
     return {p: 0 if offset == OFFSET_UNKNOWN else offset + 1 for p, offset in checkpointed.items()}
 
 
 def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
-    """The text of the file, in the order of `offsets`; None when there are none, since then there is no file.
+    """The text of the file, in the order of `offsets`; None if `offsets` is empty, because then there is no file.
 
     Raises IllegalStateError for a negative offset other than OFFSET_UNKNOWN.
     """
@@ -126,10 +130,10 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
 
 
 def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
-    """The offsets in a checkpoint file, without entries whose offset may not be written.
+    """Parses a checkpoint file. Leaves out entries with an offset that may not be written.
 
-    Raises DecodeError, whose `reason` is Kafka's message, for any other text. Differs from Kafka: numbers are ASCII
-    digits only, where Java reads the digits of any script; Kafka writes only ASCII digits.
+    Raises DecodeError, whose `reason` is Kafka's message, for a text in another format. Differs from Kafka: numbers are
+    ASCII digits only, where Java reads the digits of any script; Kafka writes only ASCII digits.
     """
     lines = _Lines(data)
     version = lines.number(32)
@@ -142,7 +146,7 @@ def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
         if _is_valid(offset):
             offsets[TopicPartition(topic, partition)] = offset
         else:
-            expected -= 1
+            expected -= 1  # as in Kafka
     if len(offsets) != expected:
         raise lines.error(f"Expected {expected} entries but found only {len(offsets)}")
     return offsets
@@ -153,7 +157,9 @@ def _is_valid(offset: int) -> bool:
 
 
 class _Lines:
-    """The lines of the file as `BufferedReader.readLine` splits them, and the place where the current one starts."""
+    """The lines of the file as `BufferedReader.readLine` splits them, and the position at which the current line
+    starts.
+    """
 
     __slots__ = ("_at", "_lines", "_text")
 

@@ -1,19 +1,19 @@
 """Handling of failed records: the thread ends, the record is dropped, or the record goes to the dead-letter topic.
 
-Rules: the user's handlers decide, one for processing and one for reading (serdes, timestamps); the default is FAIL.
-FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler answers
-CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its parent
-continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like any
-output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
+Rules: the user's handlers decide: one handler for processing, and one for reading (serdes, timestamps). The default is
+FAIL. FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler
+answers CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its
+parent continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like
+any output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
 returns anything but a HandlerResponse, counts as FAIL. No handler is called if a schema registry cannot be reached, or
 if the function of a batch returns a wrong number of rows: the record itself may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
 Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
-value; in Kafka they are missing if an output of the record was sent before the error. If the dead-letter topic refuses
-the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the topic, its stack
-trace is left out. The header with the task is not Kafka's.
+value; in Kafka, key and value are missing if an output of the record was sent before the error. If the dead-letter
+topic refuses the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the
+topic, its stack trace is left out. Kafka has no header with the task.
 """
 
 from __future__ import annotations
@@ -65,31 +65,35 @@ _INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""The paths of files that are not the user's begin with these, or with the directory of this package."""
+"""Prefixes of the paths of files that are not the user's. Files of this package are not the user's either."""
 
 _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """The default handler: a record is only dropped if the user has chosen a handler that drops it."""
+    """The default handler, which ends the thread: a record is dropped only if the user has chosen a handler that drops
+    it.
+    """
     _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
 
 
 def log_and_continue(record: FailedRecord) -> HandlerResponse:
-    """The record is dropped. Source: `LogAndContinueProcessingExceptionHandler`."""
+    """A handler that drops the record. Source: `LogAndContinueProcessingExceptionHandler`."""
     _logger.warning("%s; the record is dropped", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.CONTINUE
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
-    """The record goes to `errors.dead.letter.queue.topic.name`, and processing continues."""
+    """A handler that sends the record to `errors.dead.letter.queue.topic.name`. Processing continues."""
     _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.DEAD_LETTER
 
 
 class FailedInputRecord(NamedTuple):
-    """A `FailedRecord`. In a punctuation: metadata NO_RECORD, no key and value, and the time at which it fired."""
+    """A `FailedRecord`. A failed punctuation has the metadata NO_RECORD, no key, no value, and the time at which it
+    fired.
+    """
 
     task_id: TaskId
     metadata: RecordMetadata
@@ -187,14 +191,14 @@ class ExceptionHandling:
 
     @property
     def needs_raw_record(self) -> bool:
-        """Whether the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
+        """True if the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
         `log_and_continue` do not need them.
         """
         return self._processing not in (fail, log_and_continue)
 
     def processing_failed(self, record: FailedRecord) -> None:
-        """Handle the error, so that the task can continue. Raises ProcessingFailed, or the errors of sending a dead
-        letter.
+        """Let the handler decide about the record. Returns if the task can continue; otherwise raises ProcessingFailed,
+        or the error of sending a dead letter.
         """
         self._handle(self._processing, _PROCESSING, record)
 
@@ -233,7 +237,7 @@ class ExceptionHandling:
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
         send = self._sink(record.node, topic)
         has_own_timestamp, has_trace = True, True
-        while True:
+        while True:  # at most three tries: the second and third with the current time, or without the stack trace
             try:
                 send(record.key, record.value, timestamp_ms, headers)
                 return

@@ -4,13 +4,13 @@
 Rules:
 - A file is written under another name in the same directory, then renamed. So a reader finds the old content or the new
   content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
-  file may have the old content, the new content or a torn one.
+  file may have the old content, the new content or torn content.
 - Renames and deletions are durable once their directory was synced. Until then, a failure of the machine may undo them.
-- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. It ends with the process that holds
-  it, however the process ends. A forked child inherits its parent's open files, and the lock lasts until all processes
-  have closed the lock file, so an inherited lock would outlive the parent. Therefore a child closes inherited lock
-  files at once. `_guard` is held while a lock file is opened and added to `_held`, so that no fork happens between the
-  two and each child knows all lock files.
+- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock ends with the process that
+  holds it, however the process ends. A forked child inherits its parent's open files, and the lock lasts until all
+  processes have closed the lock file, so an inherited lock would outlive the parent. Therefore a child closes inherited
+  lock files at once. `_guard` is held while a lock file is opened and added to `_held`, so that no fork happens between
+  these two steps, and each child knows all lock files.
 
 Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
@@ -37,7 +37,7 @@ _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 class HeldLock(Protocol):
     def release(self) -> None:
-        """Releasing twice is fine."""
+        """Release the lock. A second call does nothing."""
         ...
 
 
@@ -83,7 +83,9 @@ class FileSystem:
             os.close(descriptor)
 
     def make_directory(self, directory: Path) -> None:
-        """Make the directory and its parents. New directories are private to their owner; others stay as they are."""
+        """Make the directory and its parents. New directories are private to their owner; existing directories stay as
+        they are.
+        """
         make_private_directory(directory)
 
     def delete_directory(self, directory: Path) -> None:
@@ -99,11 +101,11 @@ class FileSystem:
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
-        """True also for a link that leads nowhere. Raises nothing."""
+        """True if the path exists; True also for a broken symbolic link. Raises nothing."""
         return os.path.lexists(path)
 
     def is_directory(self, path: Path) -> bool:
-        """Raises nothing."""
+        """True if the path is a directory. Raises nothing."""
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
@@ -205,7 +207,7 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the previous holder has deleted the file, and perhaps another holder has made a new one
+        os.close(descriptor)  # the previous holder has deleted the file, and another holder may have made a new file
 
 
 def _is_file_at(path: Path, descriptor: int) -> bool:
@@ -235,7 +237,7 @@ def _forget_inherited() -> None:
     for lock in list(_held):
         lock.forget()
     _held.clear()
-    _guard.release()
+    _guard.release()  # the parent has acquired it before the fork
 
 
 os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_forget_inherited)

@@ -1,8 +1,8 @@
-"""Whether the log has records of an input partition that its task does not have yet.
+"""Checks if the log has records of an input partition that the task has not received yet.
 
-While the consumer is behind the last known end of a partition, no call is made. Otherwise the consumer is asked for the
-end, and if the consumer does not know it, the log; but not again within ten milliseconds if no record was read
-meanwhile. If the log does not answer, the partition counts as having more.
+While the consumer is behind the last known end of a partition, no call is made. Otherwise `InputLags` asks the consumer
+for the end or, if the consumer does not know the end, the log. It asks again only after ten milliseconds, or once a
+record of the partition was read. If the log does not answer, the partition counts as having more records.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
 Differs from Kafka: Kafka uses the end that the last fetch returned, however old it is; here the log is asked if more
@@ -40,7 +40,7 @@ class InputLags:
         for partition in partitions:
             position = self._consumer.position(partition)
             if position is None or position < self._ends.get(partition, -1):
-                behind.add(partition)
+                behind.add(partition)  # also if the position is not known
             elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
                 ask[partition] = position
         if ask:

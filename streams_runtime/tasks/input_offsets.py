@@ -1,4 +1,4 @@
-"""The offsets of a task's input: where reading begins, what there is to commit, and the right to commit it.
+"""The offsets of a task's input: the offsets at which reading begins, the offsets to commit, and the right to commit.
 
     begin         seek the consumer to the committed offsets
     begin_work    note that the task processes, punctuates or writes, so that it has something to commit
@@ -15,8 +15,8 @@ transaction is never committed. Records that the log deleted before the group re
 The metadata of a committed offset has the partition time, with which the next owner continues. The format is Kafka's
 version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which are numbers by name: the number
 of entries in four bytes, then for each entry the length of the name in four bytes, the name, and the number in eight
-bytes. A task stores there, for each window store, the first offset of its changelog that is needed. Version 1, which
-ends after the time, can be read as well. Any other text counts as unknown.
+bytes. In this processor metadata, a task stores for each window store the first offset of its changelog that is needed.
+Version 1, which ends after the time, can be read as well. Any other text counts as unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
@@ -25,9 +25,9 @@ after it has moved. So with `latest`, an owner that ends before a record has com
 next owner skips the records that were written in between (KAFKA-12261).
 
 The right to commit is a claim, which is an epoch in the log for each input partition. A task claims its input before it
-reads it. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that gives
-up its input releases the claim. If it did not, the next owner of the input would fence the producer that commits under
-the claim, and all tasks of the thread use this producer.
+reads the input. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that
+gives up its input releases the claim. If it did not, the next owner of the input would fence the producer that commits
+under the claim, and all tasks of the thread use this producer.
 """
 
 from __future__ import annotations
@@ -57,13 +57,15 @@ _MAX_METADATA_BYTES = 2_500  # brokers take 4,096 bytes of metadata (offset.meta
 
 
 class InputOffsets:
-    """`committed_offsets`: the offsets that this task found committed, or has committed itself.
-    `changelogs_needed_from`: by window store, the first changelog offset that the earlier owner of the task needed.
+    """The input offsets of one active task.
 
-    `commit_needed`: there is work since the last commit. `commit_requested`: a processor asked for a commit, or
-    `auto.offset.reset` has set a position to `latest`: until it is committed, another owner would begin at a later end.
-    `commit_pending`: under exactly-once, a commit is prepared and not done yet. `prepared`: the offsets of the commit
-    that is being made.
+    `committed_offsets`: the offsets that this task found committed, or has committed itself. `changelogs_needed_from`:
+    by window store, the first changelog offset that the earlier owner of the task needed.
+
+    `commit_needed`: there is work since the last commit. `commit_requested`: a commit should not wait for the commit
+    interval. Either a processor asked for a commit, or `auto.offset.reset` set a position to `latest`; if the task
+    moved before that position is committed, its next owner would skip records. `commit_pending`: under exactly-once, a
+    commit is prepared and not done yet. `prepared`: the offsets of the commit in progress.
     """
 
     __slots__ = (
@@ -108,7 +110,7 @@ class InputOffsets:
         self._configs = configs
         self._exactly_once = producer.exactly_once
         self._losses = losses
-        self._aborted_before = producer.aborts  # the number when work began
+        self._aborted_before = producer.aborts  # the producer's number of aborts when work began
         self.clear()
 
     def clear(self) -> None:
@@ -117,11 +119,11 @@ class InputOffsets:
         self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
-        self._known_to_group: dict[TopicPartition, int] = {}  # offsets that the group has
+        self._known_to_group: dict[TopicPartition, int] = {}  # the group's committed offsets, as far as known
         # Offsets and partition times to commit that were kept when the buffer was cleared; None while the task reads.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
-    # --- where reading begins
+    # --- the start of reading
 
     def begin(
         self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
@@ -150,7 +152,8 @@ class InputOffsets:
         return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
 
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
-        """Go on by auto.offset.reset in partitions whose positions are out of range, and report the skipped offsets.
+        """Continue as auto.offset.reset says in partitions whose positions are out of range. Reports the skipped
+        offsets.
 
         `out_of_range`: the consumer's positions. Raises as `begin` does.
         """
@@ -165,7 +168,7 @@ class InputOffsets:
                 end = self._log.end_offsets([partition])[partition]
                 self._losses.beyond_end(partition, position, end, resumed_at)
 
-    # --- whether there is something to commit
+    # --- uncommitted work
 
     def begin_work(self) -> None:
         """Note that there is something to commit from now on."""
@@ -198,7 +201,7 @@ class InputOffsets:
     # --- the commit
 
     def prepare(self, positions: Iterable[InputPosition]) -> None:
-        """Fix `prepared`: the offsets that the group does not have yet; none if the task only wrote.
+        """Set `prepared` to the offsets that the group does not have yet. It is empty if the task only wrote records.
 
         The needed offsets of changelogs are read here, even for offsets that `remember` kept: a flush may have written
         to changelogs since then.
@@ -213,7 +216,7 @@ class InputOffsets:
 
     def remember(self, positions: Iterable[InputPosition]) -> None:
         """Keep the offsets to commit, because the task's buffer is about to be cleared: after that, only the consumer's
-        position would be left, which is behind records that were not processed.
+        position would be left, which is past records that were not processed.
         """
         if self._remembered is None:
             self._remembered = self._read_up_to(positions)
@@ -226,7 +229,7 @@ class InputOffsets:
         self.prepared = {}
 
     def purgeable(self) -> dict[TopicPartition, int]:
-        """The offsets below which records of repartition topics may be deleted, since nobody needs them any more."""
+        """The offsets below which records of repartition topics may be deleted, since no task needs them any more."""
         return {
             partition: offset
             for partition, offset in self.committed_offsets.items()
@@ -236,15 +239,16 @@ class InputOffsets:
     # --- inside
 
     def _uncommitted(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """By partition, the offset and the partition time to commit, if the group does not have this offset yet.
+        """Returns, by partition, the offset and the partition time to commit, if the group does not have this offset
+        yet.
 
-        They come from the positions while the task reads, and from `remember` after its buffer was cleared.
+        The offsets come from `positions` while the task reads, and from `remember` after the task's buffer was cleared.
         """
         found = self._read_up_to(positions) if self._remembered is None else self._remembered
         return {p: (offset, time_ms) for p, (offset, time_ms) in found.items() if offset != self._known_to_group.get(p)}
 
     def _read_up_to(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """By partition, the offset to commit and the partition time."""
+        """Returns, by partition, the offset to commit and the partition time."""
         found: dict[TopicPartition, tuple[int, int]] = {}
         for partition, offset, partition_time_ms in positions:
             if offset is None:
@@ -266,7 +270,8 @@ class InputOffsets:
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
         if partition.topic in self._repartition_topics:
-            # the application wrote these records itself, and their input is committed, so nobody would write them again
+            # the application wrote these records itself, and their input is committed, so no task would write them
+            # again
             return OffsetReset.EARLIEST
         return self._sources[partition.topic].auto_offset_reset or self._configs.auto_offset_reset
 
@@ -290,7 +295,9 @@ class InputOffsets:
 
 
 def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int] | None = None) -> str:
-    """`needed_from`: by store, the first offset of its changelog that is needed. Leaves out stores that do not fit."""
+    """Returns the metadata of a committed offset. `needed_from`: by store, the first offset of its changelog that is
+    needed. Leaves out stores for which the metadata has no room.
+    """
     entries: list[bytes] = []
     for store, offset in (needed_from or {}).items():
         name = f"{_NEEDED_FROM}{store}".encode()
@@ -302,13 +309,13 @@ def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int]
 
 
 def decode_partition_time(metadata: str) -> int:
-    """Milliseconds since the epoch; UNKNOWN_TIME for metadata that cannot be read."""
+    """The partition time in milliseconds since the epoch; UNKNOWN_TIME for metadata that cannot be read."""
     data = _decoded(metadata)
     return UNKNOWN_TIME if data is None else max(int(_HEADER.unpack_from(data)[1]), UNKNOWN_TIME)
 
 
 def decode_needed_from(metadata: str) -> dict[str, int]:
-    """By store, the first offset of its changelog that is needed. Empty for metadata that cannot be read."""
+    """Returns, by store, the first offset of its changelog that is needed. Empty if the metadata cannot be read."""
     data = _decoded(metadata)
     if data is None or data[0] != _VERSION or len(data) == _HEADER.size:
         return {}
@@ -319,7 +326,7 @@ def decode_needed_from(metadata: str) -> dict[str, int]:
             start = at + _INT.size
             end = start + _INT.unpack_from(data, at)[0]
             name, at = data[start:end].decode(), end + _LONG.size
-            if end < start:
+            if end < start:  # a negative length
                 return {}
             number = int(_LONG.unpack_from(data, end)[0])
             if name.startswith(_NEEDED_FROM):
@@ -339,7 +346,7 @@ def _decoded(metadata: str) -> bytes | None:
 
 
 class InputClaim:
-    """One per active task.
+    """The claim of the input partitions of one active task.
 
     `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, even if it was
     released; None before the first claim.
@@ -361,7 +368,7 @@ class InputClaim:
         self._is_released = False
 
     def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
-        """Whether a claim of exactly these partitions has to be taken."""
+        """True if a claim of exactly these partitions has to be taken."""
         return self.newest is None or self._is_released or self.newest.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:

@@ -1,17 +1,18 @@
-"""From which offset on the changelog of a window store is needed, and how far stream time has come in it.
+"""The first offset of a window store's changelog that is still needed, and the newest timestamp in the changelog.
 
-    NeededChanges       of one changelog
-    WindowChangelogs    of all window stores of a task, with the changes that a restore could not find any more
+    NeededChanges       for one changelog
+    WindowChangelogs    for all window stores of a task, with the changes that the log deleted before a restore
 
-A window store keeps windows by stream time, and its changelog is cut at the beginning, by the log's retention or by a
-person. Whether a cut took anything that the store still has cannot be seen from what is left. So the task keeps, and
-commits with its offsets, the offset from which on the changelog has windows that have not expired in the store.
+A window store expires windows by stream time, but the log's retention or an operator deletes the first records of its
+changelog. The remaining records do not show if a deleted record was still needed. So the task keeps the first offset at
+which the changelog may have a window that has not expired in the store, and commits it with its input offsets.
 
-Rules: a change is needed while its timestamp is above the newest one minus the store's retention. Each mark is an
-offset and the newest timestamp below it. A mark is set where time advances by 1/128 of the retention, or by 12 hours
-where that is less. So few are kept, and the answer is too low by the changes of that much time at most, which is less
-than the day that changelogs are kept longer than their stores. While changes are not acknowledged, their offsets are
-those that follow the last known one, with as many transaction markers between as the last commit had.
+Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. Each mark is an
+offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp has advanced
+by 1/128 of the retention, or by 12 hours if 12 hours are less. So there are few marks, and the first needed offset is
+too low by the changes of one such step at most. A step is shorter than the day by which changelogs are kept longer than
+their stores. The offsets of changes that are not acknowledged yet are estimates: they follow the last known offset,
+after as many transaction markers as the last commit had.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ _MARKS = 128
 _LONGEST_STEP_MS = 12 * 3_600_000
 _NO_TIME_MS = -1
 _AT_ONCE = 64
-"""Changes are processed in parts of this size, and one by one only in a part in which a mark has to be set: 0.06 us for
-each change, 2 us for one with a mark."""
+"""Changes are processed in parts of this size, and one by one only in a part in which a mark has to be set. A change
+takes 0.06 us, a change with a mark 2 us."""
 
 
 class NeededChanges:
-    """Of one changelog partition, for its task's thread. `newest_ms`: the newest timestamp in it, -1 when not known."""
+    """The needed changes of one changelog partition. Only the task's thread uses it. `newest_ms`: the newest timestamp
+    in the changelog, -1 if it is not known.
+    """
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
@@ -40,28 +43,30 @@ class NeededChanges:
         self.clear()
 
     def clear(self) -> None:
-        """The store is closed."""
+        """Forget everything, because the store is closed."""
         self.newest_ms = _NO_TIME_MS
         self._marks: deque[tuple[int, int]] = deque()
         self._next_mark_ms = 0
         self._next_offset = 0
         self._is_complete = False  # whether the marks go back to the first change that is needed
-        self._sent = self._marked_since = 0  # since the last acknowledgement
-        self._markers = 0
+        self._sent = self._marked_since = 0  # changes sent and marks set since the last acknowledgement
+        self._markers = 0  # an estimate of the transaction markers after the last acknowledged change
 
     def from_beginning(self) -> None:
-        """The store is restored from the first record that the log has."""
+        """Note that the store is restored from the first record that the log has."""
         self._is_complete = True
 
     def continue_from(self, needed_from: int | None, stream_time_ms: int) -> None:
-        """Continue after the task that committed these two; None: it did not know the offset. Ignored when the store
-        was restored from the beginning.
+        """Continue with the values that an earlier owner of the task has committed. `needed_from`: None if it committed
+        no offset. Does nothing if the store was restored from the beginning, or if the stream time is unknown
+        (negative).
         """
         if self._is_complete or stream_time_ms < 0:
             return
         self._is_complete = True
         first = self._next_offset if not self._marks else self._marks[0][0]
         if self._marks:
+            # the earlier owner wrote the changes below the first mark, up to its stream time
             self._marks[0] = (first, stream_time_ms)
         self._marks.appendleft((first if needed_from is None else min(first, needed_from), _NO_TIME_MS))
         self._advance(stream_time_ms)
@@ -71,10 +76,10 @@ class NeededChanges:
     def restored(self, batch: RecordBatch) -> None:
         self._see_all(batch.offsets, batch.timestamps_ms)
         self._next_offset = batch.offsets[-1] + 1
-        self._marked_since = 0  # these offsets are those of the log
+        self._marked_since = 0  # these offsets are exact, so `acknowledged` need not correct their marks
 
     def advance_to(self, position: int) -> None:
-        """Every change below this offset was restored."""
+        """Note that every change below this offset was restored."""
         self._next_offset = max(self._next_offset, position)
 
     def sent(self, timestamps_ms: Sequence[int]) -> None:
@@ -84,11 +89,12 @@ class NeededChanges:
         self._sent += count
 
     def acknowledged(self, last_offset: int) -> None:
-        """Every change that was sent is in the log; the last one has this offset."""
+        """Note that the log has every sent change. `last_offset`: the offset of the last sent change."""
         if not self._sent:
             return
         moved = last_offset + 1 - self._next_offset
         if moved:
+            # the marks since the last acknowledgement have estimated offsets, which were wrong by `moved`
             for index in range(len(self._marks) - min(self._marked_since, len(self._marks)), len(self._marks)):
                 offset, before_ms = self._marks[index]
                 self._marks[index] = (offset + moved, before_ms)
@@ -96,17 +102,17 @@ class NeededChanges:
         self._next_offset = last_offset + 1 + self._markers
         self._sent = self._marked_since = 0
 
-    # --- answers
+    # --- results
 
     @property
     def needed_from(self) -> int | None:
-        """None: no change is known."""
+        """The first offset that is needed; None if no change is known."""
         self._drop_expired()
         return self._marks[0][0] if self._marks else None
 
     @property
     def needed(self) -> int:
-        """The number of offsets that are needed; the store has no more windows than that."""
+        """The number of offsets that are needed. The store has at most this number of windows."""
         first = self.needed_from
         return 0 if first is None else max(0, self._next_offset - first)
 
@@ -138,12 +144,12 @@ class NeededChanges:
     def _drop_expired(self) -> None:
         marks, oldest_needed_ms = self._marks, self.newest_ms - self.retention_ms + 1
         while len(marks) > 1 and marks[1][1] < oldest_needed_ms:
-            marks.popleft()
+            marks.popleft()  # all changes below the second mark have expired
 
 
 class MissingChanges(NamedTuple):
-    """A window store lacks the changes of these offsets of its changelog: from `needed_from` to `begin`, which is the
-    first offset that the store has. The log had deleted these changes before the store was restored.
+    """The changes that a window store lacks: the offsets of its changelog from `needed_from` to before `begin`, which
+    is the first offset that the store has. The log had deleted these changes before the store was restored.
     """
 
     store: str
@@ -155,24 +161,26 @@ class MissingChanges(NamedTuple):
 class WindowChangelogs:
     """The changelogs of a task's window stores. `needed`: by changelog, the changes that the store needs.
 
-    `retentions_ms`: the retention of each window store that has a changelog of its own. `changelogs`: of each store.
+    `retentions_ms`: the retention of each window store that has a changelog of its own. `changelogs`: the changelog of
+    each store.
     """
 
     def __init__(self, retentions_ms: Mapping[str, int], changelogs: Mapping[str, TopicPartition]) -> None:
         self._stores = {changelogs[store]: store for store in retentions_ms if store in changelogs}
         self.needed = {partition: NeededChanges(retentions_ms[store]) for partition, store in self._stores.items()}
-        # by changelog that was restored from the first offset of the log: this offset, until `continue_after`
+        # for each changelog that was restored from the first offset of the log: this offset; empty after
+        # `continue_after`
         self._begin_offsets: dict[TopicPartition, int] = {}
 
     def clear(self) -> None:
-        """The stores are closed."""
+        """Forget everything, because the stores are closed."""
         self._begin_offsets.clear()
         for needed in self.needed.values():
             needed.clear()
 
     def restore_begins(self, partition: TopicPartition, begin: int) -> None:
-        """The restore of the store begins at `begin`, the first offset that the log has. Ignores other changelogs, as
-        the next two methods do.
+        """Note that a restore begins at `begin`, the first offset that the log has. Ignores partitions that are not
+        changelogs of window stores, as the next two methods do.
         """
         if partition in self.needed:
             self._begin_offsets[partition] = begin
@@ -183,21 +191,21 @@ class WindowChangelogs:
             self.needed[partition].restored(batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Every change below this offset was restored."""
+        """Note that every change below this offset was restored."""
         if partition in self.needed:
             self.needed[partition].advance_to(position)
 
     def needed_from(self) -> dict[str, int]:
-        """For each window store with a change, the first offset of its changelog that is needed."""
+        """Returns, for each window store with a change, the first offset of its changelog that is needed."""
         known = {self._stores[partition]: needed.needed_from for partition, needed in self.needed.items()}
         return {store: offset for store, offset in known.items() if offset is not None}
 
     def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
-        """Continue the work of the task that committed `needed_from`, as the method of that name returns it, and its
-        stream time.
+        """Continue the work of an earlier owner of the task, which committed its stream time and the result of its
+        method `needed_from`.
 
-        Returns the changes that the stores of that task had, and the stores of this task lack: the log had deleted the
-        changes before the restore. Only the first call after a restore returns them.
+        Returns the changes that the earlier owner's stores had and these stores lack: the log had deleted these changes
+        before the restore. Only the first call after a restore returns them.
         """
         missing: list[MissingChanges] = []
         for partition, changes in self.needed.items():

@@ -1,7 +1,7 @@
 """The records of a task's input that the thread has polled and the task has not processed, and their order.
 
     PartitionGroup.add         takes a batch of one partition, as columns
-    PartitionGroup.next_run    gives the next records to process: consecutive ones of one partition
+    PartitionGroup.next_run    gives the next records to process: consecutive records of one partition
     RecordQueue.deliver        hands these records to the source's receiver
 
 The group has a queue for each partition. The next record is taken from the partition whose next record has the lowest
@@ -10,22 +10,24 @@ the records were taken.
 
 Rules of a queue: it keeps batches as they were polled, as columns of bytes. It deserialises a record when its turn
 comes (or, with several partitions, when its timestamp is needed to choose the next partition). Partition time is the
-highest timestamp handed out, -1 before the first; timestamp extractors get it. A record that cannot be read goes to the
-handler of deserialization errors. A record with a negative timestamp is dropped. Both count as consumed.
+highest timestamp handed out, -1 before the first record; timestamp extractors get this time. A record that cannot be
+read goes to the handler of deserialization errors. A record with a negative timestamp is dropped. Records of both kinds
+count as consumed.
 
 Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 - -1: the task processes the records of the other partitions.
 - 0: the task waits as long as the log has, or may have, more records of the partition (see `InputLags`).
-- Above 0: the task waits as with 0. Once the log has no more records, it waits this time for new ones.
+- Above 0: the task waits as with 0. Once the log has no more records, the task waits this many milliseconds for new
+  records.
 
 Among equal timestamps the order of Java's heap decides. Partitions enter the heap in the order in which they got
 records, so they mostly take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
 `StreamTask.addRecords`.
 
-Differs from Kafka: no record is read before its turn, so a broken record cannot stop earlier records. An error of a
-timestamp extractor goes to the same handler as an error of a serde. The task waits for several partitions at the same
-time; in Kafka it waits for one after the other, so that n of them may take n times `max.task.idle.ms`. `clear` forgets
-how long the task has waited; Kafka keeps that time when it clears the records.
+Differs from Kafka: no record is deserialised before its turn, so a broken record cannot stop earlier records. An error
+of a timestamp extractor goes to the same handler as an error of a serde. The task waits for several partitions at the
+same time; in Kafka it waits for one after the other, so that n partitions may take n times `max.task.idle.ms`. `clear`
+forgets how long the task has waited; Kafka keeps that time when it clears the records.
 """
 
 from __future__ import annotations
@@ -55,13 +57,14 @@ UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
 
 _CENTURY_S = 946_684_800, 4_102_444_800
-"""Begin and end of the years 2000 to 2099. A time of these years in one of the other units, taken as milliseconds, is
-outside of them."""
+"""Begin and end of the years 2000 to 2099, in seconds since the epoch. A time of these years in a unit of `_UNITS`,
+taken as milliseconds, is outside of these years."""
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
 _MOST_ROWS = 1_000
-"""Columns of a batch are sliced again behind each record that cannot be read, so a slice has no more rows than this."""
+"""The most rows of a slice. The columns are sliced again after each unreadable record, so large slices would be copied
+many times."""
 
 _logger = logging.getLogger(__name__)
 
@@ -73,20 +76,23 @@ class TaskTime(Protocol):
 
 
 _Row = tuple[int, Any, Any, int, Headers]
-"""The place (index in the batch) behind a record, then its key, value, timestamp and headers."""
+"""The index of the next record in the batch, then key, value, timestamp and headers of this record."""
 
 _EMPTY: tuple[()] = ()
 _new_tuple = tuple.__new__
-"""Takes half of the time of a call of the class."""
+"""Makes a named tuple in half the time of calling its class."""
 
 
 class RecordQueue:
-    """`on_failure` gets each record that cannot be read; it raises, or returns to have the record dropped.
+    """The records of one input partition that the task has not processed yet.
 
-    `losses`: counts records with a negative timestamp. The current batch is the one that the queue reads from.
+    `on_failure`: called with each record that cannot be read. If it returns, the queue drops the record; if it raises,
+    the record stays.
+
+    `losses`: counts records with a negative timestamp. The current batch is the batch from which the queue reads.
     `place`: the index in the current batch of the next record to hand out; while a record is handed out, the index
-    behind it. `offsets`: the offsets of the current batch. `handed_out`: the number of records that `deliver` has
-    handed out so far.
+    after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of records that `deliver`
+    has handed out so far.
     """
 
     __slots__ = (
@@ -152,7 +158,7 @@ class RecordQueue:
         self._length = 0
         self.place = self._run_start = 0
         self._head: _Row | None = None  # the record at `place`, if it was read before its turn
-        self._rows: Iterator[_Row] | None = None  # reads the records behind the head; None: `_rows_from(place)` does
+        self._rows: Iterator[_Row] | None = None  # reads the records after the head; None: make it with `_rows_from`
         self.partition_time_ms = self._time_before_ms = UNKNOWN_TIME
 
     def __len__(self) -> int:
@@ -183,9 +189,9 @@ class RecordQueue:
         """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends with the batch,
         before a record that cannot be read or is dropped, and after the first record that reaches `until_ms`.
 
-        `time`: its stream time is raised by the records. `on_error`: gets an error that the receiver raises for the
-        record at `place`. It returns if the task may go on without the record; else it raises, and the record stays the
-        next one. Raises as `on_failure` and `on_error` do.
+        `time`: the records advance its stream time. `on_error`: called with an error that the receiver raises for the
+        record at `place`. It returns if the task may continue without the record; else it raises, and the record stays
+        the next record. Raises as `on_failure` and `on_error` do.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -216,11 +222,11 @@ class RecordQueue:
                     raise
                 done = place
                 if place == last or timestamp_ms >= until_ms:
-                    self._rows = rows
+                    self._rows = rows  # the next run continues with this iterator
                     return
         except Exception:
             if place != done:
-                raise
+                raise  # from `on_error`
             # the record at `place` cannot be read: the next run begins with it
         finally:
             self.handed_out += done - first
@@ -244,13 +250,17 @@ class RecordQueue:
         return self._batches[0].offsets[0] if self._batches else None
 
     def list_offsets(self) -> list[int]:
-        """Have `offsets` be a list. For a caller that reads them one by one: a range makes each of them anew."""
+        """Convert `offsets` from a range to a list. A range creates an int at each access, so a list is faster for a
+        caller that reads single offsets.
+        """
         offsets = self.offsets = list(self.offsets)
         return offsets
 
     @property
     def polled_place(self) -> int:
-        """The index, in its batch, of the record that was handed out last; valid until the next one is handed out."""
+        """The index, in its batch, of the record that was handed out last; valid until the next record is handed
+        out.
+        """
         return self.place - 1
 
     def polled_metadata(self) -> RecordMetadata:
@@ -273,10 +283,10 @@ class RecordQueue:
         return FailedInputRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, max_records: int) -> int:
-        """Count the records after the next one that follow each other in the current batch with timestamps below
-        `limit_ms` (None: with any timestamp), up to `max_records`.
+        """Count the records of the current batch after the next record, up to the first timestamp that is not below
+        `limit_ms` (None: no such limit), and at most `max_records`.
 
-        Returns 0 if a timestamp extractor gives the timestamps: the records would have to be read for it.
+        Returns 0 if a timestamp extractor gives the timestamps: the records would have to be deserialised to get them.
         """
         if self._extract_timestamp is not None:
             return 0
@@ -319,8 +329,8 @@ class RecordQueue:
         return self._head
 
     def _rows_from(self, first: int) -> Iterator[_Row]:
-        """Reads the next `_MOST_ROWS` records of the current batch lazily, from this place on. Cannot be used after it
-        has raised.
+        """Reads the next `_MOST_ROWS` records of the current batch lazily, from this place on. The iterator cannot be
+        used after it has raised an error.
         """
         stop = min(first + _MOST_ROWS, self._length)
         rows: Iterator[_Row] = zip(
@@ -334,8 +344,8 @@ class RecordQueue:
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 
     def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
-        """Replaces the records' timestamps by the extractor's. Gives negative timestamps too; the callers drop those
-        records. Raises ValueError for a result that is no timestamp.
+        """Replaces the records' timestamps by the extractor's. Returns negative timestamps as well; the callers drop
+        these records. Raises ValueError for a result that is no timestamp.
         """
         assert self._extract_timestamp is not None
         for place, key, value, own_ms, headers in rows:
@@ -351,7 +361,7 @@ class RecordQueue:
 
     def _report_other_units(self) -> None:
         """Report timestamps that are likely not in milliseconds. Checks only the least and the greatest timestamp of
-        the batch, to save time: all records pass here.
+        the batch, to save time, because every batch is checked.
         """
         for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
             if unit := likely_unit(timestamp_ms):
@@ -385,13 +395,14 @@ class RecordQueue:
 
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: the first records of this queue, and the highest number of them to process before the
-next run is chosen."""
+"""The next records to process: the queue whose first records they are, and the most records to process before the next
+run is chosen."""
 
 
 class InputPosition(NamedTuple):
-    """The progress of a task in one partition. `next_offset`: the offset of the first buffered record, None if none is
-    buffered. `partition_time_ms`: the highest timestamp that was handed out, -1 before the first record.
+    """The progress of a task in one partition. `next_offset`: the offset of the first buffered record; None if the
+    partition has no buffered record. `partition_time_ms`: the highest timestamp that was handed out, -1 before the
+    first record.
     """
 
     partition: TopicPartition
@@ -400,7 +411,7 @@ class InputPosition(NamedTuple):
 
 
 class PartitionGroup:
-    """The record queues of one task, which alone uses the group. A group with one partition never waits, and reads no
+    """The record queues of one task. No other task uses the group. A group with one partition never waits, and reads no
     record before its turn.
 
     `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
@@ -440,8 +451,8 @@ class PartitionGroup:
         self.set_partitions(partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Buffer these partitions from now on. Partitions that it had before keep their records. Raises as `new_queue`
-        does.
+        """Buffer these partitions from now on. Partitions that the group had before keep their records. Raises as
+        `new_queue` does.
         """
         self._queues = {
             partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
@@ -449,8 +460,8 @@ class PartitionGroup:
         self.partitions = frozenset(self._queues)
         self.paused &= self.partitions
         self._only_queue = next(iter(self._queues.values())) if len(self._queues) == 1 else None
-        # A queue is in the heap, with the timestamp of its next record, or it is idle: it is empty, or its next record
-        # has not been read. `_idle` has the order in which the queues will enter the heap.
+        # Each queue is either in the heap, with the timestamp of its next record, or in `_idle`. An idle queue is
+        # empty, or its next record has not been read. Queues enter the heap in the order of `_idle`.
         self._heap: JavaPriorityQueue[tuple[int, RecordQueue]] = JavaPriorityQueue(itemgetter(0))
         self._idle = dict(self._queues)
         self._deadlines: dict[TopicPartition, int] = {}
@@ -465,13 +476,13 @@ class PartitionGroup:
         return sum(map(len, self._queues.values()))
 
     def add(self, batch: RecordBatch) -> int:
-        """Buffer a batch, and pause its partition if that has too many records now. Returns the number of buffered
-        records of the partition. Raises KeyError for a partition that is not one of the group's.
+        """Buffer a batch, and pause its partition if the partition has too many records now. Returns the number of
+        buffered records of the partition. Raises KeyError for a partition that is not one of the group's.
         """
         partition = batch.partition
         queue = self._queues[partition]
         if not len(queue):
-            self._idle.pop(partition, None)
+            self._idle.pop(partition, None)  # to the end: queues enter the heap in the order in which they got records
             self._idle[partition] = queue
         buffered = queue.add(batch)
         if buffered > self._max_buffered and partition not in self.paused:
@@ -494,8 +505,8 @@ class PartitionGroup:
         ]
 
     def ready(self, now_ms: int) -> bool:
-        """Whether a record may be processed now. With several partitions it reads the next record of each, and raises
-        as `RecordQueue.poll` does.
+        """True if a record may be processed now. With several partitions, this reads the next record of each partition,
+        and raises as `RecordQueue.poll` does.
         """
         if self._only_queue is not None:
             return len(self._only_queue) > 0
@@ -503,12 +514,12 @@ class PartitionGroup:
             if self._idle:
                 self._read_heads()
         finally:
-            self.resume_partitions()  # bad records may have been dropped
+            self.resume_partitions()  # dropped bad records may have made room
         return not self._idle or self._may_skip_idle(now_ms)
 
     @property
     def waits_for_records(self) -> bool:
-        """Whether the group is empty, and `ready` stays False until `add` is called.
+        """True if the group is empty, and `ready` stays False until `add` is called.
 
         False if max.task.idle.ms is above 0: `ready` has to be called repeatedly, because the waiting time begins when
         a call finds that the log has no more records.
@@ -535,11 +546,11 @@ class PartitionGroup:
         head = self._heap.poll()
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
-        self._idle[queue.partition] = queue
+        self._idle[queue.partition] = queue  # until its next record is read
         return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
-        """Count the records after the next one of the queue that certainly precede the records of all other queues.
+        """Count the records after the queue's next record that certainly precede the records of all other queues.
 
         Returns 0 if more than two other queues have records: each record that is taken moves its queue through the
         heap, which can change the order of queues with equal timestamps.
@@ -551,7 +562,9 @@ class PartitionGroup:
         return queue.count_before(lowest_other_ms, max_records)
 
     def clear(self) -> None:
-        """Forget records, times, ends of the log, and which partitions are paused. The consumer keeps them paused."""
+        """Forget the records, the times, the ends of the log and the paused partitions. The consumer keeps these
+        partitions paused.
+        """
         self.paused.clear()
         for queue in self._queues.values():
             queue.clear()
@@ -590,13 +603,15 @@ class PartitionGroup:
 def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[bytes | None]) -> Iterable[Any]:
     if deserialize is None:
         return cells
-    if all(cells):  # without None and without empty bytes, `map` can be used: it takes half of the time
+    if all(cells):  # without None and without empty bytes, `map` can be used, which takes half of the time
         return map(deserialize, cells)  # type: ignore[arg-type]
     return (None if cell is None else deserialize(cell) for cell in cells)
 
 
 def likely_unit(timestamp_ms: int) -> str | None:
-    """The unit other than milliseconds in which this timestamp is a time in the years 2000 to 2099; None if none is."""
+    """The unit other than milliseconds in which this timestamp is a time in the years 2000 to 2099; None if there is no
+    such unit.
+    """
     for unit, units_per_second in _UNITS:
         if _CENTURY_S[0] * units_per_second <= timestamp_ms < _CENTURY_S[1] * units_per_second:
             return unit

@@ -1,6 +1,6 @@
 """Runs records and punctuations of an active task through its processors, and is their `TaskRuntime`.
 
-    process                processes records; consecutive ones of one partition's batch are a run
+    process                processes records; consecutive records of one partition's batch form a run
     punctuate_...          fires the punctuations that are due by stream time or by wall-clock time
     flush                  writes and forwards the changes in the record caches of the task's stores
     init_processors, close_processors
@@ -9,9 +9,9 @@ Rules:
 - Stream time is the highest timestamp processed.
 - An error of a node goes to the handler of processing errors, with the input record. If the handler answers CONTINUE,
   only this node is left out: other branches still get the record.
-- If another error interrupts the processing of a record, the record stays the next one of its partition.
-- A punctuation has no input record. Its time is the time at which it fires. An error in it goes to the same handler,
-  with task and node.
+- If another error interrupts the processing of a record, the record stays the next record of its partition.
+- A punctuation has no input record. The time of a punctuation is the time at which it fires. An error in a punctuation
+  goes to the same handler, with task and node.
 - Records, punctuations and everything that they send or write to stores are work to be committed.
 - If the log does not answer in time, the task tries again under at-least-once. Under exactly-once the state may already
   have some changes of the record, and a second try would count the record twice, so the task is TaskCorrupted.
@@ -52,13 +52,13 @@ _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
-    """One per active task. It takes records from `buffer`.
+    """The processing of one active task. It takes records from `buffer`.
 
     It has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for processors,
     `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
 
-    `stores`: the open stores, none while they are closed; the task sets them. `cache`: None if the task has no record
-    cache. `current_system_time_ms`: the wall-clock time at which `process` was called, or the present punctuation
+    `stores`: the open stores; empty while the stores are closed. The task sets it. `cache`: None if the task has no
+    record cache. `current_system_time_ms`: the wall-clock time at which `process` was called or the present punctuation
     began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
     """
 
@@ -124,7 +124,7 @@ class ProcessorRuntime:
         self.queue: RecordQueue | None = None  # has the current input record; None while no run is processed
         self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
         self._in_batch = False  # a node processes several records of the run at once
-        self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised
+        self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised, else UNKNOWN_TIME
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
         self._must_punctuate = False
         self._stream_time_before_ms = UNKNOWN_TIME  # stream time when the present run began
@@ -132,7 +132,9 @@ class ProcessorRuntime:
     # --- processors
 
     def init_processors(self) -> None:
-        """Raises StreamsRuntimeError for an error in a processor's `init`, after all processors were closed again."""
+        """Call `init` of every processor. After an error in an `init`, closes all processors again, and raises
+        StreamsRuntimeError or, if its cause is one of `TASK_ERRORS`, the cause.
+        """
         self.init_time_ms = self.current_system_time_ms = self._clock.now_ms()
         try:
             with self._noting_work():
@@ -143,7 +145,7 @@ class ProcessorRuntime:
                 self.close_processors()
             self.clear_punctuations()
             if isinstance(error.__cause__, TASK_ERRORS):
-                raise error.__cause__ from error
+                raise error.__cause__ from error  # the task has failed, not the processor
             raise
         finally:
             self.init_time_ms = UNKNOWN_TIME
@@ -155,7 +157,9 @@ class ProcessorRuntime:
 
     @contextlib.contextmanager
     def _noting_work(self) -> Iterator[None]:
-        """Note that there is work to commit if the block sends a record or changes a store, even one with a cache."""
+        """Note that there is work to commit if the block sends a record or changes a store, even a store with a record
+        cache.
+        """
         with self.collector.call_if_sent(self._offsets.begin_work):
             yield
         if self.cache is not None and self.cache.is_dirty:
@@ -164,7 +168,9 @@ class ProcessorRuntime:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """Whether `process` has a record to process, or rows to send again. Raises as `process` does."""
+        """True if `process` has a record to process, or rows that an earlier call could not send. Raises as `process`
+        does.
+        """
         try:
             return bool(self.collector.pending) or self._buffer.ready(now_ms)
         except LogTimeout as error:
@@ -220,6 +226,7 @@ class ProcessorRuntime:
         if not self.graph.collecting:
             queue.deliver(max_records, self, self._record_failed)
             return
+        # No punctuation may fire inside a batch, so the run ends with the record that makes a punctuation due.
         due_ms = self._next_punctuation_ms()
         self._stream_time_before_ms = self.stream_time_ms
         queue.deliver(max_records, self, self._record_failed, until_ms=due_ms)
@@ -227,7 +234,9 @@ class ProcessorRuntime:
         self._must_punctuate = self.stream_time_ms >= due_ms
 
     def _next_punctuation_ms(self) -> int:
-        """The stream time of the next punctuation. JAVA_LONG_MAX if none is scheduled, or one is due already."""
+        """The stream time of the next punctuation. JAVA_LONG_MAX if no punctuation is scheduled, or if one is due
+        already.
+        """
         next_ms = self._stream_time_punctuations.next_time_ms()
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
@@ -242,8 +251,10 @@ class ProcessorRuntime:
             raise
 
     def _record_failed(self, queue: RecordQueue, error: Exception) -> None:
-        """Ask the handler about the next record of the queue. Raises unless the task may go on without the record."""
-        self._run_collected(queue)  # earlier records of the run
+        """Let the handler decide about the next record of the queue. Raises if the task must not continue without the
+        record.
+        """
+        self._run_collected(queue)  # the earlier records of the run come first
         if isinstance(error, TASK_ERRORS):
             raise error
         self._handling.processing_failed(queue.failed(queue.place, self.graph.failed_node(error), error))
@@ -251,12 +262,14 @@ class ProcessorRuntime:
     # --- punctuations
 
     def punctuate_stream_time(self) -> bool:
-        """Returns whether anything fired. Nothing fires before the first record. Raises as `process` does."""
+        """Fire the stream-time punctuations that are due; none is due before the first record. Returns whether any
+        fired. Raises as `process` does.
+        """
         time_ms = self.stream_time_ms
         return time_ms != UNKNOWN_TIME and self._punctuate(self._stream_time_punctuations, time_ms)
 
     def punctuate_system_time(self, now_ms: int) -> bool:
-        """Returns whether anything fired. Raises as `process` does."""
+        """Fire the wall-clock punctuations that are due. Returns whether any fired. Raises as `process` does."""
         return self._punctuate(self._system_time_punctuations, now_ms)
 
     def next_wall_clock_punctuation_ms(self) -> int | None:
@@ -357,7 +370,7 @@ class ProcessorRuntime:
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         """See `TaskRuntime.move_to`."""
         assert self.queue is not None, "only records of a run are collected"
-        self.queue.place = position.place + 1  # a queue's place is behind its current record
+        self.queue.place = position.place + 1  # a queue's place is the index after its current record
         self.stream_time_ms = position.stream_time_ms
         self._in_batch = in_batch
 
@@ -409,7 +422,7 @@ class ProcessorRuntime:
             partition, offset, size = None, -1, 0
         else:
             offsets = queue.offsets
-            if type(offsets) is range:  # nearly every record comes here, where a change of a store is cached
+            if type(offsets) is range:  # indexing a list is faster, and nearly every cached change needs it
                 offsets = queue.list_offsets()
             partition, offset, size = queue.partition, offsets[queue.place - 1], queue.topic_bytes
             if self.keeps_raw:
@@ -434,6 +447,6 @@ class ProcessorRuntime:
 
     @property
     def record_timestamp_ms(self) -> int:
-        """The timestamp of the record that the current processor has; in `init` the wall-clock time, as in Kafka."""
+        """The timestamp of the current processor's record; in `init` the wall-clock time, as in Kafka."""
         timestamp_ms = self._current.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms

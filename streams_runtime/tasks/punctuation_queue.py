@@ -1,14 +1,14 @@
-"""Schedules of punctuations, and which of them are due.
+"""The schedules of punctuations, and the queue that finds the schedules that are due.
 
 Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0, so it fires with the first record, then
 at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. Missed intervals collapse into one. For
 example, a schedule has the interval 5 and is due at 5, but time is 21 when the queue is checked: the schedule fires
-once, with the time 21, and is next due at 25. A start time anchors a schedule (KIP-1146): it fires at start + n *
-interval only, and when the start has passed already, at the next such time. A schedule that its own callback cancels
-does not fire again. Schedules due at the same time fire in the order of Java's heap. Source: `PunctuationQueue`,
-`PunctuationSchedule`, `StreamTask.schedule`.
+once, with the time 21, and is next due at 25. A start time anchors a schedule (KIP-1146): it fires only at start + n *
+interval. If the start has passed already, the schedule first fires at the next of these times. A schedule that its own
+callback cancels does not fire again. Schedules due at the same time fire in the order of Java's heap. Source:
+`PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
-Differs from Kafka: a punctuation that an error cut short stays due, so that it is not lost when the thread tries again
+Differs from Kafka: a punctuation that raised an error stays due, so that it is not lost when the thread tries again
 after a time-out.
 """
 
@@ -23,7 +23,9 @@ from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
 class PunctuationSchedule:
-    """The handle that the user gets. `time_ms`: the next time at which the schedule is due."""
+    """One schedule. It is also the handle with which the user cancels it. `time_ms`: the next time at which the
+    schedule is due.
+    """
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
 
@@ -44,7 +46,7 @@ class PunctuationSchedule:
 
 
 class PunctuationQueue:
-    """All schedules of one type in one task. A cancelled one stays until it would be due, as in Kafka.
+    """All schedules of one type in one task. A cancelled schedule stays until it would be due, as in Kafka.
 
     `due_ms`: no schedule is due before this time.
     """
@@ -81,7 +83,7 @@ class PunctuationQueue:
         return punctuated
 
     def next_time_ms(self) -> int | None:
-        """The time at which the next schedule is due that is not cancelled; None if there is none."""
+        """The time at which the next schedule that is not cancelled is due; None if there is none."""
         return min((schedule.time_ms for schedule in self._schedules if not schedule.cancelled), default=None)
 
     def clear(self) -> None:
@@ -98,7 +100,9 @@ def first_schedule(
     start_time_ms: int | None,
     now_ms: int,
 ) -> PunctuationSchedule:
-    """A new schedule with the time at which it first fires. `now_ms`: stream time or wall-clock time, by the type."""
+    """Returns a new schedule with the time at which it first fires. `now_ms`: the present time of the clock of this
+    type.
+    """
     if start_time_ms is None:
         first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms
         return PunctuationSchedule(node, first_ms, interval_ms, callback)

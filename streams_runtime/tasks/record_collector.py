@@ -1,11 +1,12 @@
 """Sends everything that tasks write: records to output topics, changes of their stores, dead letters.
 
-    RecordCollector    of one task: serializes records, chooses their partitions, and collects them as rows
-    StreamsProducer    of one stream thread: all tasks of the thread share it, so a commit covers all of them
+    RecordCollector    for one task: serializes records, chooses their partitions, and collects them as rows
+    StreamsProducer    for one stream thread: all tasks of the thread share it, so a commit covers all of them
 
 Rules of the collector: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition; records
 without a key take the partitions in turn. A store's change goes to the task's partition of the changelog. The offset of
-a change is known once the log has acknowledged (and committed) the change; a checkpoint has only such offsets.
+a change is known once the log has acknowledged (and committed) the change; a checkpoint has only offsets of
+acknowledged changes.
 
 Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once
 nothing is sent outside a transaction, and a transaction begins with the first record (or offset) after the last commit.
@@ -48,7 +49,7 @@ _FENCED = (ProducerFenced, CommitFenced)
 
 class _PartitionRows:
     """Records of one partition that the producer does not have yet, as lists of the same length. Giving a producer many
-    records at once takes a fifth of the time. `limits`: the topic's limits for a record.
+    records at once takes a fifth of the time of single records. `limits`: the topic's limits for a record.
     """
 
     __slots__ = ("keys", "limits", "partition", "timestamps_ms", "values")
@@ -67,10 +68,11 @@ class _PartitionRows:
 
 
 class RecordCollector:
-    """The `ChangeLogger` of the task's stores. `changelogs`: the partition for the changes of each logged store.
+    """Collects and sends the output of one task. It is also the `ChangeLogger` of the task's stores.
 
-    `needed`: by changelog of a window store, the `NeededChanges` that gets the timestamps of sent changes. `pending`:
-    the partitions with rows that `send_rows` has to send, in the order in which they got their first row.
+    `changelogs`: the partition for the changes of each logged store. `needed`: by changelog of a window store, the
+    `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with rows that `send_rows` has
+    to send, in the order in which they got their first row.
     """
 
     __slots__ = (
@@ -102,7 +104,7 @@ class RecordCollector:
         self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
-        self._has_sent = False  # since `call_if_sent` began
+        self._has_sent = False  # whether records were sent since `call_if_sent` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
@@ -118,12 +120,12 @@ class RecordCollector:
         value_serde: Serde[Any] = BYTES,
         partitioner: StreamPartitioner | None = None,
     ) -> Receiver:
-        """The receiver that serializes records, chooses their partitions and writes them to this topic. Do not use it
-        after `clear`.
+        """Returns the receiver that serializes records, chooses their partitions and writes them to this topic. Do not
+        use it after `clear`.
 
-        `node`: the node that sends, for errors. The receiver looks up the topic's partitions with the first record. It
-        raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and StreamsRuntimeError if there is
-        no such topic or partition, or if the topic cannot take the record.
+        `node`: the sending node, for error messages. The receiver looks up the topic's partitions with the first
+        record. It raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and StreamsRuntimeError if
+        there is no such topic or partition, or if the topic cannot take the record.
         """
         serialize_key = serializer_of(serde_for_topic(key_serde, topic, is_key=True))
         serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
@@ -154,7 +156,7 @@ class RecordCollector:
                 self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
                 return
             if len(rows.keys) >= MOST_ROWS:
-                self.send_rows()  # before the record is a row: after an error, the record is processed again
+                self.send_rows()  # before the record is added: after an error, the record is processed again
             self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
         def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
@@ -177,8 +179,8 @@ class RecordCollector:
         return sink
 
     def _partition_chooser(self, partitioner: StreamPartitioner, node: str, topic: str) -> Callable[[Any, Any], int]:
-        """Gives the function from key and value to the partition. The function raises StreamsRuntimeError if the
-        partitioner chooses a partition that the topic does not have.
+        """Returns the function that chooses the partition for key and value. The function raises StreamsRuntimeError if
+        the partitioner chooses a partition that the topic does not have.
         """
         if isinstance(partitioner, NestedSerde):
             partitioner = partitioner.with_inner(lambda keys: serde_for_topic(keys, topic, is_key=True))
@@ -197,7 +199,7 @@ class RecordCollector:
         return choose
 
     def _partitions_of(self, topic: str) -> tuple[TopicPartition, ...]:
-        """Raises StreamsRuntimeError for a topic that the log does not have, LogTimeout."""
+        """Raises LogTimeout, and StreamsRuntimeError for a topic that the log does not have."""
         targets = self._targets.get(topic)
         if targets is None:
             partitions = self._producer.log.partitions_of(topic)
@@ -223,20 +225,22 @@ class RecordCollector:
             raise _translated(error, f"sending a record to {partition}") from error
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change to its changelog. `check_change` has accepted the change. Raises as a sink does."""
+        """Send a store's change to its changelog. The caller has checked the change with `check_change`. Raises as a
+        sink does.
+        """
         rows = self._change_rows.get(store) or self._changes_of(store)
         if timestamp_ms < 0:  # in `init`, no record has set a time yet, and the log takes no negative timestamp
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
         if len(rows.keys) >= MOST_ROWS:
-            self.send_rows()  # after the change is a row: the store has it already
+            self.send_rows()  # after the change is added: the store has the change already
 
     def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
         return rows
 
     def keep_window_changelogs(self) -> None:
-        """Have the log keep the changes of window stores for as long as they are needed.
+        """Configure the log to keep the changes of window stores for as long as they are needed.
 
         A window is readable until the store has a window that starts later by the retention. The newest change of a
         window is later than the window's start by the window's size at most, and the size is no more than the
@@ -247,11 +251,12 @@ class RecordCollector:
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """The window stores from whose changelogs the log may delete too early, by its clock. Raises LogError.
+        """Returns the window stores from whose changelogs the log may, by its clock, delete records that are still
+        needed. Raises LogError.
 
         The store needs the changes from stream time minus the store's retention on. The log keeps the records from the
-        clock's time minus the topic's retention on. So stream time may be behind the clock by the difference of the two
-        retentions.
+        clock's time minus the topic's retention on. So stream time may be behind the clock by at most the difference of
+        the two retentions.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -289,7 +294,7 @@ class RecordCollector:
         self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
         """Send a record that cannot be a row, because it has headers or the producer has to check its limits."""
-        self.send_rows()  # earlier records stay before this one
+        self.send_rows()  # keeps the order: earlier records are sent first
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
         self._note_sent(rows.partition, (timestamp_ms,))
@@ -320,14 +325,14 @@ class RecordCollector:
                 on_sent()
 
     def acknowledged_offsets(self) -> dict[TopicPartition, int]:
-        """The offset behind the last acknowledged record, for each changelog that this task has written to.
+        """Returns the offset after the last acknowledged record, for each changelog that this task has written to.
 
-        Called after each commit, for `NeededChanges` to get the offsets as well.
+        Call it after each commit: it also passes the offsets to `NeededChanges`.
         """
         if not self._written:
             return {}
         last = self._producer.last_offsets()
-        # the thread's producer also has offsets that an earlier task with this id wrote; they do not count
+        # the thread's producer also has offsets that an earlier task with this id wrote; these are ignored
         written = self._written & last.keys()
         for changelog, needed in self._needed.items():
             if changelog in written:
@@ -344,7 +349,7 @@ class RecordCollector:
 
 
 class StreamsProducer:
-    """Only its own thread uses it. `transactional_id`: None under at-least-once.
+    """The producer of one stream thread. Only this thread may use it. `transactional_id`: None under at-least-once.
 
     `initialize` or the first use opens the log's producer; after `reset` the next use opens another one.
     `aborts`: the number of transactions that were not committed. A task remembers the number when its work begins; if
@@ -367,7 +372,7 @@ class StreamsProducer:
         return self.transactional_id is not None
 
     def initialize(self) -> Producer:
-        """Returns the log's producer, and opens it if it is not open, which fences an earlier one with the same id.
+        """Returns the log's producer. Opens it if it is not open; this fences an earlier producer with the same id.
 
         Raises as `send` does.
         """
@@ -402,7 +407,7 @@ class StreamsProducer:
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """Raises TaskMigrated, LogTimeout, or StreamsRuntimeError with the log's error as its cause."""
+        """Send a record. Raises TaskMigrated, LogTimeout, or StreamsRuntimeError with the log's error as its cause."""
         if not self._ready:
             self._begin()
         try:
@@ -426,7 +431,7 @@ class StreamsProducer:
             raise _translated(error, f"sending records to {partition}") from error
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        """Raises as `send` does."""
+        """The limits for a record in this partition. Raises as `send` does."""
         try:
             return self.initialize().limits_of(partition)
         except LogError as error:
@@ -502,7 +507,7 @@ class StreamsProducer:
             producer.discard()
             producer.close()
         except LogError:
-            return  # nobody uses this producer any more, and the next producer with its id fences it
+            return  # this producer is not used any more, and the next producer with its id fences it
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """The offset of the last acknowledged (and committed) record, for each partition written."""
@@ -541,9 +546,9 @@ class StreamsProducer:
 
 
 def _translated(error: LogError, doing: str) -> Exception:
-    """The runtime's error for this error of the log. `doing`: the action that failed.
+    """Returns the runtime's error for this error of the log. `doing`: the action that failed.
 
-    Not a context manager, which would take a sixth of the time of a record with headers.
+    This is not a context manager, because a context manager would take a sixth of the time of a record with headers.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

@@ -1,15 +1,16 @@
-"""A table's source topic as its changelog: a restore applies what the table applied, and not every record of the topic.
+"""A table's source topic as its changelog: a restore applies only the records that the table applied.
 
-Such a topic has records that the table left out: bytes that its serdes cannot read, for which the handler answered to
-go on, records that the timestamp extractor drops, keys and values that are read as None. A restore up to the group's
-committed offset has only records that were processed. So what cannot be read was left out then, whatever the handler
-said, and no handler is asked again; nothing is counted or sent a second time.
+Such a topic may have records that the table left out: records that its serdes cannot read and that the handler dropped,
+records that the timestamp extractor drops, and records whose key is read as None. A value that is read as None deletes
+its key. A restore ends at the group's committed offset, so all of its records were processed before. A record that
+cannot be read now was left out then. So no handler is called again, and no record is counted or sent to the dead-letter
+topic a second time.
 
-The rest is read, and written with the serdes of the store: the bytes of the topic may be others than the store's for
-the same key. The partition time that a timestamp extractor gets is that of the records read again, -1 before the first
-of them. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: a restore copies the bytes of the topic
-(KAFKA-8037), so that bad records come back over good ones. As in Kafka, a restore begins at the beginning of the
-topic, also of a table that began at its end (`auto.offset.reset=latest`).
+The other records are deserialized, and serialized again with the serdes of the store, because the topic may have other
+bytes than the store for the same key. A timestamp extractor gets the partition time of the restored records, -1 before
+the first of them. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies the bytes of the
+topic (KAFKA-8037), so bad records replace good ones. As in Kafka, a restore begins at the beginning of the topic, even
+if the table began at the end of the topic (`auto.offset.reset=latest`).
 """
 
 from __future__ import annotations
@@ -42,13 +43,13 @@ class SourceChangelog:
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
-        # a store of another kind is filled by a processor of the user's own: its bytes are taken to be the topic's
+        # A processor of the user fills a store of another kind. Such a store is assumed to have the bytes of the topic.
         self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
         self._next_offset = 0
 
     def __call__(self, batch: RecordBatch) -> RecordBatch | None:
         queue = self._queue
-        if batch.offsets[0] < self._next_offset:  # the store is restored anew
+        if batch.offsets[0] < self._next_offset:  # the store is restored again from the beginning
             queue.clear()
         partition_time_ms = queue.partition_time_ms
         queue.add(batch)
@@ -74,7 +75,7 @@ class SourceChangelog:
                 values.append(written[1])
         except BaseException:
             queue.clear()
-            queue.partition_time_ms = partition_time_ms  # the same batch may come again
+            queue.partition_time_ms = partition_time_ms  # the caller may pass the same batch again
             raise
         self._next_offset = batch.offsets[-1] + 1
         left_out = len(batch) - len(keys)

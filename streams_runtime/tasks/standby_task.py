@@ -1,7 +1,7 @@
-"""A standby: keeps the stores of a task close to the active one by reading its changelogs. It has no processors.
+"""A standby: keeps copies of a task's stores up to date by reading their changelogs. It has no processors.
 
 Rules:
-- It is RUNNING as soon as its stores are open; the changelog reader does the work and moves its offsets.
+- It is RUNNING as soon as its stores are open; the changelog reader applies the records and advances the offsets.
 - A commit writes a checkpoint, under both guarantees. The task needs a commit if `StateManager` says that a checkpoint
   is due, but at most once in five seconds, because the thread waits while the stores are flushed to disk.
 - When the task is recycled, its stores stay open, and the active task takes them over. A dirty close under exactly-once
@@ -66,7 +66,7 @@ class StandbyTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether the task has to write a checkpoint."""
+        """True if the task has to write a checkpoint."""
         return (
             self._is_open
             and self._clock.monotonic_ms() >= self._next_checkpoint_ms
@@ -74,12 +74,14 @@ class StandbyTask(Task):
         )
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """Empty: a standby commits no offsets."""
+        """Returns an empty mapping: a standby commits no offsets."""
         self._expect("prepare a commit", *_MAY_COMMIT)
         return {}
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """Checkpoint. A task that is not initialised does not touch the file on disk. Raises ProcessorStateError."""
+        """Write a checkpoint if it is due or enforced. A task that is not initialised does not touch the file on disk.
+        Raises ProcessorStateError.
+        """
         self._expect("be committed", *_MAY_COMMIT)
         if self._is_open and (enforce_checkpoint or self.commit_needed()):
             self.state_manager.maybe_checkpoint(enforce=enforce_checkpoint)

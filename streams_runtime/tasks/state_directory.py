@@ -2,22 +2,22 @@
 
     <state.dir>/<application.id>/                    one process at a time: .lock
         kafka-streams-process-metadata               the process id, which outlives the process
-        cluster-id                                   of the log from which the state was restored
+        cluster-id                                   the id of the log from which the state was restored
         <task id>/                                   one thread of that process at a time: .lock
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
 
 Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
-process holds the lock, a thread gets False and tries again later. When another process holds it, the deployment is
-wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory to the leader
-loses it to the thread that gets the task.
+process holds the lock, a thread gets False and tries again later. When another process holds the lock, the deployment
+is wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory to the
+leader loses it to the thread that gets the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
 deleted. A process that dies in between leaves nothing that could be mistaken for state. State of another log is
 deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the process id are
 synced when they are written. Without the sync, a power failure could leave half a cluster id, which would look like the
-id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If it
-cannot be read, a new id is drawn. Source: `StateDirectory`; KIP-441.
+id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If this
+file cannot be read, a new id is generated. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If
 somebody deletes the lock file of the application's directory, a second process can start, but cannot damage the state
@@ -56,7 +56,7 @@ _DELETED = ".deleted"
 
 
 class LockOwner(Protocol):
-    """A thread that may hold a task's directory. Each thread is always represented by the same object."""
+    """A thread that may hold the lock of a task's directory. Each thread is always represented by the same object."""
 
     @property
     def name(self) -> str: ...
@@ -65,11 +65,11 @@ class LockOwner(Protocol):
 class StateDirectory:
     """One application's state in one process. From the constructor to `close`, no other process can use it.
 
-    Any thread may call. Every method raises ProcessorStateError, naming the path, when an operation on the disk fails.
-    A process that was forked from the process that made this object gets this error as well. The constructor waits at
-    most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that process does not end.
-    `files`: the file system with the directories; a simulation passes its own. `calling_thread`: returns the thread
-    that calls. `process_id`: the same each time an instance opens this directory.
+    Any thread may call the methods. Every method raises ProcessorStateError, naming the path, when an operation on the
+    disk fails. A process that was forked from the process that made this object gets this error as well. The
+    constructor waits at most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that
+    process does not end. `files`: the file system with the directories; a simulation passes its own. `calling_thread`:
+    returns the thread that calls. `process_id`: the same each time an instance opens this directory.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class StateDirectory:
         self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # other users who can open the directory
+        files.warn_if_readable_by_others(self.application_directory)  # only logs a warning
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -107,7 +107,7 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, with a warning. To be called before any thread has a task.
+        """Delete state that was restored from another log, with a warning. Call it before any thread has a task.
 
         State is kept when there is no file with the id of its log. Raises LockError.
         """
@@ -143,7 +143,7 @@ class StateDirectory:
     def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
         """Lock the task's directory for the calling thread. Returns False if another thread of this process holds it.
 
-        `to_report`: only to report the offsets in the directory to the leader. Such a lock passes to the first thread
+        `to_report`: lock the directory only to report its offsets to the leader. Such a lock passes to the first thread
         that calls without `to_report`. Raises LockError, naming the other process, when another process holds the lock.
         """
         self._check_usable()
@@ -168,7 +168,7 @@ class StateDirectory:
             return True
 
     def unlock(self, task: TaskId) -> None:
-        """Nothing happens unless the calling thread has the lock."""
+        """Unlock the task's directory. Does nothing unless the calling thread has the lock."""
         if os.getpid() != self._pid:
             return
         with self._mutex:
@@ -178,11 +178,11 @@ class StateDirectory:
                 self._locks.pop(task).release()
 
     def holds(self, task: TaskId) -> bool:
-        """Whether the calling thread holds the task's directory."""
+        """True if the calling thread holds the lock of the task's directory."""
         return self._owners.get(task) is self._calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
-        """The thread of this process that holds the task's directory; None when none does."""
+        """The thread of this process that holds the lock of the task's directory; None if no thread holds it."""
         return self._owners.get(task)
 
     def holder(self, task: TaskId) -> str:
@@ -195,13 +195,13 @@ class StateDirectory:
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
 
     def is_empty(self, task: TaskId) -> bool:
-        """Whether there is no state; checkpoint files and locks do not count."""
+        """True if there is no state; checkpoint files and locks do not count."""
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
-        """The task's checkpoint file as it is: offsets of the last records applied, or OFFSET_UNKNOWN.
+        """The offsets in the task's checkpoint file: those of the last records applied, or OFFSET_UNKNOWN.
 
-        Empty when there is no file, or it cannot be read. `checkpoint_file.next_offsets` converts the result to the
+        Empty when the file does not exist or cannot be read. `checkpoint_file.next_offsets` converts the result to the
         offsets that a thread reports to the leader.
         """
         try:
@@ -280,6 +280,7 @@ class StateDirectory:
                 task = TaskId.parse(name)
             except ValueError:
                 continue
+            # `00_1` can be parsed, but is not the name of a task's directory
             if str(task) == name and self.files.is_directory(self.application_directory / name):
                 tasks.append(task)
         return sorted(tasks, key=lambda task: (task.topology_name or "", task))
@@ -318,7 +319,7 @@ class StateDirectory:
             if task in self._owners or self._unchanged_ms(task) <= cleanup_delay_ms or not self.lock(task):
                 return False
             try:
-                unchanged_ms = self._unchanged_ms(task)  # again: another thread may have used it before the lock
+                unchanged_ms = self._unchanged_ms(task)  # check again: another thread may have written before this lock
                 if unchanged_ms <= cleanup_delay_ms:
                     return False
                 _logger.info("deleting obsolete state directory %s: unchanged for %d ms", directory, unchanged_ms)
@@ -367,7 +368,7 @@ def _is_state(name: str) -> bool:
 
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
-    """The process id in `<state.dir>/<application.id>`. If there is none, writes a new one first. Raises OSError."""
+    """The process id in `<state.dir>/<application.id>`. If there is no id, writes a new one first. Raises OSError."""
     files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
     with suppress(OSError, ValueError, KeyError, TypeError):

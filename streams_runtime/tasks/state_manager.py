@@ -3,10 +3,10 @@
 Rules:
 - A store is complete up to and including its offset. The log need not have a record at that offset: it may have deleted
   the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `advance_to`
-  move it on. If the offset is None, it is not known, and the changelog is read from the beginning.
-- While an active task runs, the task and not this object keeps the offsets up to date: those of the last records that
-  were written and acknowledged. The task passes the offsets to `update_changelog_offsets` before each checkpoint, and
-  when it is suspended.
+  advance it. If the offset is None, it is not known, and the changelog is read from the beginning.
+- While an active task runs, the task and not this object keeps the offsets up to date: the offsets of the last records
+  that were written and acknowledged. The task passes the offsets to `update_changelog_offsets` before each checkpoint,
+  and when it is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
   disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store that is still empty. A
   task that is marked as corrupted has no file.
@@ -16,8 +16,8 @@ Rules:
   one at a clean close. So an active task's state without a checkpoint may have records that were never committed, and
   TaskCorrupted is raised.
 - A standby writes a checkpoint at its first commit, then at a commit when its offsets have moved by more than 10,000 in
-  sum, and when it closes. It does not write one at every commit: under exactly-once that would flush its stores to disk
-  ten times a second.
+  sum, and when it closes. It does not write a checkpoint at every commit, because under exactly-once its stores would
+  be flushed to disk ten times a second.
 - When a task is recycled, a task of the other type takes over its stores, which stay open, and its offsets in memory.
 - If the files of a store are those of another kind of store, a logged store is deleted, with a warning, and restored
   from the beginning. A store that is not logged is refused.
@@ -29,7 +29,8 @@ Rules:
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
 Differs from Kafka: before a store is restored from the beginning (the checkpoint is broken, does not name the store or
-has OFFSET_UNKNOWN for it), the store is deleted. So no key stays that a compacted changelog no longer has.
+has OFFSET_UNKNOWN for it), the store is deleted. So keys that a compacted changelog no longer has do not stay in the
+store.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ OFFSET_DELTA_FOR_CHECKPOINT = 10_000
 """A task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
 
 STORES_DIRECTORY = Path("rocksdb")
-"""Persistent stores keep `<task directory>/rocksdb/<name>`."""
+"""The directory of persistent stores. Each store has `<task directory>/rocksdb/<name>`."""
 
 _logger = logging.getLogger(__name__)
 
@@ -87,7 +88,7 @@ class StateManager:
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then any others, `close` and `unlock`; after `close`
     the stores may be opened again.
 
-    `changelogs`: the partition that logs each store; a store with None, or not named, is not logged.
+    `changelogs`: the partition that logs each store; a store that has None, or is missing here, is not logged.
     `source_changelogs`: the changelogs that are also inputs of the task, each with its `RecordConverter`. A restore
     passes each batch of such a changelog to the converter, and applies the records that the converter returns.
     `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
@@ -168,11 +169,12 @@ class StateManager:
     # --- opening
 
     def open_stores(self, context: StoreContext) -> None:
-        """Open the stores, unless they are open. A store without a changelog of its own gets a context without logger.
+        """Open the stores, unless they are open. A store without a changelog of its own gets a context without a change
+        logger.
 
         A broken checkpoint is renamed, with a warning, and all state is deleted. Raises ProcessorStateError, and
         TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, a store with broken files ends
-        the thread again and again, until somebody deletes the files.
+        the thread at every start, until the files are deleted by hand.
         """
         if self._opened or not self._metadata:
             return
@@ -224,11 +226,11 @@ class StateManager:
     # --- offsets
 
     def metadata(self, partition: TopicPartition) -> StoreMetadata:
-        """Raises KeyError when the partition is not a changelog of the task."""
+        """The store of this changelog. Raises KeyError when the partition is not a changelog of the task."""
         return self._by_changelog[partition]
 
     def changelog_as_source(self, partition: TopicPartition) -> bool:
-        """Whether the partition is an input of the task as well."""
+        """True if the partition is an input of the task as well."""
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> dict[TopicPartition, int]:
@@ -249,9 +251,10 @@ class StateManager:
         return sum(self.changelog_offsets().values())
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply records of a changelog. If it is a source topic, apply what its `RecordConverter` returns for them.
+        """Apply records of a changelog. If the changelog is a source topic, apply the records that its
+        `RecordConverter` returns.
 
-        Raises ProcessorStateError; the offset stays in this case.
+        Raises ProcessorStateError; the offset does not change in this case.
         """
         metadata = self._by_changelog[partition]
         convert = self._source_changelogs.get(partition)
@@ -268,7 +271,7 @@ class StateManager:
         self.window_changelogs.restored(partition, batch)
 
     def advance_to(self, partition: TopicPartition, position: int) -> None:
-        """Move the offset on, because every record of the changelog below this position is in the store."""
+        """Advance the offset, because every record of the changelog below this position is in the store."""
         metadata = self._by_changelog[partition]
         if position > (0 if metadata.offset is None else metadata.offset + 1):
             metadata.offset = position - 1
@@ -277,7 +280,7 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """Whether a commit has to write a checkpoint, by the offsets that this object has."""
+        """True if a commit has to write a checkpoint, judged by the offsets that this object has."""
         return self._offset_sum() > self.checkpoint_limit()
 
     def checkpoint_limit(self) -> int:
@@ -290,14 +293,14 @@ class StateManager:
             return JAVA_LONG_MAX
         if self.task_type is TaskType.STANDBY:
             if self._on_disk is None:
-                return -1
+                return -1  # every sum is above this limit
         elif self.exactly_once:
             return JAVA_LONG_MAX
         return self._sum_at_checkpoint + self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """Flush the stores and write the checkpoint file, if it is due or enforced. Called at a commit, and with
-        `enforce` at a close and at the end of restoring.
+        """Flush the stores and write the checkpoint file, if a checkpoint is due or enforced. Called at a commit, and
+        with `enforce` at a close and at the end of restoring.
 
         Returns whether a checkpoint was due or enforced. The file is not written if its content would not change.
         Raises ProcessorStateError.
@@ -316,7 +319,9 @@ class StateManager:
             self._on_disk = None
 
     def flush(self) -> None:
-        """Flush all stores even if one fails, then raise the first error. A store's own is a ProcessorStateError."""
+        """Flush all stores even if one fails, then raise the first error. Errors other than AssignorFault become a
+        ProcessorStateError.
+        """
         self._for_each("flush", lambda metadata: metadata.store.flush())
 
     # --- closing, and becoming the state of the other type of task
@@ -341,7 +346,9 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close, and delete all state with the checkpoint: for a dirty close under exactly-once, or corrupt state."""
+        """Close the stores, and delete all state with the checkpoint. Used for a dirty close under exactly-once, and
+        for corrupt state.
+        """
         self._corrupted = bool(self._metadata)
         self.close()
 
@@ -378,7 +385,7 @@ class StateManager:
             metadata.store.open(context)
 
     def _read_again(self, store: str, reason: str) -> None:
-        """`StoreContext.read_again`: read the store's changelog from the beginning."""
+        """Implements `StoreContext.read_again`: read the store's changelog from the beginning."""
         changelog = self._metadata[store].changelog
         if changelog is not None:
             self._forget_offset(changelog)
@@ -391,8 +398,8 @@ class StateManager:
             )
 
     def _forget_offset(self, changelog: TopicPartition) -> None:
-        """Forget the offset of a store while it is opened. The file forgets it as well, so that after a crash the store
-        is restored from the beginning.
+        """Forget the offset of a store that is being opened. The checkpoint file gets OFFSET_UNKNOWN for it, so that
+        after a crash the store is restored from the beginning as well.
 
         A store that the checkpoint does not name stays without an offset, and `load_checkpoint` decides about it.
         """
@@ -408,7 +415,7 @@ class StateManager:
         return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
 
     def _stale_stores(self) -> list[Path]:
-        """The directories of stores that are restored from the beginning, and have to be deleted before.
+        """The directories of stores that are restored from the beginning, and have to be deleted before that.
 
         In the checkpoint, the offset of such a store is OFFSET_UNKNOWN or missing. But under exactly-once, a store
         whose offset is missing is not stale: `load_checkpoint` decides about it.

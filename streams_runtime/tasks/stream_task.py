@@ -7,12 +7,13 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-The task has the states and the transitions between them. Each of its parts owns one thing, and knows no task states:
+`StreamTask` alone owns the task's state and its transitions. Each part below owns one thing, and does not know the
+state:
 
     buffer          `PartitionGroup`     the polled records that are not processed yet: queues, pauses, the next record
     runtime         `ProcessorRuntime`   runs records and punctuations through the graph, and is the interface of
                                          processors and stores to the task; has the record cache and the outputs
-    offsets         `InputOffsets`       where reading began, whether there is something to commit, which offsets
+    offsets         `InputOffsets`       the offsets at which reading began, and the offsets to commit
     claim           `InputClaim`         the claim of the input partitions: the right to commit their offsets
     state_manager   `StateManager`       the stores, the checkpoint, the directory's lock
 
@@ -41,8 +42,8 @@ from streams_runtime.tasks.task import Task
 
 
 class StreamTask(Task):
-    """See `Task`. `TaskCreator` makes the parts. The consumer has to be assigned the input partitions before
-    `complete_restoration`. `runtime`: the interface of its processors and stores to the task.
+    """See `Task`. `TaskCreator` makes the parts. The input partitions have to be assigned to the consumer before
+    `complete_restoration` is called. `runtime`: the interface of its processors and stores to the task.
     """
 
     type = TaskType.ACTIVE
@@ -63,7 +64,8 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
-        # While the task runs, these are newer than the results of the state manager's methods of the same names.
+        # While the task runs, these two are newer than the results of `changelog_offsets` and `checkpoint_limit` of the
+        # state manager.
         self._changelog_offsets: dict[TopicPartition, int] = {}
         self._checkpoint_limit = 0
 
@@ -73,7 +75,9 @@ class StreamTask(Task):
 
     @property
     def claim(self) -> Claim:
-        """The right to commit offsets of its input. Raises StreamsRuntimeError before the task is initialised."""
+        """The claim of the task's input: the right to commit its offsets. Raises StreamsRuntimeError before the task is
+        initialised.
+        """
         claim = self._claim.newest
         if claim is None:
             raise self._illegal("have a claim before it is initialised")
@@ -84,7 +88,7 @@ class StreamTask(Task):
         return len(self._buffer)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """By node below a source: whether it takes single records or batches, and why."""
+        """Returns, for each node except sources, whether it takes single records or batches, and the reason."""
         return self.runtime.graph.node_runs()
 
     @property
@@ -109,11 +113,11 @@ class StreamTask(Task):
 
     @property
     def needs_claim(self) -> bool:
-        """Whether the task has to claim its input before it goes on."""
+        """True if the task has to claim its input before it continues."""
         return self._claim.is_needed(self.input_partitions)
 
     def take_claim(self, claim: Claim) -> None:
-        """Use this claim of the input, which the thread took for several tasks at once. The directory is locked."""
+        """Use this claim of the input, which the thread took for several tasks at once. Call it after `lock`."""
         self._claim.accept(claim)
 
     def initialize_if_needed(self) -> None:
@@ -154,7 +158,7 @@ class StreamTask(Task):
             self.state_manager.maybe_checkpoint(enforce=True)
         self._changelog_offsets = self.state_manager.changelog_offsets()
         self._checkpoint_limit = self.state_manager.checkpoint_limit()
-        self._claim.allow_writes()
+        self._claim.allow_writes()  # before `init` of the processors, which may write to stores
         self.runtime.init_processors()
         self._become(TaskState.RUNNING)
 
@@ -188,7 +192,7 @@ class StreamTask(Task):
     def resume(self) -> None:
         """See `Task`. A task that was suspended before it was initialised is CREATED again.
 
-        Raises TaskCorrupted when, under exactly-once, it has work in a transaction that nobody committed.
+        Raises TaskCorrupted if, under exactly-once, the task has work in a transaction that was not committed.
         """
         if self.state is TaskState.SUSPENDED:
             if self._exactly_once and self._offsets.commit_needed:
@@ -227,7 +231,7 @@ class StreamTask(Task):
             self._buffer.add(batch)
 
     def is_process_ready(self, now_ms: int) -> bool:
-        """Whether `process` would do something. Raises as `process` does."""
+        """True if `process` has something to do. Raises as `process` does."""
         return self.state is TaskState.RUNNING and not self._offsets.commit_pending and self.runtime.is_ready(now_ms)
 
     def process(self, now_ms: int, max_records: int) -> int:
@@ -246,11 +250,11 @@ class StreamTask(Task):
 
     @property
     def may_sleep(self) -> bool:
-        """Whether the task has nothing to do until it gets records or its next wall-clock punctuation is due.
+        """True if the task has nothing to do until it gets records or its next wall-clock punctuation is due.
 
         Call it only after everything that was due has been processed and punctuated. The consumer may still pass gaps
-        in the input (aborted or compacted records), which makes a commit necessary. That wakes nobody: each commit of
-        the thread calls `commit_needed` of every task anyway.
+        in the input (aborted or compacted records), which makes a commit necessary. The thread need not wake up for
+        these gaps: at each commit, it calls `commit_needed` of every task anyway.
         """
         return (
             self._buffer.waits_for_records
@@ -266,17 +270,18 @@ class StreamTask(Task):
     # --- commits
 
     def commit_needed(self) -> bool:
-        """Whether the task has processed, punctuated or passed gaps in the input since the last commit."""
+        """True if the task has processed, punctuated or passed gaps in the input since the last commit."""
         return self._offsets.commit_needed or self._offsets.check_for_gaps(self._buffer.positions())
 
     def commit_requested(self) -> bool:
-        """Whether a commit should not wait for the commit interval: a processor asked for it, or the task began reading
-        at `latest`, and an owner after it would begin at a later end if this offset were not committed.
+        """True if a commit should not wait for the commit interval: a processor asked for it, or the task began reading
+        at `latest`. If this offset is not committed, the task's next owner would begin at a later end of the log and
+        skip records.
         """
         return self._offsets.commit_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """See `Task`: the offsets, without the metadata that `offsets_to_commit` has.
+        """See `Task`. The returned offsets have no metadata; `offsets_to_commit` includes it.
 
         Raises TaskMigrated, LogTimeout, StreamsRuntimeError, and TaskCorrupted when its transaction was aborted.
         """
@@ -311,8 +316,8 @@ class StreamTask(Task):
         self._offsets.committed()
 
     def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
-        """Note the changelog offsets that have moved, and checkpoint if it is due. The state manager is not asked at
-        each commit: most commits of a running task write no checkpoint.
+        """Note the changelog offsets that have moved, and write a checkpoint if it is due. The state manager is not
+        called at each commit, because most commits of a running task write no checkpoint.
         """
         offsets = self._changelog_offsets
         offsets.update(moved)
@@ -322,14 +327,14 @@ class StreamTask(Task):
             self._checkpoint_limit = self.state_manager.checkpoint_limit()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
-        """The offsets below which records of repartition topics may be deleted, since nobody needs them any more."""
+        """The offsets below which records of repartition topics may be deleted, since no task needs them any more."""
         return self._offsets.purgeable()
 
     # --- windows, partitions and resets
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """The window stores whose changelogs the log may delete from too early, by its clock; reports each of them as
-        well. Raises LogError.
+        """Returns the window stores from whose changelogs the log may, by its clock, delete records that are still
+        needed. Reports each of these stores. Raises LogError.
         """
         found = self.runtime.collector.windows_at_risk(now_ms)
         for risk in found:
@@ -344,7 +349,7 @@ class StreamTask(Task):
         super().update_input_partitions(partitions)
 
     def reset_offsets(self, out_of_range: Mapping[TopicPartition, int]) -> None:
-        """After OffsetOutOfRange, go on by auto.offset.reset, and report the offsets that are skipped.
+        """After OffsetOutOfRange, continue as auto.offset.reset says, and report the skipped offsets.
 
         `out_of_range`: by partition, the position at which the log has no record; partitions of other tasks are
         ignored. Raises LogTimeout, and StreamsRuntimeError if auto.offset.reset is `none`.

@@ -2,9 +2,9 @@
 
     CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
 
-Every state may go to SUSPENDED and from there to CLOSED. A task that was suspended before it was initialised goes back
-to CREATED, since it has no open stores to go on with. A closed task that was corrupt is revived: it is CREATED again.
-The error for an illegal step names the last twenty states.
+From each state except CLOSED a task may go to SUSPENDED, and from there to CLOSED. A task that was suspended before it
+was initialised goes back to CREATED, because its stores are not open. A closed task that was corrupt is revived: it is
+CREATED again. The error for an illegal transition names the last twenty states.
 
 A task that never had the lock of its directory does not touch the files in it. A task that takes over the state of a
 recycled task has the lock from the beginning, and the stores are open. Source: `Task`, `AbstractTask`,
@@ -39,12 +39,12 @@ _logger = logging.getLogger(__name__)
 
 
 class Task(ABC):
-    """Only the task's own stream thread calls it. Times are milliseconds.
+    """An active task or a standby. Only its own stream thread may call it. Times are in milliseconds.
 
     Its public methods are the steps from one state to the next, and the steps of a commit.
 
-    `state_manager`: a new one for a task of this type, or the result of `recycle_state` of a task of the other type,
-    whose stores are open. The changelog reader applies the records of a restore to it.
+    `state_manager`: a new state manager for a task of this type, or the result of `recycle_state` of a task of the
+    other type, whose stores are open. The changelog reader passes the records of a restore to the state manager.
     """
 
     type: TaskType
@@ -71,7 +71,7 @@ class Task(ABC):
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
-        """The open stores, by name: for queries."""
+        """The open stores, by name. Queries read them."""
         return self.state_manager.stores
 
     # --- states
@@ -90,7 +90,7 @@ class Task(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """Called when a SUSPENDED task is assigned again. It becomes RESTORING (active) or RUNNING (standby)."""
+        """Called when a SUSPENDED task is assigned again. The task becomes RESTORING (active) or RUNNING (standby)."""
 
     def close_clean(self) -> None:
         """Close a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
@@ -107,7 +107,9 @@ class Task(ABC):
         self._close()
 
     def close_dirty(self) -> None:
-        """After an error: close without committing, and never raise. Under exactly-once, delete the state on disk."""
+        """Close the task after an error, without committing. Never raises. Under exactly-once, deletes the state on
+        disk.
+        """
         if self.state is TaskState.CLOSED:
             return
         if self.state is not TaskState.SUSPENDED:
@@ -141,14 +143,18 @@ class Task(ABC):
 
     @abstractmethod
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """The input offsets to commit; empty if there are none. The producer has every record of the task on return."""
+        """Returns the input offsets to commit, empty if there are none. On return, the producer has every record of the
+        task.
+        """
 
     @abstractmethod
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
         """Called after a commit: write a checkpoint, by the rules of the processing guarantee (see `StateManager`)."""
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
-        """For the leader: the next offset of each changelog, or LATEST_OFFSET of a running active task."""
+        """Returns the offsets to report to the leader: the next offset of each changelog, or LATEST_OFFSET for a
+        running active task.
+        """
         return self.state_manager.changelog_offsets()
 
     # --- input partitions and task.timeout.ms
@@ -157,15 +163,15 @@ class Task(ABC):
         self.input_partitions = partitions
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """Called when the task made no progress. The first call starts task.timeout.ms. Raises TaskTimeout when that
-        time is over.
+        """Called when the task made no progress. The first call starts the period of task.timeout.ms. Raises
+        TaskTimeout once this period is over.
         """
         self._deadline.failed(now_ms, cause)
 
     def clear_task_timeout(self) -> None:
         self._deadline.succeeded()
 
-    # --- for tasks of each type
+    # --- for the subclasses
 
     def _before_clean_end(self) -> None:
         """Prepare for a clean close or for recycling. Raises if the task has to be closed dirty instead."""
@@ -176,14 +182,14 @@ class Task(ABC):
         return
 
     def _become(self, state: TaskState) -> None:
-        """Go to another state. Raises StreamsRuntimeError for an illegal step."""
+        """Go to another state. Raises StreamsRuntimeError for an illegal transition."""
         if state not in _STEPS[self.state]:
             raise self._illegal(f"become {state.value}")
         self.state = state
         self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError unless the state is one of these. `doing`: the step, such as `be closed`."""
+        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the step, such as `be closed`."""
         if self.state not in states:
             raise self._illegal(doing)
 
@@ -194,7 +200,7 @@ class Task(ABC):
         )
 
     def _lock_state(self) -> None:
-        """Raises LockError while another thread or process has the directory."""
+        """Lock the task's directory. Raises LockError while another thread or process has the lock."""
         self.state_manager.lock()
         self._holds_state = True
 
@@ -205,8 +211,9 @@ class Task(ABC):
         expired: Callable[[str], None] = ignore_expired,
         cache: TaskCache | None = None,
     ) -> None:
-        """`changes`: sends the changes of logged stores, None in a standby; `clock`: the time of the current record;
-        `expired`: called for each change that a store drops because it is too old; `cache`: None for no record cache.
+        """Open the stores and read the checkpoint. `changes`: sends the changes of logged stores, None in a standby;
+        `clock`: the time of the current record; `expired`: called for each change that a store drops because it is too
+        old; `cache`: None for no record cache.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -241,7 +248,7 @@ class Task(ABC):
 class TaskDeadline:
     """Raises TaskTimeout when one operation of a task has failed for longer than task.timeout.ms.
 
-    The first failure starts the time, and a success ends it. `operation`: as in the message, after "could not".
+    The first failure starts the period, and a success ends it. `operation`: follows "could not" in the message.
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
     """
 
@@ -254,7 +261,7 @@ class TaskDeadline:
         self._deadline_ms: int | None = None
 
     def failed(self, now_ms: int, cause: Exception | None) -> None:
-        """The operation failed again at `now_ms` (monotonic). Raises TaskTimeout."""
+        """Note that the operation failed at `now_ms` (monotonic). Raises TaskTimeout once task.timeout.ms is over."""
         if self._deadline_ms is None:
             self._deadline_ms = now_ms + self._timeout_ms
         elif now_ms > self._deadline_ms:
@@ -273,7 +280,7 @@ class TaskDeadlines:
     """Deadlines of several tasks.
 
     Each operation of a task has its own deadline: a task that can read one of its changelogs is still late when the
-    topic of another one is missing.
+    topic of another changelog is missing.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:
@@ -282,7 +289,7 @@ class TaskDeadlines:
         self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
 
     def failed(self, task_id: TaskId, operation: str, cause: Exception) -> None:
-        """The operation of the task failed. Raises TaskTimeout."""
+        """Note that the operation of the task failed. Raises as `TaskDeadline.failed` does."""
         deadline = self._deadlines.get((task_id, operation))
         if deadline is None:
             deadline = self._deadlines[task_id, operation] = TaskDeadline(task_id, self._timeout_ms, operation)
@@ -298,13 +305,13 @@ class TaskDeadlines:
 
 
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
-    """Raise the most severe of the errors of several tasks in one step. Does nothing when there are no errors.
+    """Raise the most severe error of tasks that failed in the same step. Does nothing if there are no errors.
 
-    The order: an error that ends the thread, a migration (which loses all tasks anyway), all corruptions as one error.
-    Source: `TaskManager.maybeThrowTaskExceptions`.
+    The order, most severe first: any other error, which ends the thread; TaskMigrated, with which the thread loses all
+    tasks anyway; all TaskCorrupted, as one error. Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
-    reasons: dict[str, None] = {}  # in order, each once
+    reasons: dict[str, None] = {}  # an ordered set: each reason once
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
     for task, error in errors.items():
@@ -324,8 +331,8 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:
-    """An error that names the task. An error of the runtime gets the task's id and is returned itself; any other error
-    becomes the cause of a new StreamsRuntimeError.
+    """Returns an error that names the task. An error of the runtime gets the task's id and is returned itself; any
+    other error becomes the cause of a new StreamsRuntimeError.
     """
     if isinstance(error, StreamsRuntimeError):
         if error.task_id is None:

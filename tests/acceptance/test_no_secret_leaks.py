@@ -187,8 +187,7 @@ def run(tmp_path: Path) -> Run:
     secrets = Secrets()
     password = secrets.make("password of a client's key")
     certificates = make_certificates(tmp_path / "held" / "certificates", password)
-    key = certificates.client.with_suffix(".key").read_text().splitlines()
-    secrets.know("a line of a client's key", max(key, key=len))
+    secrets.know("a line of a client's key", max(private_key(certificates.client).splitlines()[1:-1], key=len))
     (tmp_path / "run").mkdir()
     return Run(tmp_path / "run", tmp_path / "held", certificates, secrets)
 
@@ -547,7 +546,7 @@ def kafka_clients(run: Run) -> None:
         )
         run.keep("application", repr(application))
         run.fail("instance", lambda: logs_of(application.configs.bootstrap_servers, application.configs.log_properties))
-    key = run.certificates.client.with_suffix(".key").read_text()
+    key = private_key(run.certificates.client)
     for number, text in enumerate(
         (
             f"security.protocol=SSL\nssl.keystore.key={key}",  # its lines are not continued
@@ -559,6 +558,11 @@ def kafka_clients(run: Run) -> None:
     ):
         file = run.secrets.write(run.held / f"wrong-{number}.properties", text)
         run.command("topics", "list", "--bootstrap-server", "127.0.0.1:1", "--command-config", str(file), code=2)
+
+
+def private_key(file: Path) -> str:
+    """The private key of a PEM file that holds its certificate, too."""
+    return file.read_text().partition("-----BEGIN CERTIFICATE-----")[0]
 
 
 def logs_of(servers: str, properties: Mapping[str, str]) -> None:

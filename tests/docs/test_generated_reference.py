@@ -115,7 +115,7 @@ def test_should_have_a_default_that_the_text_tells_in_its_column() -> None:
     sections = command_reference()
 
     assert [line for line in sections.splitlines() if re.search(r"[.;] [Dd]efault: ", line)] == []
-    assert "| `--key-separator TEXT` | a tab | Between all that is printed of a record. |" in sections
+    assert "| `--key-separator TEXT` | a tab | Separator of the printed fields. |" in sections
     assert re.search(r"^\| `--bootstrap-server [^`]*` \| `\$ASSIGNOR_BOOTSTRAP_SERVER` \|", sections, re.MULTILINE)
 
 

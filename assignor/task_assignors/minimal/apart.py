@@ -1,8 +1,10 @@
-"""Active tasks that a pin keeps apart from others: they are placed first, one by one, before all other tasks.
+"""Places the active tasks that `apart` pins keep on different clients. They are placed before all other tasks.
 
-A task stays on its home client if no other task is in its way. A task that finds no free client may push another task
-aside that finds a free client in turn: Kuhn's augmenting paths, which find a place for every task of a rule whenever
-there is one. With several rules for the same task they may miss one.
+The tasks are placed one by one. A task stays on its home client (see `copies.py`) if the client has room and no task
+that is already placed conflicts with it there. If a task conflicts with other tasks on every client, it may take the
+place of one of them, and that task moves to another client, where it may displace a third task, and so on. These are
+Kuhn's augmenting paths. If all tasks of one rule can be placed, they find a place for each of them. If several rules
+name the same task, they may miss a solution.
 """
 
 from __future__ import annotations
@@ -15,11 +17,11 @@ from assignor.task_assignors.minimal.pin_lookup import ApartRule, is_free, use
 from assignor.task_assignors.minimal.targets import TaskToPlace
 
 _LONGEST_EXCHANGE = 100
-"""The most tasks that make room one after the other."""
+"""The greatest number of tasks in one chain of displacements."""
 
 
 class ApartPlacement:
-    """`present[client]`: the tasks already there; tasks placed here are added to it."""
+    """`present[client]`: the number of tasks on the client; this class adds the tasks that it places."""
 
     def __init__(
         self,
@@ -28,7 +30,7 @@ class ApartPlacement:
         capacity: Sequence[int],
         present: list[int],
     ) -> None:
-        """`rules`: for each of `tasks`, at least one."""
+        """`rules[n]`: the rules of `tasks[n]`, at least one."""
         self._tasks = tasks
         self._rules = rules
         self._capacity = capacity
@@ -37,8 +39,8 @@ class ApartPlacement:
         self._named = Counter(rule for of_task in rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the client of each task, and the tasks that found no place apart. `most[client]`: how many tasks a
-        client should have at most, as long as another free client has fewer.
+        """Returns the client of each task, and the tasks for which no client without a conflict was found. `most`:
+        client to its greatest number of tasks, which it exceeds only if all clients without a conflict are full.
         """
         order = sorted(
             range(len(self._tasks)),
@@ -63,7 +65,9 @@ class ApartPlacement:
         return self._owner, set_aside
 
     def _preferred(self, number: int) -> list[int]:
-        """Home, then the nearest to caught up, then the one with the fewest tasks per thread."""
+        """Returns the allowed clients: home first, then by level, nearest to caught up first, then by tasks per
+        thread, fewest first.
+        """
         each = self._tasks[number]
         return sorted(
             each.allowed.clients,
@@ -76,11 +80,15 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """Whether every rule names no more tasks than there are places; otherwise no exchange can help."""
+        """True if no rule of the task names more tasks than there are values that must differ. Otherwise no exchange
+        can help.
+        """
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 
     def _exchange(self, number: int, tried: set[int]) -> bool:
-        """Places the task where one other task is in the way, and that one elsewhere. Changes nothing when it fails."""
+        """Places the task on a client where it conflicts with exactly one other task, and moves that task to another
+        client. Returns False, and changes nothing, if this fails.
+        """
         tried.add(number)
         if len(tried) > _LONGEST_EXCHANGE:
             return False

@@ -1,9 +1,10 @@
-"""What already exists of every task: which client runs it, which clients have how much of its state, and what it
-weighs.
+"""The copies of each task before the rebalance: its home, the levels of its copies, and its weight.
 
-A task's home is the client that had it active, unless that client is not caught up while another has a smaller lag:
-such a task leaves its client at once (KIP-441), so it has no home to keep. How far a copy has come is a level, from 0
-(caught up) to `NO_COPY`. Levels instead of records keep a decision from changing because a copy has grown a little.
+The home of a task is the client that ran it. A task has no home if that client is not caught up and another client has
+a smaller lag: KIP-441 moves such a task at once, so there is no client on which it could stay.
+
+The level of a copy tells how much of the state is missing: from 0 (caught up) to `NO_COPY` (no state). Decisions
+compare levels instead of lags in records, so that a small change of a lag does not change a decision.
 """
 
 from __future__ import annotations
@@ -22,14 +23,17 @@ NO_COPY = 8
 NOBODY = -1
 
 _HEAVIEST = 1_000_000
-"""Weights are compared to one millionth of the heaviest."""
+"""The heaviest task gets this weight; the weights of all other tasks are rounded to whole numbers on this scale."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """By task as in `WorkingState`. `home[task]`: see above, NOBODY when there is none. `previous[task]`: the client
-    that had it active, whether home or not. `level[task]`: for the clients that have some of its state, smallest lag
-    first; `elsewhere[task]`: for all others, NO_COPY unless even those count as caught up. `weight[task]`: at least 1.
+    """The copies before the rebalance, by task number as in `WorkingState`.
+
+    `home[task]`: the home client (see the module docstring), or NOBODY. `previous[task]`: the client that ran the task,
+    also if it is not the home. `level[task]`: client to level, for clients with some of the state, smallest lag first.
+    `elsewhere[task]`: the level of all other clients: CAUGHT_UP if even they count as caught up, otherwise NO_COPY.
+    `weight[task]`: at least 1.
     """
 
     home: list[int]
@@ -44,7 +48,7 @@ class Copies:
 
 
 def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: TaskWeights | None) -> Copies:
-    """Raises IllegalStateError when a client has no lag for a stateful task."""
+    """Returns the copies before the rebalance. Raises IllegalStateError if a client has no lag for a stateful task."""
     as_reported = rank_by_lag(state, acceptable_recovery_lag)
     known = [state.clients[0].lags.unreported.get(task, UNKNOWN_OFFSET_SUM) for task in state.tasks]
     whole = [
@@ -69,7 +73,9 @@ def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: Ta
 
 
 def stateful_weights(tasks: list[TaskId], restore_sizes: list[int], weights: TaskWeights | None) -> list[int]:
-    """`restore_sizes`: in records, by task."""
+    """Returns the weight of each task as a whole number, at least 1; all 1 if the weights do not differ.
+    `restore_sizes`: the size of each task's state, in records.
+    """
     if weights is None:
         return [1] * len(tasks)
     if weights.by_restore_size:
@@ -86,7 +92,9 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
-    """The client that reports the task as running, otherwise one that had it active. The first of several."""
+    """Returns, for each task, the client that reports it as running, otherwise a client that had it active, otherwise
+    NOBODY. Of several such clients, the first one counts.
+    """
     owner = [NOBODY] * len(state.tasks)
     place = state.places
     for client in range(len(state.clients) - 1, -1, -1):
@@ -101,9 +109,10 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
 
 
 def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
-    """An unknown lag counts as the whole changelog; Kafka sorts it before all others, because it is a negative number.
+    """Returns `lags` with each unknown lag replaced by the length of the whole changelog. (Kafka sorts unknown lags
+    before all others, because UNKNOWN_OFFSET_SUM is negative.)
 
-    `whole[task]`: what a client without state of the task has to restore, as far as known.
+    `whole[task]`: the number of records that a client without state of the task has to restore, as far as known.
     """
     reported = [
         {client: whole[task] if lag == UNKNOWN_OFFSET_SUM else lag for client, lag in of_task.items()}
@@ -121,8 +130,10 @@ def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
 
 
 def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
-    """For the clients that have some state. `is_known`: `whole` is the changelog's length, not just the largest lag
-    reported; then every client that reported the task has some state.
+    """Returns the levels of the clients that have some state, smallest lag first.
+
+    `is_known`: True if `whole` is the changelog's length; then every client that reported the task has some state.
+    False if `whole` is only the largest reported lag; then a client with this lag counts as a client without state.
     """
     levels: dict[int, int] = {}
     for client, lag in sorted(lags.reported[task].items(), key=lambda entry: (entry[1], entry[0])):

@@ -1,20 +1,23 @@
-"""The cheapest maximum flow through a small network with whole numbers.
+"""The maximum flow of minimum cost through a small network. Capacities and costs are whole numbers.
 
-A flow can grow as long as there is a path from the source to the sink over arcs that can still take something. The
-reverse of an arc can take back what the arc carries, at minus its cost, so that a later path may undo an earlier
-choice. If every path that is filled is a cheapest one at that time, the flow is the cheapest of its size after each
-step: this is the method of successive shortest paths.
+The method is that of successive shortest paths. An arc with free capacity is called usable. A flow can grow as long as
+there is a path of usable arcs from the source to the sink. Every arc has a reverse arc with the opposite cost. The free
+capacity of the reverse arc is the flow on the arc, so a later path can undo an earlier choice. If each path is a
+cheapest one at the time when it is filled, then after each step the flow is the cheapest flow of its size.
 
-Reverse arcs have negative costs, which Dijkstra's search does not allow. So every node has a potential, and an arc is
-priced at `cost + potential[source] - potential[target]`. Along a path the potentials cancel out except at its ends, so
-the cheapest paths stay the same. In the beginning all potentials are 0, and no cost is negative. After each search the
-potentials grow by the distances found. Then no arc that can take something has a negative price, and the arcs on
-cheapest paths have the price 0, as do their reverse arcs, which filling them makes usable.
+Dijkstra's algorithm finds the cheapest paths. It does not allow negative costs, but reverse arcs have them. So every
+node has a potential, and the search uses the price of an arc: `cost + potential[source] - potential[target]`. The sum
+of the prices along a path differs from the sum of the costs only by the potentials of the two end nodes. So the
+cheapest paths by price are the cheapest paths by cost. At the beginning all potentials are 0 and no cost is negative.
+After each search, the distance of each node is added to the node's potential. Two things follow. First, no usable arc
+has a negative price. Second, every arc on a cheapest path has the price 0, and so has its reverse arc, which becomes
+usable when the path is filled.
 
-All cheapest paths of one distance are filled at once, as in Dinic's algorithm: `_levels` counts the steps from the
-source over arcs with the price 0, and `_fill_levels` fills all paths whose arcs each go one level up. After that the
-shortest path over such arcs has more steps, so this ends; then the next search finds a greater distance. There are only
-as many distances as there are different costs of paths, which are few when tasks weigh the same.
+All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
+node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
+leads to the next level. After that, the shortest path over usable arcs of price 0 has more steps, so the number of
+these rounds is limited. When no path of price 0 is left, the next Dijkstra search finds paths of a greater cost. The
+number of searches is the number of different path costs, which is small if tasks have equal weights.
 
 The result depends only on the order in which nodes and arcs were added.
 """
@@ -27,14 +30,16 @@ _FAR = -1
 
 
 class FlowNetwork:
-    """Nodes are numbered from 0, arcs by what `arc` returned. Capacities and costs are whole and not negative."""
+    """A network and its flow. `node` and `arc` return the numbers of nodes and arcs. Capacities and costs are whole
+    numbers, not negative.
+    """
 
     __slots__ = ("_arcs_of", "_capacity", "_cost", "_potential", "_target")
 
     def __init__(self) -> None:
         self._arcs_of: list[list[int]] = []
         self._potential: list[int] = []
-        # arc n and its reverse n ^ 1: where it leads, what it can still take, and the price of one unit
+        # by arc: its target node, its free capacity, and its cost for one unit; the reverse of arc n is n ^ 1
         self._target: list[int] = []
         self._capacity: list[int] = []
         self._cost: list[int] = []
@@ -57,13 +62,15 @@ class FlowNetwork:
         return self._capacity[arc ^ 1]
 
     def fill(self, source: int, sink: int) -> None:
-        """Sends as much as possible from source to sink, at the lowest cost."""
+        """Sends the maximum flow from source to sink, at the lowest cost."""
         while self._reprice(source, sink):
             while (level := self._levels(source, sink)) is not None:
                 self._fill_levels(source, sink, level)
 
     def _reprice(self, source: int, sink: int) -> bool:
-        """Makes every arc on a shortest path cost nothing. False when no path is left."""
+        """Changes the potentials so that every arc on a cheapest path has the price 0. Returns False if no path is
+        left.
+        """
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
             self._target,
@@ -97,14 +104,17 @@ class FlowNetwork:
         if not done[sink]:
             return False
         to_sink = reached[-1][1]
-        # A node at least as far as the sink would rise by the sink's distance. Only differences count, so instead each
-        # nearer node falls by how much nearer it is.
+        # The search stops at the sink, so the distances of farther nodes are unknown. It is enough to add the sink's
+        # distance to their potentials. Only differences of potentials count. So, instead, `to_sink` is subtracted from
+        # all potentials: those of farther nodes stay as they are.
         for node, so_far in reached:
             potential[node] += so_far - to_sink
         return True
 
     def _levels(self, source: int, sink: int) -> list[int] | None:
-        """Steps from the source over arcs of shortest paths; None when they do not reach the sink."""
+        """Returns each node's number of steps from the source over usable arcs of price 0. Returns None if these arcs
+        do not reach the sink.
+        """
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
             self._target,
@@ -128,7 +138,7 @@ class FlowNetwork:
         return None if level[sink] == _FAR else level
 
     def _fill_levels(self, source: int, sink: int, level: list[int]) -> None:
-        """Fills every path whose arcs each go one level up, until none is left."""
+        """Fills paths on which each arc leads to the next level, until no such path is left."""
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
             self._target,

@@ -1,15 +1,17 @@
-"""A placement that moves fewer tasks than Kafka's: every task stays where it is unless balance requires a move.
+"""An assignor that moves fewer tasks than Kafka's: a task stays on its client unless balance requires a move.
 
-This assignor is this project's own, and opt-in. It keeps Kafka's protocol (a task never leaves a caught-up client for
-one that is not; warm-ups, max.warmup.replicas, standbys, tags, probing rebalances) and reaches the same balance. It
-differs in the targets: Kafka's HighAvailabilityTaskAssignor deals all tasks out again over the sorted process ids each
-time, so a new client shifts nearly all of them; here only as many tasks move as the new client is to have.
+Kafka has no counterpart; a user has to choose this assignor by its name. It keeps Kafka's protocol: warm-ups,
+max.warmup.replicas, standbys, tags and probing rebalances, and a task never moves from a caught-up client to a client
+that is not caught up. It reaches the same balance. Only the targets differ. Kafka's HighAvailabilityTaskAssignor deals
+out all tasks anew over the sorted process ids in each rebalance, so a new client changes the targets of nearly all
+tasks. Here, only as many tasks move as the new client has to get.
 
-With a rack-aware strategy, whichever of the two, and racks that are known, the traffic across racks decides between
-placements that move equally much. A move is never made for it, so the costs of traffic and non-overlap have no effect.
+If a rack-aware strategy is set (either of the two) and all racks are known, cross-rack traffic decides between
+placements that move equally many tasks. No task moves only to save traffic, so the configured costs of traffic and
+non-overlap have no effect.
 
-In this order: targets of active tasks (`targets.py`), targets of standbys (`standby_targets.py`), what lag allows for
-now (`transition.py`), and stateless tasks, which can move at once.
+The steps, in this order: the targets of active tasks (`targets.py`), the targets of standbys (`standby_targets.py`),
+the clients that may run tasks now, given their lags (`transition.py`), and the stateless tasks, which can move at once.
 """
 
 from __future__ import annotations
@@ -76,7 +78,7 @@ def _assign_stateful_targets(
     placed = _placed(tasks, state.capacity, nothing, nothing, pins, traffic)
     for number, client in enumerate(placed.owner):
         state.assign_active(client, number)
-        _say_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
+        _log_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
 
 
 def _foreign(traffic: RackTraffic | None, task: TaskId) -> Foreign:
@@ -91,8 +93,8 @@ def _assign_stateless_tasks(
     carried: list[int],
     traffic: RackTraffic | None,
 ) -> list[list[TaskId]]:
-    """`counts`, `carried`: how many stateful tasks belong to each client, and their weight. Returns the tasks of each
-    client.
+    """Places the stateless tasks. Returns the tasks of each client. `counts`, `carried`: the number of stateful tasks
+    that have their target on each client, and the weight of these tasks.
     """
     names = sorted(set(problem.tasks).difference(state.tasks))
     previous = {
@@ -111,14 +113,14 @@ def _assign_stateless_tasks(
     stateless: list[list[TaskId]] = [[] for _ in state.clients]
     for number, client in enumerate(placed.owner):
         stateless[client].append(names[number])
-        _say_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
+        _log_target(state.log, state.processes, tasks[number], client, number in placed.set_aside)
         state.log.append(Decision(DecisionKind.NO_STATE, names[number], Role.ACTIVE, state.processes[client]))
     return stateless
 
 
 @dataclass(frozen=True, slots=True)
 class _PlacedTasks:
-    """`owner`: the client of each task; `set_aside`: tasks whose pins no client can keep."""
+    """`owner`: the client of each task; `set_aside`: the tasks whose pins no client can keep."""
 
     owner: list[int]
     set_aside: frozenset[int]
@@ -132,7 +134,7 @@ def _placed(
     pins: PinnedTasks,
     traffic: RackTraffic | None,
 ) -> _PlacedTasks:
-    """Tasks that a pin keeps apart are placed first, then all others around them."""
+    """Places the tasks of `apart` pins first, then all other tasks."""
     present, carried = list(present), list(carried)
     rules = [pins.apart_rules(each.task) for each in tasks]
     apart = [number for number, of_task in enumerate(rules) if of_task]
@@ -154,7 +156,7 @@ def _placed(
     return _PlacedTasks(owner, frozenset(set_aside))
 
 
-def _say_target(
+def _log_target(
     log: DecisionLog, processes: Sequence[ProcessId], each: TaskToPlace, client: int, set_aside: bool
 ) -> None:
     if set_aside:

@@ -1,6 +1,7 @@
-"""The pins of the configs, looked up for the tasks and clients of one rebalance.
+"""The rules of the configured pins for the tasks and clients of one rebalance.
 
-A pin that no client can keep is set aside for that task, and a decision reports it: a task has to run somewhere.
+If no client can keep a task's pin, the pin is ignored for this task, because the task has to run on some client. A
+decision in the log reports this (PIN_SET_ASIDE).
 """
 
 from __future__ import annotations
@@ -14,12 +15,16 @@ from assignor.task_assignors.base import PlacementClient
 from assignor.types import TaskId
 
 TagValue = str | int
-"""The value of a client tag; the client's number for tasks kept apart by process."""
+"""The value that must differ between clients: the value of a client tag, or, for a pin by process, the client's
+number.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedClients:
-    """`clients`: sorted; `members`: the same as a set. `set_aside`: whether no client could keep the pins."""
+    """The clients that may get a task. `clients`: sorted; `members`: the same clients as a set. `set_aside`: True if no
+    client can keep the task's pins, so that all clients are allowed.
+    """
 
     clients: tuple[int, ...]
     members: frozenset[int]
@@ -33,8 +38,10 @@ class AllowedClients:
 
 @dataclass(slots=True, eq=False)
 class ApartRule:
-    """Equal only to itself. `value[client]`: the value that must differ; None for a client without the tag, which
-    conflicts with nobody. `used`: how many copies lie on clients with each value.
+    """The rule of one `apart` pin. A rule equals only itself.
+
+    `value[client]`: the value that must differ between the clients of the pin's copies; None for a client without the
+    tag, which conflicts with no other client. `used`: value to the number of copies on clients with this value.
     """
 
     pin: Pin
@@ -43,7 +50,7 @@ class ApartRule:
 
 
 class PinnedTasks:
-    """Which clients a task may go to. Tasks are looked up by id; clients are numbers."""
+    """The clients that each task may go to. Tasks are looked up by id; clients are numbers."""
 
     def __init__(self, pins: Sequence[Pin], clients: Sequence[PlacementClient]) -> None:
         self._everybody = AllowedClients.of(range(len(clients)))
@@ -57,7 +64,9 @@ class PinnedTasks:
         ]
 
     def allowed(self, task: TaskId) -> AllowedClients:
-        """By tags. All clients when no pin names the task, or when no client has the tags that its pins ask for."""
+        """Returns the clients that have all tags that the task's pins require. Returns all clients if no pin names the
+        task, or if no client has these tags.
+        """
         if not self._tag_pins:
             return self._everybody
         rules = tuple(number for number, pin in enumerate(self._tag_pins) if pin.names(task))
@@ -74,7 +83,9 @@ class PinnedTasks:
 
 
 def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = None) -> bool:
-    """Whether no other copy conflicts with one on `client`. `instead_of`: a client whose copy would move away."""
+    """True if a copy on `client` would conflict with no other copy. `instead_of`: a client whose copy would move to
+    `client`, and therefore does not count.
+    """
     for rule in rules:
         value = rule.value[client]
         if value is None:
@@ -86,7 +97,7 @@ def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = No
 
 
 def use(rules: Sequence[ApartRule], client: int, copies: int = 1) -> None:
-    """Counts a copy on `client`; with -1 it is no longer there."""
+    """Adds `copies` to the number of copies on `client`; -1 removes a copy."""
     for rule in rules:
         value = rule.value[client]
         if value is not None:

@@ -1,8 +1,9 @@
-"""How many tasks each client should have, in proportion to its threads: the bounds that balance means.
+"""The number of tasks that each client should have, in proportion to its threads.
 
-A client's share is a fraction; the client gets it rounded down or up. Shares that no pin narrows are computed in whole
-numbers, so that no rounding error decides. Where pins keep tasks on some clients, the others are filled to the same
-height first, like water in connected vessels.
+A client's share is a fraction. The client gets the share rounded down or rounded up; these two numbers are its bounds.
+Without pins, the bounds are computed in whole numbers, so that no rounding error decides. With pins, some tasks may go
+to only some of the clients. Then the tasks with the fewest threads to choose from are distributed first. Each group of
+tasks goes to those of its clients that have the fewest tasks per thread, until these have equally many per thread.
 """
 
 from __future__ import annotations
@@ -14,12 +15,12 @@ from fractions import Fraction
 
 _SWEEPS = 8
 _ROUNDING = 9
-"""The number of decimals of a share that count, when it had to be found by sweeps."""
+"""The number of decimals to which a share is rounded if it was computed by repeated sweeps, in floating point."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBounds:
-    """From `low` to `high`, which is at most one more."""
+    """The lowest and the highest number of tasks of a client. `high` is at most `low` + 1."""
 
     low: int
     high: int
@@ -27,7 +28,9 @@ class ShareBounds:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`of_client[client]`: for all tasks to be placed there; `of_class[class][client]`: for those of one class."""
+    """`of_client[client]`: the bounds for all tasks to be placed on the client; `of_class[class][client]`: the bounds
+    for the tasks of one class.
+    """
 
     of_client: list[ShareBounds]
     of_class: list[dict[int, ShareBounds]]
@@ -35,14 +38,16 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class TaskClass:
-    """`count` tasks that may go to the `allowed` clients (sorted). Balance spreads each class evenly."""
+    """A class of `count` tasks that may go to the `allowed` clients (sorted). Each class is spread evenly by itself."""
 
     count: int
     allowed: tuple[int, ...]
 
 
 def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
-    """`present[client]`: tasks that are there already and stay."""
+    """Returns the bounds of each client. `present[client]`: the number of tasks that the client has already and
+    keeps.
+    """
     everybody = tuple(range(len(capacity)))
     if all(each.allowed == everybody for each in classes):
         shares = _unpinned_shares(classes, capacity, present)
@@ -52,8 +57,8 @@ def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: 
 
 
 def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
-    """`total` distributed over clients by threads, with at least `least` and at most `most` each; what fits nowhere is
-    dropped. Shares are exact fractions.
+    """Distributes `total` over the clients in proportion to their threads, as exact fractions. Each client gets at
+    least `least[client]` and at most `most[client]`. If the sum of `most` is smaller than `total`, the rest is dropped.
     """
     shares: list[Fraction | None] = [None] * len(capacity)
     left, free = max(min(total, sum(most)), sum(least)), set(range(len(capacity)))
@@ -77,7 +82,9 @@ def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most
 
 
 def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares | None:
-    """None when some client already has more than its share, so that the rest is not in proportion to threads."""
+    """Returns the bounds if every client may get every task. Returns None if some client already has more than its
+    share: then the other clients' shares are not in proportion to their threads.
+    """
     threads = sum(capacity)
     total = sum(present) + sum(each.count for each in classes)
     of_client: list[ShareBounds] = []
@@ -97,8 +104,11 @@ def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], pres
 
 
 def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
-    """Tasks with the same choice of clients are distributed together, those with the least choice first. Later ones
-    may fill clients that earlier ones share with them, so all are distributed again.
+    """Returns the bounds if pins restrict tasks to some clients.
+
+    Tasks with the same allowed clients form a group. The groups are distributed one after the other, the group with the
+    fewest threads to choose from first. A later group may fill clients that an earlier group can avoid, so all groups
+    are distributed again, `_SWEEPS` times in all.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:
@@ -125,7 +135,9 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
 
 
 def _pour(count: int, allowed: tuple[int, ...], capacity: Sequence[int], height: Sequence[float]) -> dict[int, float]:
-    """To the clients with the least per thread, until those are level."""
+    """Distributes `count` tasks to the allowed clients with the fewest tasks per thread, until these clients have
+    equally many per thread. Returns the share of each client.
+    """
     by_height = sorted(allowed, key=lambda client: (height[client] / capacity[client], client))
     there, threads, level = 0.0, 0, 0.0
     for number, client in enumerate(by_height):

@@ -1,7 +1,9 @@
-"""On which clients a task's standbys may lie: not on its other copies, spread over tags, within its pins.
+"""The clients that may get a task's standbys: clients without a copy, spread over tags, within the task's pins.
 
-Tags follow the rule of Kafka's ClientTagAwareStandbyTaskAssignor: a standby should have none of the tags of the copies
-before it; a tag whose values are all used no longer counts; and when no client is left, any will do. Source: KIP-708.
+Tags follow the rule of Kafka's ClientTagAwareStandbyTaskAssignor. The next standby should go to a client that has none
+of the tags of the clients with a copy. A tag key stops counting when at least as many clients have copies as the key
+has values. If every client without a copy has a used tag, a standby may go to any of them. The same rule stands in
+`standby_assignors.py` and in `assignor/assignment/standbys.py`. Source: KIP-708.
 """
 
 from __future__ import annotations
@@ -14,11 +16,11 @@ from assignor.task_assignors.working_state import WorkingState
 
 Tag = tuple[str, str]
 
-_ORDERS_OF = 4
+_ORDERS_OF = 4  # with more standbys than this, only one of their orders is tried
 
 
 class StandbySpread:
-    """Reads from `state` which client holds what. `tag_keys`: rack.aware.assignment.tags."""
+    """Checks and changes the places of standbys in `state`. `tag_keys`: rack.aware.assignment.tags."""
 
     def __init__(self, state: WorkingState, tag_keys: Sequence[str], pins: PinnedTasks) -> None:
         self._state = state
@@ -35,7 +37,9 @@ class StandbySpread:
         return self._allowed[task]
 
     def used_tags(self, copies: Sequence[int]) -> frozenset[Tag]:
-        """The tags that the next standby should not have. `copies`: the clients of the copies, the active one first."""
+        """Returns the tags that the client of the next standby should not have. `copies`: the clients of the copies,
+        the active one first.
+        """
         used: set[Tag] = set()
         for number, client in enumerate(copies, start=1):
             for tag in self._tags[client]:
@@ -47,7 +51,7 @@ class StandbySpread:
         return frozenset(used)
 
     def may_hold(self, task: int, client: int) -> bool:
-        """Whether nothing but tags forbids a standby there."""
+        """True if the client has no copy of the task, and the task's pins allow a standby there. Ignores the tags."""
         return (
             not self._state.holds(client, task)
             and client in self._allowed[task].members
@@ -58,25 +62,29 @@ class StandbySpread:
         return not used or used.isdisjoint(self._tags[client])
 
     def anyone_has_unused_tags(self, task: int, used: frozenset[Tag], copies: Sequence[int]) -> bool:
-        """Whether a client without a copy is left that a standby should prefer."""
+        """True if an allowed client without a copy has none of the used tags."""
         return any(
             used.isdisjoint(self._tags[client]) and client not in copies for client in self._allowed[task].clients
         )
 
     def spreads(self, task: int) -> bool:
-        """Whether tags count. A task that a pin keeps apart from others is not spread over tags as well."""
+        """True if the tag rule applies to the task. It does not apply to tasks of `apart` pins."""
         return self._spreads and not self._rules[task]
 
     def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
-        """Whether Kafka's rule could have chosen these clients, in any order (with many standbys: in this order)."""
+        """True if Kafka's rule could have chosen these clients, in any order; with more than four standbys, only the
+        given order is checked.
+        """
         if not self.spreads(task):
             return True
         orders = permutations(standbys) if len(standbys) <= _ORDERS_OF else (standbys,)
         return any(self._is_spread_in_order(task, order) for order in orders)
 
     def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
-        """Which of the clients that have a copy keep it: those that the rule would choose among them, until it would
-        choose a client without one.
+        """Returns the clients that keep their copy. `there`: the clients that have one.
+
+        These are the clients that the tag rule chooses, one after the other, if only `there` could be chosen. The
+        choice ends when all remaining clients of `there` have used tags and a client without a copy has none.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:
@@ -103,7 +111,9 @@ class StandbySpread:
         return True
 
     def may_move(self, task: int, source: int, destination: int, standbys: Iterable[int]) -> bool:
-        """Whether a standby may move there: pins are kept, and the copies stay spread over tags."""
+        """True if a standby may move from `source` to `destination`: the pins are kept, and the copies stay spread over
+        tags.
+        """
         if self._state.holds(destination, task) or destination not in self._allowed[task].members:
             return False
         if not is_free(self._rules[task], destination, instead_of=source):

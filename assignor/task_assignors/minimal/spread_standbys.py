@@ -1,11 +1,12 @@
-"""Targets of standbys that tags spread, that pins keep apart, or that are many: found step by step, few of them
-restored.
+"""Finds targets of standbys step by step: for tasks of the tag rule, for tasks of `apart` pins, and for large groups.
 
-First every task keeps the copies that it has, including the one on the client that gives the active task up. Then
-missing standbys go to the clients with the fewest copies per thread. Then clients with more than their share of all
-copies give some to those with less: first tasks of which the receiver has some state, then those of which the giver
-has least. Where racks count, a missing standby goes to that of the equally loaded clients which reads the fewest of its
-partitions across racks.
+The method keeps the number of restored standbys low, but does not find the optimum (see `standby_targets.py`):
+
+1. Every task keeps the copies that it has, also a copy on the client that gives the active task up.
+2. Missing standbys go to the clients with the fewest copies per thread. With a rack-aware strategy, a standby goes to
+   the one of several equally loaded clients that reads the fewest of the task's partitions across racks.
+3. Clients with more than their share of all copies give some of them to clients with less: first tasks of which the
+   receiver has some state, then tasks of which the giver has the least state.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from assignor.task_assignors.working_state import WorkingState
 
 
 class SpreadStandbys:
-    """Puts the standbys of `tasks` into `state`. `foreign`: as in `assign_standby_targets`."""
+    """Places the standbys of `tasks` in `state`. `foreign`: as in `assign_standby_targets`."""
 
     def __init__(
         self,
@@ -38,17 +39,19 @@ class SpreadStandbys:
         self._of_task: dict[int, list[int]] = {task: [] for task in tasks}
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
-        """Returns each task with the clients of its standbys. `balance`: false when other tasks will fill up around
-        these.
+        """Places the standbys. Returns each task with the clients of its standbys. `balance`: False if standbys of
+        other tasks are placed afterwards, which then balance the clients.
         """
-        self._keep_what_is_there(num_standby_replicas)
+        self._keep_present_standbys(num_standby_replicas)
         self._place_missing(num_standby_replicas)
         if balance:
             self._balance()
         return self._of_task
 
-    def _keep_what_is_there(self, wanted: int) -> None:
-        """Tasks that can choose between caught-up copies come last, and take those on the lightest clients."""
+    def _keep_present_standbys(self, wanted: int) -> None:
+        """Lets each task keep the copies that it has. Tasks with more caught-up copies than they need come last, and
+        keep the copies on the least loaded clients.
+        """
         choosing: list[int] = []
         for task in self._of_task:
             if self._has_choice(task, wanted):
@@ -64,7 +67,9 @@ class SpreadStandbys:
         return sum(client != owner for client in caught_up) > wanted
 
     def _keep(self, task: int, wanted: int, by_load: bool) -> None:
-        """The nearest to caught up first; a standby before the client that ran the task until now."""
+        """Keeps up to `wanted` copies of the task, the nearest to caught up first. Of equal levels, a standby comes
+        before the copy of the client that ran the task until now.
+        """
         copies, state = self._copies, self._state
         there = sorted(
             (client for client in copies.level[task] if self._spread.may_hold(task, client)),
@@ -91,7 +96,9 @@ class SpreadStandbys:
         self._of_task[task].append(client)
 
     def _place_missing(self, wanted: int) -> None:
-        """On unused tags first, for all tasks; then wherever there is room, as Kafka does."""
+        """Places the missing standbys of all tasks on clients with unused tags; then, as Kafka does, places the
+        remaining ones on any client that may hold them.
+        """
         state = self._state
         missing = [task for task, standbys in self._of_task.items() if len(standbys) < wanted]
         missing.sort(key=lambda task: (-self._copies.weight[task], task))
@@ -107,7 +114,9 @@ class SpreadStandbys:
                     heappush(queue, (state.load(client), client))
 
     def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
-        """The lightest client that may hold it, of several that with least traffic; it is taken out of the queue."""
+        """Removes the least loaded client that may hold a standby of the task from the queue, and returns it. Of
+        several such clients with equal loads, takes the one with the fewest cross-rack reads.
+        """
         spread = self._spread
         used: frozenset[Tag] = frozenset()
         if on_unused_tags:
@@ -129,7 +138,7 @@ class SpreadStandbys:
 
     def _balance(self) -> None:
         quota = self._quotas()
-        self._take_what_is_there(quota)
+        self._take_present_standbys(quota)
         over = [client for client in range(len(quota)) if self._state.assigned[client] > quota[client]]
         for client in over:
             while self._state.assigned[client] > quota[client]:
@@ -137,8 +146,9 @@ class SpreadStandbys:
                     break
 
     def _quotas(self) -> list[int]:
-        """The number of copies of each client. A client that already has the higher of two numbers keeps it, so that
-        nothing moves for it.
+        """Returns the number of copies that each client should have: its share, rounded down or up. The shares of
+        clients that already have more copies than the rounded-down share are rounded up first, so that fewer copies
+        move.
         """
         state = self._state
         active = [len(tasks) for tasks in state.active]
@@ -151,8 +161,10 @@ class SpreadStandbys:
             quota[client] += 1
         return quota
 
-    def _take_what_is_there(self, quota: list[int]) -> None:
-        """Moves standbys to clients that already have some state of the task, the nearest to caught up first."""
+    def _take_present_standbys(self, quota: list[int]) -> None:
+        """Moves standbys from clients with too many copies to clients with too few that have some state of the task.
+        The copies nearest to caught up come first.
+        """
         copies, state = self._copies, self._state
         claims = sorted(
             (level, task, client)
@@ -170,7 +182,9 @@ class SpreadStandbys:
                 self._move(task, source, client)
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
-        """Gives the task of which the client has least state, then the lightest one, to the client that lacks most."""
+        """Moves one standby from `source` to the client that lacks the most copies per thread and may hold it. Tries
+        the tasks of which `source` has the least state first, and of these the lightest first.
+        """
         state = self._state
         lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
         lacking.sort(key=lambda client: ((state.assigned[client] - quota[client]) / state.capacity[client], client))
@@ -182,7 +196,11 @@ class SpreadStandbys:
         return False
 
     def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
-        """Through clients that pass on another task, when no lacking client may take one directly."""
+        """Moves standbys along a chain of clients, if no client with too few copies may take one from `source`.
+
+        Each client of the chain takes a standby from the client before it, and gives a standby of another task to the
+        next one. A breadth-first search finds the shortest chain. Returns True if a standby has moved.
+        """
         state = self._state
         came_from: dict[int, tuple[int, int]] = {}
         front = [source]
@@ -203,7 +221,9 @@ class SpreadStandbys:
         return False
 
     def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
-        """The last move first. False when an earlier move forbids a later one, which only tags and pins can cause."""
+        """Carries out the moves of the chain, the last one first. Stops at a move that the moves before it have made
+        impossible, which only tags and pins can cause. Returns True if a standby has moved.
+        """
         moved = False
         while taker != source:
             giver, task = came_from[taker]

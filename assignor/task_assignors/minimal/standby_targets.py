@@ -1,13 +1,14 @@
-"""Where standbys belong, so that as few of them as possible have to be restored from nothing.
+"""The targets of standbys, chosen so that as few standbys as possible have to be restored from nothing.
 
-Each client gets its share of all copies, active and standby, rounded down or up. The client that gives an active task
-up has all of its state, and is as good a home for its standby as the client that had the standby.
+Each client gets its share of all copies, active and standby, rounded down or up. A client that gives an active task up
+has the whole state of the task. So it is as suitable for a standby of the task as a client that had the standby.
 
-Small groups get the optimum, as the cheapest flow: every task sends one unit for each standby to any client but its
-owner, at the price of how much that client has to restore; where racks count, of standbys that restore as much those
-are cheaper that read fewer partitions across racks. Every task with every client is an arc, so this is for groups of
-some thousand arcs at most. Larger groups, and tasks that tags or pins spread, get what is found step by step, which is
-hardly ever worse (`spread_standbys.py`).
+Small groups get the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). Every task sends one unit
+for each of its standbys to clients other than its owner. The price of a unit grows with the state that the client has
+to restore. With a rack-aware strategy, prices of equal restores grow with the number of partitions that the standby
+reads across racks. The network has one arc for each pair of task and client, so this method is only used up to
+`MAX_ARCS` arcs. For larger groups, for tasks of the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds
+targets step by step, which are seldom worse.
 """
 
 from __future__ import annotations
@@ -34,9 +35,9 @@ def assign_standby_targets(
     num_standby_replicas: int,
     foreign: Sequence[Foreign] = (),
 ) -> list[list[int]]:
-    """Puts standbys into `state`, whose active tasks are on their targets. Returns the clients of each task's
-    standbys, sorted. `foreign`: by task and client, how many partitions a standby reads across racks; empty when racks
-    do not count.
+    """Places standbys in `state`, whose active tasks are on their targets. Returns the clients of each task's standbys,
+    sorted. `foreign[task][client]`: the number of partitions that a standby there reads across racks; empty without a
+    rack-aware strategy.
     """
     tasks = range(len(state.tasks))
     exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
@@ -54,13 +55,13 @@ def assign_standby_targets(
         placed |= cheapest
     targets = [sorted(placed[task]) for task in tasks]
     for task, standbys in enumerate(targets):
-        _say_why(state, copies, task, standbys)
+        _log_reason(state, copies, task, standbys)
         if len(standbys) < num_standby_replicas:
             log_missing_hosts(state, task, num_standby_replicas - len(standbys))
     return targets
 
 
-def _say_why(state: WorkingState, copies: Copies, task: int, standbys: list[int]) -> None:
+def _log_reason(state: WorkingState, copies: Copies, task: int, standbys: list[int]) -> None:
     levels = copies.level[task]
     gives_up = sorted(
         (client for client in levels if client != state.owner[task] and client not in standbys),
@@ -78,8 +79,8 @@ def _say_why(state: WorkingState, copies: Copies, task: int, standbys: list[int]
 MAX_ARCS = 5_000
 
 _TOO_MANY = 4
-"""The first copies above a client's share get more expensive one by one, up to this many; further ones cost the same.
-Only pins lead to that.
+"""The number of copies above a client's share for which each costs more than the one before; all further copies cost
+the same. Only pins can force copies above a share.
 """
 
 
@@ -91,9 +92,10 @@ def cheapest_standbys(
     num_standby_replicas: int,
     foreign: Sequence[Foreign] = (),
 ) -> dict[int, list[int]]:
-    """Each of `tasks` with the clients of its standbys; fewer than wanted when fewer clients may hold one.
+    """Returns each of `tasks` with the clients of its standbys. A task gets fewer than `num_standby_replicas` if fewer
+    clients may hold one.
 
-    What `state` already holds stays where it is.
+    The copies that `state` already has do not move.
     """
     able = {task: [client for client in spread.allowed(task).clients if client != state.owner[task]] for task in tasks}
     wanted = {task: min(num_standby_replicas, len(able[task])) for task in tasks}
@@ -105,8 +107,9 @@ def cheapest_standbys(
     price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
-    # The flow serves the first tasks first, so the last ones stay where nothing else decides; warm-ups begin with the
-    # first ones.
+    # Tasks are added in reverse. If several flows are equally cheap, the network finds one in which the tasks that were
+    # added first keep their copies. So the last tasks stay and the first tasks move. Warm-ups also begin with the first
+    # tasks.
     for task in reversed(tasks):
         node = network.node()
         network.arc(source, node, wanted[task], 0)
@@ -133,7 +136,9 @@ def cheapest_standbys(
 
 
 def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: int, uneven: int) -> list[int]:
-    """The node of each client. `uneven`: more than all copies together can cost."""
+    """Adds a node for each client, with arcs to the sink. Returns the nodes. `uneven`: the price of the copy that
+    rounds a client's share up; it must be more than all copies together can cost.
+    """
     most = [len(state.tasks)] * len(state.clients)
     nodes: list[int] = []
     for client, share in enumerate(level_shares(sum(state.assigned) + units, state.capacity, state.assigned, most)):
@@ -150,8 +155,9 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 
 @dataclass(frozen=True, slots=True)
 class _StandbyPrices:
-    """`level`: of one unit of weight, one level away from caught up; `foreign`: of one partition that is read across
-    racks; each more than everything below it can add up to.
+    """The prices of placing standbys: `level`, for each unit of weight and each level away from caught up; `foreign`,
+    for each partition that is read across racks. With a rack-aware strategy, each of the two is more than all lower
+    terms together, so that sums compare criterion by criterion.
     """
 
     level: int
@@ -164,6 +170,8 @@ class _StandbyPrices:
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
 
     def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
-        """A client that has a standby keeps it before the client that gives the active task up gets one."""
+        """Returns the price of a standby on a client. The last term makes a client that had a standby cheaper than a
+        client that gives the active task up.
+        """
         kept = weight if self.foreign == 0 else 1
         return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

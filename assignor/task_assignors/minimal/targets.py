@@ -1,14 +1,20 @@
-"""Where active tasks belong, so that as few of them as possible change their client.
+"""The targets of active tasks, chosen so that as few tasks as possible change their client.
 
-Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Among all
-such placements this finds, exactly, the one with the fewest tasks away from home; then the least weight away from
-home; then, where racks count, the fewest partitions read across racks; then the nearest to caught up where tasks go. It
-is the cheapest flow of tasks through clients. A task without a home is at home on any client where it is caught up.
-Every rebalance finds the same optimum that an earlier one was moving towards, so what has been warmed up is never given
-up for another choice: racks stay as they are, and what has moved or warmed up only makes that choice cheaper.
+Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Several
+placements meet this condition. The one that is best by the following criteria, in this order, is found exactly:
 
-Most tasks need no flow: a client that is home to no more tasks of a subtopology than its share keeps all of them, and
-a client that is home to more takes no others. Tasks between which nothing decides pass through the flow as one.
+1. the fewest tasks away from home (`copies.py`); a task without a home is at home on each client where it is caught up
+2. the least weight away from home
+3. with a rack-aware strategy, the fewest partitions read across racks
+4. the clients nearest to caught up, for the tasks that move
+
+The best placement is the cheapest flow of tasks to clients (`flow.py`). A later rebalance finds the same optimum as the
+earlier rebalance that began the moves: the racks do not change, and each finished move or warm-up only makes this
+optimum cheaper. So a warm-up is never abandoned in favour of another choice.
+
+Most tasks need no flow. If a client is home to no more tasks of a subtopology than its share rounded down, it keeps all
+of them. If it is home to more, it gets no other tasks of this subtopology. Tasks with the same clients and the same
+prices are equivalent; they pass through the flow as one group.
 """
 
 from __future__ import annotations
@@ -27,12 +33,12 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """What it costs to place a task, as one number: comparing sums compares one criterion after the other. Each price
-    is more than everything below it can add up to.
+    """The prices that turn the cost of placing tasks into one number. Each price is more than the greatest possible sum
+    of all lower prices, so that a comparison of two sums compares criterion by criterion.
 
-    `foreign`: of one partition that is read across racks; `weight`: of one unit of weight away from home; `move`: of
-    one task away from home; `uneven_class`, `uneven_client`: of one task more than the lower bound, and so one fewer
-    elsewhere.
+    `foreign`, for each partition read across racks; `weight`, for each unit of weight away from home; `move`, for each
+    task away from home; `uneven_class`, `uneven_client`, for each task of a class, or of all tasks, that a client gets
+    above its share rounded down.
     """
 
     foreign: int
@@ -43,7 +49,9 @@ class Prices:
 
     @classmethod
     def of(cls, weights: Sequence[int], most_foreign: int) -> Prices:
-        """`weights`: of the tasks to be placed; `most_foreign`: what all of them together read across racks at most."""
+        """Computes the prices. `weights`: the weights of the tasks to place; `most_foreign`: the greatest number of
+        partitions that these tasks together can read across racks.
+        """
         total = sum(weights)
         foreign = NO_COPY * total + 1
         above_foreign = foreign * (most_foreign + 1)
@@ -54,14 +62,17 @@ class Prices:
         return cls(foreign, weight, move, uneven_class, uneven_class * 4 * (len(weights) + 2))
 
     def of_placing(self, moves: bool, weight: int, level: int, foreign: int) -> int:
-        """`moves`: whether the task has a home that it would be away from."""
+        """Returns the cost of placing a task on a client. `moves`: True if the task has a home and this is another
+        client.
+        """
         return (self.move + self.weight * weight if moves else 0) + self.foreign * foreign + level * weight
 
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """`home`, `level` (smallest lag first), `elsewhere`, `weight` as in `Copies`. `foreign`: for each client, how many
-    of the task's partitions it reads across racks; empty when racks do not count.
+    """A task with the data that decides its place. `home`, `level` (smallest lag first), `elsewhere`, `weight`: as in
+    `Copies`. `foreign[client]`: the number of the task's partitions that the client would read across racks; empty
+    without a rack-aware strategy.
     """
 
     task: TaskId
@@ -80,8 +91,9 @@ def place_evenly(
     weights: Sequence[int],
     racks: Sequence[str] = (),
 ) -> list[int]:
-    """Returns the client of each task. `present`, `weights`: how many tasks each client has, and their weight. `racks`:
-    of the clients, empty when they do not count; two clients of a rack have equal `foreign` in each task.
+    """Returns the client of each task. `present`, `weights`: the number of tasks that each client has already, and
+    their weight. `racks`: the racks of the clients, empty without a rack-aware strategy; two clients of one rack have
+    equal values in each task's `foreign`.
     """
     classes = _by_class(tasks)
     kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
@@ -94,7 +106,7 @@ def place_evenly(
 
 
 def _by_class(tasks: Sequence[TaskToPlace]) -> list[list[int]]:
-    """Tasks of one subtopology with the same choice of clients, in order."""
+    """Returns the classes of the tasks: the tasks of one subtopology that have the same allowed clients."""
     classes: dict[tuple[str, int, tuple[int, ...]], list[int]] = {}
     for number, each in enumerate(tasks):
         key = (each.task.topology_name or "", each.task.subtopology, each.allowed.clients)
@@ -122,8 +134,8 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 
 @dataclass(slots=True)
 class _TaskGroup:
-    """Tasks between which nothing decides. `arcs`: client and arc in the network, for clients that have some of their
-    state; `elsewhere`: hub and arc, for all others.
+    """Equivalent tasks. `arcs`: client and arc in the network, for homes and for clients that have some of the tasks'
+    state; `elsewhere`: hub and arc, for all other clients.
     """
 
     members: list[int] = field(default_factory=list)
@@ -133,7 +145,10 @@ class _TaskGroup:
 
 @dataclass(slots=True)
 class _Cell:
-    """How many tasks of one class one client may still get, after those that stay in any case. `hub`: of its rack."""
+    """The bounds of one class of tasks on one client: `low` and `high` count the tasks that the client may get besides
+    those that stay in any case. `hub`: the number of the client's rack. `takes_others`: True if the client may get
+    tasks whose home is another client. `node`, `from_hub`: the node of the cell, and the arc from the hub to it.
+    """
 
     client: int
     hub: int
@@ -145,17 +160,20 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
-"""Homes that have room, smallest lag first; weight; the levels that decide; the level elsewhere; whether the task has
-any home; `foreign`.
+"""The fields that are equal for equivalent tasks: the homes with room, smallest lag first; the weight; the levels that
+make a difference, by client; the level elsewhere; True if the task has any home; `foreign`.
 """
 
 
 class _EvenPlacement:
-    """`may_be_uneven`: whether a client's share of all tasks may require more or fewer tasks of a class than its share
-    of that class. Only tasks that are there already can cause that; the share of all tasks then has priority.
+    """The flow network that places the tasks, and its result.
 
-    A client without any of the task's state costs as much as any other of its rack, so all of a rack are behind one
-    hub; without racks, all clients are.
+    `may_be_uneven`: True if a client's share of all tasks may require more or fewer tasks of a class than the client's
+    share of this class. Only tasks that already lie on clients (`present`) can cause this conflict. The share of all
+    tasks then has priority.
+
+    All clients of a rack that have none of a task's state cost the same. So one node, the hub, stands for all of them.
+    Without racks, there is one hub for all clients.
     """
 
     def __init__(
@@ -173,7 +191,7 @@ class _EvenPlacement:
         self._may_be_uneven = may_be_uneven
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
         self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
-        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # a client of each
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # by hub: one of its clients
         self._owner = [NOBODY] * len(tasks)
         self._kept = [0] * len(shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
@@ -206,7 +224,7 @@ class _EvenPlacement:
         return Prices.of([each.weight for each in moving], sum(max(each.foreign, default=0) for each in moving))
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
-        """Keeps the tasks that stay at home in any case."""
+        """Returns the cells of one class. Also places the tasks that stay at home in any case."""
         at_home: dict[int, list[int]] = {}
         homeless: dict[int, list[int]] = {}
         for number in members:
@@ -229,14 +247,20 @@ class _EvenPlacement:
         return cells
 
     def _caught_up(self, number: int) -> list[int]:
-        """The clients where a task without a home is at home, smallest lag first; none when it makes no difference."""
+        """Returns the clients where a task without a home is at home, smallest lag first. Returns no client if all
+        clients count as caught up, because then the choice makes no difference.
+        """
         each = self._tasks[number]
         if each.elsewhere == CAUGHT_UP:
             return []
         return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
-        """Of more than `low` tasks, those of `own` that are heavier than the lightest task that certainly stays."""
+        """Returns the tasks of `own` that stay in any case, if `own` and `also` together are more than `low` tasks.
+
+        The heaviest tasks stay. `low` of them stay for certain; only tasks that are heavier than the lightest of these
+        are returned, because tasks of equal weight may be exchanged.
+        """
         if low == 0:
             return []
         weights = sorted((self._tasks[number].weight for number in own + also), reverse=True)
@@ -245,8 +269,9 @@ class _EvenPlacement:
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
-        # The flow serves the first groups first, so the last tasks stay where nothing else decides. Warm-ups begin with
-        # the first tasks, so the same tasks leave again in the next rebalance.
+        # Tasks are added in reverse. If several flows are equally cheap, the network finds one in which the tasks that
+        # were added first stay at home. So the last tasks stay and the first tasks move. Warm-ups also begin with the
+        # first tasks, so the next rebalance moves the same tasks.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue
@@ -312,8 +337,8 @@ class _EvenPlacement:
                 group.elsewhere.append((hub, network.arc(node, hubs[hub], size, price)))
 
     def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
-        """Gives tasks to their homes and to clients with some of their state. Returns, by hub, the tasks for clients
-        that have none.
+        """Gives tasks to their homes, and to clients with some of their state, as the flow says. Returns, by hub, the
+        tasks that go to clients without any of the task's state.
         """
         left: dict[int, list[int]] = {}
         for group in groups.values():
@@ -333,7 +358,9 @@ class _EvenPlacement:
         capacity: Sequence[int],
         carried: list[int],
     ) -> None:
-        """As many to each client as the flow says; the heaviest task goes where the weight per thread is lowest."""
+        """Gives each client the number of tasks that the flow assigns to it. The tasks are given out heaviest first,
+        each to the client with the lowest weight per thread.
+        """
         room = {cell.client: network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]
         heapify(queue)

@@ -1,10 +1,11 @@
-"""From where tasks belong to where they can run now. The rules are those of KIP-441 (`task_movement.py`).
+"""Moves tasks from their targets to clients that can run them now, by the rules of KIP-441 (`task_movement.py`).
 
-When a task's target is not caught up and another client has a smaller lag, the task waits for its target where it
-runs; if it may not stay there, it goes to the client with the smallest lag. The target restores the state meanwhile,
-as a warm-up, as far as max.warmup.replicas allows, and gets the task in a later rebalance. Differs from Kafka, and is
-why so little moves: a waiting task stays with the client that has it, and its standbys stay, too, until their places
-are taken over.
+A task has to wait if its target is not caught up and another client has a smaller lag. It waits on its home client; if
+it has no home, it goes to a caught-up client, or else to the client with the smallest lag. Meanwhile the target
+restores the state as a warm-up, as far as max.warmup.replicas allows. The target gets the task in a later rebalance.
+
+Differs from Kafka: a waiting task stays on the client that runs it, and its standbys stay where they are until their
+targets are caught up. For this reason few tasks move.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 _WantedWarmUp = tuple[int, int, int, int]
-"""Level, lag, task, client: the copy that has come furthest is first, so that a warm-up that has begun is not dropped
-for another.
+"""Level, lag, task and client of a copy to warm up. In sorted order, the copy nearest to caught up comes first, so that
+a warm-up that has begun has priority over a new one.
 """
 
 
 @dataclass(slots=True)
 class MovementTransition:
-    """`standbys[task]`: the clients where its standbys belong."""
+    """Changes the places of the copies in `state`. `standbys[task]`: the targets of the task's standbys."""
 
     state: WorkingState
     copies: Copies
@@ -36,7 +37,9 @@ class MovementTransition:
     _keeper: dict[tuple[int, int], int] = field(default_factory=dict)
 
     def apply(self, budget: WarmUpBudget) -> bool:
-        """Moves the copies in `state` to where they are for now. Returns whether any copy waits for a warm-up."""
+        """Moves the copies in `state` to the clients that hold them for now. Returns True if a copy waits for a
+        warm-up.
+        """
         state = self.state
         targets = list(state.owner)
         waiting = [task for task, target in enumerate(targets) if self.copies.lags.is_behind_another(task, target)]
@@ -79,7 +82,9 @@ class MovementTransition:
         state.log_decision(kind, task, Role.ACTIVE, source, target)
 
     def _place_standbys(self, task: int, target: int) -> bool:
-        """Puts standbys where they belong, or for now where they are. Returns whether any of them waits."""
+        """Places the task's standbys on their targets, or for now on the clients that have them. Returns True if a
+        standby waits for its target.
+        """
         state = self.state
         owner = state.owner[task]
         belong = self.standbys[task]
@@ -91,7 +96,7 @@ class MovementTransition:
         for client in sorted(belong, key=lambda client: (client != owner, client)):
             here = client
             if client == owner:
-                # It runs the task for now, and becomes a standby when the target takes over.
+                # This client runs the task for now. It gets its standby when the target takes the task over.
                 here = substitutes.pop(0)
             elif substitutes and self._is_better_for_now(task, substitutes[0], client, target):
                 here = substitutes.pop(0)
@@ -100,26 +105,31 @@ class MovementTransition:
                 standby_waits = True
             target_waits = target_waits and here != target
             state.assign_standby(here, task)
-            self._say_standby(task, here, client)
+            self._log_standby(task, here, client)
         if target_waits:
             self._actives_waited_for.append(self._wanted(task, target))
         return standby_waits
 
     def _is_better_for_now(self, task: int, substitute: int, client: int, target: int) -> bool:
-        """Of two clients with equal lags, the target that the task waits for is better: it can take over sooner."""
+        """True if `substitute` should hold the standby for now instead of `client`, its target.
+
+        This is so if `client` is behind another client and has a greater lag than `substitute`. With equal lags, it is
+        so if `substitute` is the target of the waiting active task, which can then take over sooner.
+        """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)
         return lags.is_behind_another(task, client) and (ahead > 0 or (ahead == 0 and substitute == target))
 
-    def _say_standby(self, task: int, here: int, client: int) -> None:
+    def _log_standby(self, task: int, here: int, client: int) -> None:
         if here == client:
             self.state.log_decision(DecisionKind.KEPT, task, Role.STANDBY, client)
         else:
             self.state.log_decision(DecisionKind.WAITS, task, Role.STANDBY, here, client)
 
     def _substitutes(self, task: int, target: int) -> list[int]:
-        """Clients that may stand in for a standby, smallest lag first: those that have some of the state but are not
-        to keep it, and the target while the task waits for it.
+        """Returns the clients that may hold a standby in place of its target, smallest lag first. These are the clients
+        that have some of the state, do not run the task and are no target of it; and, while the active task waits, the
+        target of the active task.
         """
         owner = self.state.owner[task]
         needed = (owner, target, *self.standbys[task])

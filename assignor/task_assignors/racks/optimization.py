@@ -1,9 +1,9 @@
 """Swaps tasks between clients so that fewer partitions are read across racks; no client's number of tasks changes.
 
-A copy of a task costs `traffic cost` for each of its partitions that has no replica on the client's rack, and
-`non-overlap cost` when the client does not have the copy already. Active tasks are placed anew all at once. Standbys
-are swapped between two clients on different racks at a time, for at most four rounds, and only where the standby
-assignor allows it.
+A copy of a task costs `traffic cost` for each of its partitions that has no replica on the client's rack, plus
+`non-overlap cost` if the client does not have the copy already. The places of all active tasks are optimized together.
+Standbys are swapped between two clients on different racks, one pair of clients after the other, in at most four rounds
+over all pairs, and only if the standby assignor allows the swap.
 
 Source: `RackAwareTaskAssignor.optimizeActiveTasks`, `optimizeStandbyTasks`, `canEnableRackAwareAssignor`,
 `validateClientRack`, `getCost`.
@@ -26,35 +26,41 @@ from assignor.task_assignors.racks.task_graph import Row, TaskGraph, first_owner
 from assignor.types import ProcessId, Role, TaskId, TopicPartition
 
 Foreign = tuple[int, ...]
-"""For each client: how many partitions of a task have no replica on its rack."""
+"""By client: the number of a task's partitions that have no replica on the client's rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """`traffic`: of a partition that is read across racks; `non_overlap`: of a copy that moves."""
+    """The costs of a placement: `traffic`, for each partition read across racks; `non_overlap`, for each copy that
+    moves.
+    """
 
     traffic: int
     non_overlap: int
 
     def with_configs(self, configs: AssignmentConfigs) -> Costs:
-        """`rack.aware.assignment.traffic_cost` and `non_overlap_cost` where they are set; otherwise these defaults."""
+        """Returns these costs with the configured `rack.aware.assignment.traffic_cost` and `non_overlap_cost` in place
+        of the defaults, if they are set.
+        """
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         return Costs(
             self.traffic if traffic is None else traffic, self.non_overlap if non_overlap is None else non_overlap
         )
 
     def of(self, foreign_partitions: int, has_copy: bool) -> int:
-        """Wraps as Java's int does."""
+        """Returns the cost of a copy on a client. The result wraps as Java's int does."""
         return int32(foreign_partitions * self.traffic + (0 if has_copy else self.non_overlap))
 
 
 STATELESS_COSTS = Costs(traffic=1, non_overlap=0)
-"""Whatever is configured: a task without state can move at any time."""
+"""The costs of stateless tasks. Configs do not change these: a task without state can move at any time."""
 
 
 @dataclass(slots=True)
 class RackTraffic:
-    """`racks`: of the clients, which are numbered in the order of their process ids."""
+    """The cross-rack reads of tasks. `racks`: the rack of each client; clients are numbered in the order of their
+    process ids.
+    """
 
     information: RackInformation
     racks: tuple[str, ...]
@@ -63,9 +69,8 @@ class RackTraffic:
 
     @classmethod
     def of(cls, problem: PlacementProblem, processes: Sequence[ProcessId]) -> RackTraffic | None:
-        """None when no strategy is configured, or it cannot work: a client has no rack, or a partition's are not known.
-
-        `processes`: sorted.
+        """Returns None if no strategy is configured, if a client has no rack, or if the racks of a partition are
+        unknown. `processes`: sorted.
         """
         information = problem.racks
         if information is None or not problem.configs.rack_aware:
@@ -79,9 +84,10 @@ class RackTraffic:
         return cls(information, known)
 
     def foreign_partitions(self, task: TaskId, role: Role) -> Foreign:
-        """Of the source partitions for an active copy, of the changelog partitions for a standby.
+        """Counts the partitions that each client would read across racks: source partitions for an active copy,
+        changelog partitions for a standby.
 
-        Raises IllegalStateError for a task without partitions, or a partition whose racks are not known.
+        Raises IllegalStateError for a task without partitions, or for a partition whose racks are unknown.
         """
         is_standby = role is Role.STANDBY
         found = self._foreign.get((task, is_standby))
@@ -125,8 +131,8 @@ STANDBY_ROUNDS = 4
 
 
 class RackMove(NamedTuple):
-    """`task`: its place among the tasks; `source`, `destination`: clients. `saved`: how many partitions fewer are read
-    across racks; it is 0 or negative for a task that only makes room for another one.
+    """A move of a task between clients. `task`: its index among the tasks; `source`, `destination`: clients. `saved`:
+    the number of cross-rack reads that the move saves, 0 or negative for a task that only makes room for another task.
     """
 
     task: int
@@ -136,7 +142,7 @@ class RackMove(NamedTuple):
 
 
 class TaskMove(NamedTuple):
-    """A `RackMove` by names."""
+    """A `RackMove` with ids instead of numbers."""
 
     task: TaskId
     source: ProcessId
@@ -148,11 +154,11 @@ class TaskMove(NamedTuple):
 
 
 class Traffic(Protocol):
-    """What is read across racks; `RackTraffic`, and for the public interface `PublicRackTraffic`."""
+    """The cross-rack reads of tasks: `RackTraffic`, or `PublicRackTraffic` for assignors of the public interface."""
 
     @property
     def racks(self) -> Sequence[str]:
-        """Of the clients, by number."""
+        """The rack of each client."""
         ...
 
     def foreign_partitions(self, task: TaskId, role: Role) -> Foreign: ...
@@ -161,7 +167,9 @@ class Traffic(Protocol):
 def optimize_active_tasks(
     traffic: Traffic, tasks: Sequence[TaskId], owner: Sequence[int], costs: Costs, strategy: str
 ) -> list[RackMove]:
-    """`tasks`: sorted; `owner[n]`: the client of tasks[n]. Raises IllegalStateError."""
+    """Returns the moves to the cheapest placement. `tasks`: sorted; `owner[n]`: the client of tasks[n]. Raises
+    IllegalStateError as `RackTraffic.foreign_partitions` does.
+    """
     if not tasks:
         return []
     foreign = [traffic.foreign_partitions(task, Role.ACTIVE) for task in tasks]
@@ -172,7 +180,7 @@ def optimize_active_tasks(
 def _cheapest(
     tasks: Sequence[TaskId], owner: Sequence[int], rows: Sequence[Row], clients: int, strategy: str
 ) -> list[int]:
-    """The client of each task."""
+    """Returns the client of each task in the cheapest placement."""
     if strategy == BALANCE_SUBTOPOLOGY:
         groups = _by_subtopology(tasks)
         counts = [0] * clients
@@ -195,7 +203,9 @@ def _by_subtopology(tasks: Sequence[TaskId]) -> list[range]:
 
 
 def _rows(foreign: Sequence[Foreign], owner: Sequence[int], costs: Costs) -> list[Row]:
-    """Equal rows are the same object as far as that is easy to see: `foreign` has the same object for equal ones."""
+    """Returns the costs of each task on each client. Tasks with the same `foreign` object and the same owner share one
+    row object, because `TaskGraph` groups tasks by the identity of their rows.
+    """
     rows: dict[tuple[int, int], Row] = {}
     found: list[Row] = []
     for partitions, has_it in zip(foreign, owner, strict=True):
@@ -216,9 +226,9 @@ def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreig
 
 
 class Standbys:
-    """What the swaps of standbys look at and change; tasks and clients are numbered in their order.
+    """The copies that swaps of standbys read and change. Tasks and clients are numbers in sorted order.
 
-    `active[client]`, `standby[client]`: task numbers; `standby` is changed.
+    `active[client]`, `standby[client]`: the numbers of the client's tasks. The swaps change `standby`.
     """
 
     def __init__(self, tasks: Sequence[TaskId], active: Sequence[set[int]], standby: Sequence[set[int]]) -> None:
@@ -231,7 +241,7 @@ class Standbys:
 
 
 CanMove = Callable[[int, int, int], bool]
-"""Of `(task, source, destination)`: whether the standby may go there as far as other rules are concerned."""
+"""A function of `(task, source, destination)`: True if rules other than racks allow the standby to move."""
 
 
 def optimize_standby_tasks(
@@ -242,8 +252,9 @@ def optimize_standby_tasks(
     ranks: Sequence[int] | None = None,
     strategy: str = MIN_TRAFFIC,
 ) -> list[RackMove]:
-    """`can_move`: None when every standby may go anywhere. `ranks`: the clients in the order of their process ids,
-    when they are not numbered so. `strategy`: of each swap. Raises IllegalStateError.
+    """Swaps standbys, and returns the moves. `can_move`: None if no other rule restricts standbys. `ranks`: the rank of
+    each client by process id, if clients are not numbered in this order. `strategy`: the strategy for each pair of
+    clients. Raises IllegalStateError as `RackTraffic.foreign_partitions` does.
     """
     held = sorted(set().union(*standbys.standby))
     foreign = {task: traffic.foreign_partitions(standbys.tasks[task], Role.STANDBY) for task in held}
@@ -252,17 +263,16 @@ def optimize_standby_tasks(
     moves: list[RackMove] = []
     changes = 0
     changed_at = [0] * len(racks)  # by client: the number of the swap that changed it last
-    looked_at: dict[tuple[int, int], int] = {}
+    compared: dict[tuple[int, int], int] = {}
     for _ in range(STANDBY_ROUNDS):
         changes_before = changes
         for first in clients:
             for second in range(first + 1, len(racks)):
                 if racks[first] == racks[second]:
                     continue
-                # nothing to find where nothing has changed; a rule about other clients' copies could find something
-                if can_move is None and looked_at.get((first, second), -1) >= max(
-                    changed_at[first], changed_at[second]
-                ):
+                # Skip the pair if neither client has changed since. With `can_move` this does not hold: the rule may
+                # depend on the copies of other clients.
+                if can_move is None and compared.get((first, second), -1) >= max(changed_at[first], changed_at[second]):
                     continue
                 pair = (first, second) if ranks is None or ranks[first] < ranks[second] else (second, first)
                 swapped = _swap(standbys, foreign, pair, costs, can_move, strategy)
@@ -270,7 +280,7 @@ def optimize_standby_tasks(
                     changes += 1
                     changed_at[first] = changed_at[second] = changes
                     moves += swapped
-                looked_at[first, second] = changes - bool(swapped)
+                compared[first, second] = changes - bool(swapped)
         if changes == changes_before:
             break
     return moves
@@ -313,7 +323,7 @@ def _swap(
 
 
 def _pays(rows: Sequence[Row], owner: Sequence[int]) -> bool:
-    """Whether swapping any two tasks lowers the cost: with two clients, every cycle is such swaps."""
+    """True if the swap of some two tasks lowers the cost. With two clients, every cycle of moves consists of swaps."""
     dearer = [
         min(row[1 - client] + int32(-row[client]) for row, client in zip(rows, owner, strict=True) if client == source)
         for source in (0, 1)

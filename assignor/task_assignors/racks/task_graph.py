@@ -1,31 +1,36 @@
-"""The cheapest placement of tasks in which every client keeps its number of tasks, in Kafka's order of steps.
+"""Finds the cheapest placement in which every client keeps its number of tasks, by Kafka's steps.
 
-Kafka states this as a minimum-cost flow. One unit flows from the source to each task, from the task to the client that
-has it, and on to the sink; an arc from a task to a client costs what the task costs there. The arcs to the sink are
-full, because every client keeps its number of tasks. To lower the cost of such a flow without changing its size, some
-units must be sent around a cycle of the residual graph: there, a task has an arc to every client that does not have it,
-at the cost of running there, and the client that has the task has an arc back to it, at minus that cost. A cycle
-through these arcs is a ring of moves: each client gives one task away and gets another one. If the costs around a cycle
-add up to less than zero, the moves lower the total cost; if there is no such cycle, the placement is the cheapest one.
+Kafka solves this as a minimum-cost flow. One unit flows from the source to each task, from the task to the client that
+has it, and on to the sink. The arc from a task to a client has the cost of the task on this client. The arcs to the
+sink are full, because every client keeps its number of tasks.
 
-Bellman-Ford finds such a cycle: all distances start at 0, and every pass over all arcs shortens the distance of a node
-when the way over an arc is cheaper. Without a negative cycle, the passes come to rest after at most as many passes as
-there are nodes. If the last pass still shortens a distance, that node lies behind a negative cycle, and following
-parents from it leads around the cycle. Kafka carries the moves out, and searches again until there is no cycle. Of
-several placements that cost the same, the order of this search decides. So the search is the same here: the same nodes
-and arcs in the same order, and as many passes.
+To lower the cost of such a flow without changing its size, units have to be sent around a cycle of the residual graph.
+In the residual graph, a task has an arc to each client that does not have the task, with the cost of the task there. A
+client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle through these
+arcs is a ring of moves: each client on it gives one task away and gets another one. If the costs around a cycle add up
+to less than zero, its moves lower the total cost. If no such negative cycle exists, the placement is the cheapest one.
 
-What is left out are steps that change nothing:
+The Bellman-Ford algorithm finds a negative cycle. All distances start at 0. A pass goes over all arcs; if the distance
+at the start of an arc plus the cost of the arc is less than the distance at the end of the arc, the pass shortens the
+distance at the end, and the start becomes the parent of the end. Without a negative cycle, some pass shortens nothing,
+after at most as many passes as there are nodes. If the last pass still shortens the distance of a node, the parents
+from this node lead to a negative cycle. Kafka carries out the moves of the cycle, and searches again until there is no
+negative cycle. If several placements have the same cost, the order of this search decides which one is found. So the
+search here has the same nodes and arcs in the same order, and the same number of passes.
+
+Three kinds of steps are left out, because they change nothing:
 
 - Tasks of one subtopology on one client whose costs are equal (`_Alike`) always have the same distance. The first of
-  them lowers a distance, and the others cannot lower it further, so only the first one is looked at.
-- A node that has not come closer since its arcs were looked at cannot bring others closer.
-- With a negative cycle, distances fall for ever, and the passes repeat, each time with lower distances. `_period` finds
-  after how many passes they do so. From then on only the number of passes is counted; the last one is carried out.
+  them shortens a distance, and the others cannot shorten it further. So only the first one is checked.
+- If the distance of a node has not changed since its arcs were last checked, the arcs cannot shorten a distance.
+- With a negative cycle, distances fall for ever. At some point the passes begin to repeat: they shorten the same
+  distances in the same order, with lower values. `_period` finds the number of passes after which they repeat. From
+  then on, whole periods are only counted, and the passes that remain after them are carried out.
 
-balance_subtopology begins from a placement in which every subtopology is spread over the clients (`first_owners`). Of a
-subtopology, a client may have its share: as many of its tasks as the client has of all tasks, rounded up. Kafka fills
-the shares by a breadth-first search for one task after the other, so the first clients are filled first.
+The strategy balance_subtopology starts from a placement in which every subtopology is spread over the clients
+(`first_owners`). A client may have its share of the tasks of each subtopology: the same fraction as it has of all
+tasks, rounded up. Kafka fills the shares by a breadth-first search for one task after the other, so the first clients
+are filled first.
 
 Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `MinTrafficGraphConstructor`,
 `BalanceSubtopologyGraphConstructor`.
@@ -51,18 +56,17 @@ _FROM_SOURCE = -1
 
 
 def shares(task_counts: Sequence[int], group_sizes: Sequence[int]) -> list[list[int]]:
-    """For each subtopology, how many of its tasks each client may have. In Java's doubles.
+    """Returns, for each subtopology, the number of its tasks that each client may have, computed in Java's doubles.
 
-    `task_counts`: tasks of each client; `group_sizes`: tasks of each subtopology.
+    `task_counts`: the number of tasks of each client; `group_sizes`: the number of tasks of each subtopology.
     """
     tasks = sum(group_sizes)
     return [[math.ceil(count * 1.0 / tasks * size) for count in task_counts] for size in group_sizes]
 
 
 def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: Sequence[Sequence[int]]) -> list[int]:
-    """The client of each task. `groups`: the tasks of each subtopology; `capacity[group][client]`: see `shares`.
-
-    Every client gets exactly as many tasks as `task_counts` says.
+    """Returns the client of each task in the first placement of balance_subtopology. `groups`: the tasks of each
+    subtopology; `task_counts`: the number of tasks that each client gets; `capacity[group][client]`: see `shares`.
     """
     search = _PathSearch(groups, list(task_counts), capacity)
     for _ in range(sum(map(len, groups))):
@@ -72,7 +76,9 @@ def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: 
 
 @dataclass(slots=True)
 class _PathSearch:
-    """`room[client]`: tasks that it may still get; `taken[group][client]`: tasks that it has of a subtopology."""
+    """Places tasks one by one. `room[client]`: the number of tasks that the client may still get;
+    `taken[group][client]`: the number of tasks of a subtopology that the client has.
+    """
 
     groups: Sequence[range]
     room: list[int]
@@ -87,8 +93,8 @@ class _PathSearch:
         self.waiting = [tasks.start for tasks in self.groups]
 
     def place_one(self) -> None:
-        """The search reaches all clients of all subtopologies that wait before it looks further, and takes the first
-        one with room. Only when there is none, tasks that have a client already are moved.
+        """Places one task. Kafka's breadth-first search first reaches all clients of all subtopologies with unplaced
+        tasks, and takes the first client with room. Only if none of these clients has room, placed tasks are moved.
         """
         for group, tasks in enumerate(self.groups):
             if self.waiting[group] == tasks.stop:
@@ -106,12 +112,14 @@ class _PathSearch:
         self.room[client] -= 1
 
     def _place_by_moving(self) -> None:
-        """A breadth-first search over `(group, client)` pairs, tasks and clients; the first client with room ends it.
+        """Places one task by moving others. A breadth-first search over `(group, client)` pairs, tasks and clients ends
+        at the first client with room; then the moves on the path to this client are carried out.
 
-        `reached_by[group, client]`: the task that would go there, or None when the client would give one away.
+        `reached_by[group, client]`: the task that would move to the client, or None if the client would give a task of
+        this subtopology away.
         """
         reached_by: dict[tuple[int, int], int | None] = {}
-        through: dict[int, int] = {}  # client: the group by which it was reached
+        through: dict[int, int] = {}  # client to the group through which the search reached it
         expanded = [self.waiting[group] < tasks.stop for group, tasks in enumerate(self.groups)]
         queue: deque[tuple[str, int, int]] = deque()
         for group, waits in enumerate(expanded):
@@ -170,15 +178,15 @@ _LONGEST_PERIOD = 32
 _SOURCE = -1
 
 Row = tuple[int, ...]
-"""What a task costs on each client."""
+"""The cost of a task on each client."""
 
 
 @dataclass(slots=True, eq=False)
 class _Alike:
-    """Tasks of one subtopology on one client that cost the same everywhere; `tasks` is a heap.
+    """Tasks of one subtopology on one client that have the same cost on every client. `tasks` is a heap.
 
-    `moves`: what they cost on the other clients, by their nodes; `cheapest_moves`: the same by cost. `back`: minus what
-    they cost where they are, as an int.
+    `moves`: the nodes of the other clients, each with the cost of a task there; `cheapest_moves`: the same, sorted by
+    cost. `back`: the negative of a task's cost on its present client, as a Java int.
     """
 
     group: int
@@ -191,11 +199,12 @@ class _Alike:
 
 @dataclass(slots=True)
 class TaskGraph:
-    """`owner[task]`: its client. `groups`: tasks in order, those of each subtopology together; `rows[task]`: its costs,
-    the same object for tasks whose costs are equal. `capacity[group][client]`: how many tasks of that subtopology the
-    client may have; None for min_traffic, whose graph knows one group and no such bound.
+    """The graph of a placement. `owner[task]`: the client of the task. `groups`: the tasks of each subtopology;
+    `rows[task]`: the costs of the task. Tasks with one and the same row object are treated as alike.
+    `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for min_traffic,
+    which has one group of all tasks and no such bound.
 
-    A client has one node for each group; nodes are numbered by group, then by client.
+    A client has one node for each group. Nodes are numbered by group, then by client.
     """
 
     owner: list[int]
@@ -204,8 +213,8 @@ class TaskGraph:
     clients: int
     capacity: Sequence[Sequence[int]] | None = None
     alike: dict[tuple[int, int], _Alike] = field(init=False, default_factory=dict)
-    room: list[int] | None = field(init=False, default=None)  # by node, with a capacity
-    held: list[int] = field(init=False)  # by node: how many tasks are there
+    room: list[int] | None = field(init=False, default=None)  # by node: `capacity`, None if that is None
+    held: list[int] = field(init=False)  # by node: the number of its tasks
 
     def __post_init__(self) -> None:
         self.held = [0] * (len(self.groups) * self.clients)
@@ -217,15 +226,18 @@ class TaskGraph:
 
     @property
     def node_count(self) -> int:
-        """Of Kafka's graph during the search: with source, sink, and the node from which the search starts."""
+        """The number of nodes of Kafka's graph during the search, with the source, the sink, and the node from which
+        the search starts.
+        """
         second_stage = 0 if self.capacity is None else self.clients
         return len(self.owner) + len(self.held) + second_stage + 3
 
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 
-        Raises InputError when that never comes, as Kafka's leader does not end then: the one int without a negative
-        costs as much as it saves, so that a move and its reversal can both seem to lower the cost.
+        Raises InputError if this would never end; Kafka's leader would not end, either. The cause is a cost of
+        -2147483648: its negative overflows to the same number, so both a move and its reversal can seem to lower the
+        cost.
         """
         may_go_on = any(JAVA_INT_MIN in row for row in self.rows)
         seen: set[tuple[int, ...]] = set()
@@ -263,7 +275,7 @@ class TaskGraph:
         self.held[node] += 1
 
     def _take(self, task: int) -> None:
-        """`task`: the first one of those that are alike."""
+        """Removes a task from its node. `task`: the first one of its `_Alike`."""
         node = self._group_of(task) * self.clients + self.owner[task]
         alike = self.alike[node, id(self.rows[task])]
         first = heappop(alike.tasks)
@@ -277,18 +289,21 @@ Edge = tuple[int, int]
 
 
 class _Pass(NamedTuple):
-    """`distance`: before it. `shortened`: the edges that have shortened a distance, by their places."""
+    """One pass of the search. `distance`: the distances before the pass. `shortened`: the edges that have shortened a
+    distance in it, as pairs of places.
+    """
 
     distance: list[int]
     shortened: list[Edge]
 
 
 class _CycleSearch:
-    """One search for a cycle. Its places: the nodes of the graph, then with a capacity one for each client, where its
-    nodes come together, then the first task of each `_Alike`, in order; the source is the last one.
+    """One search for a negative cycle.
 
-    `distance` and `parent` by place. The sink and the node from which the search starts have no edge that shortens a
-    distance, once all distances are 0. Source: `Graph.detectNegativeCycles`.
+    The search numbers its nodes as places, in this order: the nodes of the graph; if there is a capacity, one place for
+    each client, which joins the client's nodes; the first task of each `_Alike`, in task order; the source. `distance`
+    and `parent` are indexed by place. The sink and the node from which the search starts are left out: when all
+    distances are 0, no edge of theirs shortens a distance. Source: `Graph.detectNegativeCycles`.
     """
 
     def __init__(self, graph: TaskGraph) -> None:
@@ -302,10 +317,10 @@ class _CycleSearch:
         places = self._first_task + len(self._alike) + 1
         self.distance = [0] * places
         self.parent: list[int | None] = [None] * places
-        self._seen: list[int | None] = [None] * places  # the distance at which a place's edges were looked at
+        self._seen: list[int | None] = [None] * places  # by place: its distance when its edges were last checked
 
     def negative_cycle(self) -> list[tuple[int, int]]:
-        """Tasks with the nodes that they move to; empty when nothing lowers the cost."""
+        """Returns the tasks of a negative cycle with the nodes that they move to, or an empty list if there is none."""
         last = self._graph.node_count - 1
         history: deque[_Pass] = deque(maxlen=_LONGEST_PERIOD)
         at = 0
@@ -325,7 +340,9 @@ class _CycleSearch:
         return [] if found is None else self._cycle(found)
 
     def _pass(self, shortened: list[Edge], stops: bool) -> int | None:
-        """Shortens distances along all edges once, and notes which. `stops`: at the first, whose end it returns."""
+        """Checks all edges once, and adds those that shorten a distance to `shortened`. `stops`: the pass ends at the
+        first edge that shortens a distance, and returns the end of this edge.
+        """
         end = self._shorten_from_tasks(shortened, stops)
         if end is None:
             end = self._shorten_from_nodes(shortened, stops)
@@ -358,7 +375,7 @@ class _CycleSearch:
         return None
 
     def _farthest(self) -> list[int]:
-        """By group: no node of it is farther now, or will be."""
+        """Returns, for each group, the greatest distance of its nodes. Distances only fall, so this stays a bound."""
         clients = self._graph.clients
         return [max(self.distance[first : first + clients]) for first in range(0, self._nodes, clients)]
 
@@ -402,11 +419,14 @@ class _CycleSearch:
         return None
 
     def _period(self, history: Sequence[_Pass]) -> int:
-        """After how many passes everything repeats, only closer; 0 when that is not certain. `history`: newest first.
+        """Returns the number of passes after which the passes repeat with lower distances, or 0 if that is not certain.
+        `history`: the passes, newest first.
 
-        Within that time each distance has fallen by some amount. It falls by the same again when no edge leads to a
-        place that has fallen less, and only edges between places that have fallen alike have shortened anything: then
-        each comparison comes out as it did.
+        During these passes, the distance of each place has fallen by some amount. The distances fall by the same
+        amounts again if two conditions hold. First, each edge that has shortened a distance connects two places whose
+        distances have fallen by the same amount. Such an edge shortens the distance again. Second, no edge starts at a
+        place whose distance has fallen by more than the distance at the edge's end. Then an edge that has not shortened
+        a distance does not do so now, either. So each comparison gives the same result as before.
         """
         now = self.distance
         for period, oldest in enumerate(history, 1):
@@ -437,7 +457,9 @@ class _CycleSearch:
         return True
 
     def _cycle(self, place: int) -> list[tuple[int, int]]:
-        """From `place` back to a place that comes twice, and from there once around."""
+        """Follows the parents from `place` until a place repeats, which is on a cycle. Returns the moves once around
+        this cycle.
+        """
         visited: set[int] = set()
         while place not in visited:
             visited.add(place)

@@ -1,7 +1,7 @@
-"""What operators ask of a rebalance beside Kafka's rules: instances that are to be emptied, and tasks that are to stay.
+"""Instructions of operators to a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
 
-A steered rebalance wraps the task assignor that the group is set to (`steered_assignor`). Without steering nothing is
-wrapped, and a rebalance is Kafka's. Kafka has no counterpart.
+`steered_assignor` wraps the task assignor of the group. Without instructions nothing is wrapped, and the rebalance is
+Kafka's. Kafka has no counterpart.
 """
 
 from __future__ import annotations
@@ -17,10 +17,12 @@ from assignor.types import ProcessId
 
 @dataclass(frozen=True, slots=True)
 class Steering:
-    """`drained_processes`: instances that are to have no tasks as soon as others can run theirs. `drained_members`: the
-    same for single threads, by member id; names that the group does not have mean nothing. `keeps_owned`: every task
-    and standby stays on the client that says it runs it; only tasks that nobody runs are placed. `away_processes`:
-    instances that keep what they have, and get nothing new.
+    """The instructions of operators.
+
+    `drained_processes`: instances that should have no tasks as soon as other instances can run theirs.
+    `drained_members`: the same for single threads, by member id; ids that the group does not have are ignored.
+    `keeps_owned`: every task and standby stays on the client that reports it; only tasks that no client runs are
+    placed. `away_processes`: instances that keep their tasks and get no new ones.
     """
 
     drained_processes: frozenset[ProcessId] = frozenset()
@@ -33,10 +35,11 @@ NO_STEERING = Steering()
 
 
 def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor:
-    """`assignor` itself when nothing is steered. What is kept is kept on drained instances, too.
+    """Returns an assignor that follows the instructions; `assignor` itself without instructions. `keeps_owned` keeps
+    tasks on drained instances, too.
 
-    Who is away is passed over among those that are not drained: the other way round, what a drained instance runs would
-    go back to it.
+    The order of the wrappers matters: the draining assignor wraps the away assignor. In the other order, the away
+    assignor would give the tasks of a drained instance back to it.
     """
     processes, members, away = steering.drained_processes, steering.drained_members, steering.away_processes
     if away:

@@ -1,9 +1,10 @@
-"""Gives nothing new to instances that are away: nobody would run it until they are back.
+"""Gives no new tasks to instances that are away: such a task would not run until the instance is back.
 
-They keep the tasks they ran, because that is what waits for them, also where the wrapped assignor would move one: a
-present client that had a standby of it keeps that. A task that the wrapped assignor would move to one of them stays
-with the client that runs it. If nobody runs it, a present client gets it: one that has caught up, or else the one with
-the most room. No warm-up begins there. When nobody is present, nothing is changed.
+An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of them. A present
+client that had a standby of such a task keeps the standby. If the wrapped assignor would move a task to an instance
+that is away, the task stays on the client that runs it. If no client runs it, it goes to a present client: to one that
+has caught up, or else to the one with the most room. No warm-up begins on an instance that is away. If no client is
+present, the placement is not changed.
 
 Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other.
 """
@@ -32,7 +33,7 @@ class AwayAssignor:
         is_wrong = placed.is_refused or placed.clients.keys() != problem.clients.keys()
         if is_wrong or not present or present == problem.clients.keys():
             log.extend(inner_log)
-            return placed  # if clients are missing, the check of placements says so
+            return placed  # if clients are missing, `validate_placement` raises the error
         copies = ChangingPlacement.of(placed)
         decided = DecisionLog()
         for process in sorted(problem.clients.keys() - present):
@@ -59,7 +60,9 @@ def _give(
 
 
 def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
-    """Give back what clients that are away ran, unless a present one says that it runs it. Of several, the first."""
+    """Gives tasks back to the clients that are away and ran them, unless a present client reports that it runs the
+    task. Of several clients that ran a task, the first one gets it.
+    """
     here = frozenset(present)
     run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)
     for process in sorted(problem.clients.keys() - here):

@@ -1,4 +1,4 @@
-"""A placement that can be changed, and whether a client has caught up on a task."""
+"""A placement that can be changed, and the check if a client has caught up on a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assignor.types import ProcessId, TaskId
 
 @dataclass(slots=True)
 class ChangingPlacement:
-    """By process; `warm_ups` are among `standby`. `owner`: the process of the active copy, by task."""
+    """The tasks of each process. `standby` includes `warm_ups`. `owner`: task to the process of its active copy."""
 
     active: dict[ProcessId, set[TaskId]]
     standby: dict[ProcessId, set[TaskId]]
@@ -30,18 +30,18 @@ class ChangingPlacement:
         )
 
     def least_loaded(self, processes: Iterable[ProcessId], clients: Mapping[ProcessId, PlacementClient]) -> ProcessId:
-        """The one with the fewest copies per thread. `clients`: with the threads that count."""
+        """Returns the process with the fewest copies per thread. `clients`: the clients whose `capacity` counts."""
         count = {process: len(self.active[process]) + len(self.standby[process]) for process in processes}
         return min(count, key=lambda process: (count[process] / max(1, clients[process].capacity), process))
 
     def move_active(self, task: TaskId, to: ProcessId) -> None:
-        """`to` may be a process that had no entry."""
+        """Moves the active copy to the process `to`, which need not have an entry yet."""
         self.active[self.owner[task]].discard(task)
         self.active.setdefault(to, set()).add(task)
         self.owner[task] = to
 
     def swap_with_standby(self, task: TaskId, to: ProcessId) -> None:
-        """As `move_active`. If `to` has a standby, which is no warm-up, the owner until now gets that."""
+        """Moves the active copy to `to`. If `to` had a standby (no warm-up), the previous owner gets a standby."""
         owner = self.owner[task]
         was_standby = task in self.standby[to] and task not in self.warm_ups[to]
         self.drop_standby(to, task)
@@ -50,7 +50,7 @@ class ChangingPlacement:
             self.standby[owner].add(task)
 
     def drop_standby(self, process: ProcessId, task: TaskId) -> None:
-        """Nothing when there is none."""
+        """Removes the process's standby of the task, if there is one."""
         self.standby[process].discard(task)
         self.warm_ups[process].discard(task)
 
@@ -66,6 +66,6 @@ class ChangingPlacement:
 
 
 def is_caught_up_on(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
-    """Within acceptable.recovery.lag. A lag that is not known is not caught up."""
+    """True if the client's lag is within acceptable.recovery.lag. A client with an unknown lag is not caught up."""
     lags = problem.clients[process].lags
     return task in lags and is_caught_up(lags.lag_for(task), problem.configs.acceptable_recovery_lag)

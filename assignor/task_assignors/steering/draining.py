@@ -1,9 +1,10 @@
-"""Empties instances without a pause: their tasks go at once where that costs nothing, and after a warm-up elsewhere.
+"""Drains instances without a pause in processing: a task moves when its new owner has caught up.
 
-The wrapped assignor places all tasks on the clients that are left. A stateful task whose new owner has not caught up
-stays on the drained client that runs it; its new owner restores it meanwhile, as a warm-up. A probing rebalance then
-hands it over. At most max.warmup.replicas warm-ups restore at a time, those of the wrapped assignor among them: first
-those that have begun, then those of drained clients, because somebody waits for these.
+The wrapped assignor places all tasks on the clients that are left. If the new owner of a stateful task has not caught
+up, the task stays on the drained client that runs it, and the new owner restores it as a warm-up. A later probing
+rebalance moves the task. All other tasks move at once. At most max.warmup.replicas warm-ups restore at a time,
+including those of the wrapped assignor. Warm-ups that have begun come first, then those of the drained clients' tasks,
+because an operator waits for these.
 """
 
 from __future__ import annotations
@@ -28,14 +29,14 @@ _WHERE_IT_BELONGS = frozenset(
         DecisionKind.PIN_SET_ASIDE,
     }
 )
-"""What the wrapped assignor says of a task that is placed otherwise here, and is true all the same."""
+"""The kinds of the wrapped assignor's decisions that stay true if the drain places the task elsewhere for now."""
 
 
 _WarmUp = tuple[ProcessId, TaskId]
 
 
 class DrainingAssignor:
-    """`processes`, `members`: that are drained; `away`: processes that get nothing new."""
+    """`processes`, `members`: the drained processes and members; `away`: the processes that get no new tasks."""
 
     def __init__(
         self,
@@ -51,7 +52,9 @@ class DrainingAssignor:
         self._away = away
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """When every client is drained, or away, none is drained: somebody has to run the tasks."""
+        """Places the tasks on the clients that are not drained. If every client is drained or away, the drain is
+        ignored, because some client has to run the tasks.
+        """
         left = self._clients_left(problem)
         present = left.keys() - self._away
         if not present:
@@ -64,11 +67,11 @@ class DrainingAssignor:
         placed = self._assignor.assign(among_left, inner_log)
         if placed.is_refused or placed.clients.keys() != left.keys():
             log.extend(inner_log)
-            return placed  # the check of placements says what is wrong with it
+            return placed  # `validate_placement` raises the error
         return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
     def _clients_left(self, problem: PlacementProblem) -> dict[ProcessId, PlacementClient]:
-        """Clients that are not drained, each with the threads that are not."""
+        """Returns the clients that are not drained, each with those of its threads that are not drained."""
         left: dict[ProcessId, PlacementClient] = {}
         for process, client in problem.clients.items():
             consumers = tuple(each for each in client.consumers if each not in self._members)
@@ -83,8 +86,8 @@ class DrainingAssignor:
 
 @dataclass(slots=True)
 class _Draining:
-    """`left`: the clients that the wrapped assignor saw; `present`: those of them that are not away; `placed`, `log`:
-    what it decided, and why.
+    """A placement with drained clients. `left`: the clients that are not drained; `present`: those of `left` that are
+    not away; `placed`, `log`: the placement and the decisions of the wrapped assignor.
     """
 
     problem: PlacementProblem
@@ -101,11 +104,11 @@ class _Draining:
         for task, runner in sorted(self._run_by_drained().items()):
             owner = copies.owner.get(task)
             if owner is None:
-                continue  # an assignor of the public interface may leave a task to nobody
+                continue  # an assignor of the public interface may leave a task unassigned
             if task not in self._stateful or self._is_caught_up(owner, task):
                 self._log_decision(DecisionKind.DRAIN_MOVES, task, owner, runner)
                 continue
-            # assignors that do not look at lags may have passed it over
+            # an assignor that ignores lags may have passed over a caught-up client
             ready = [process for process in self.present if self._is_caught_up(process, task)]
             if ready:
                 self._hand_over(copies, task, copies.least_loaded(ready, self.left), runner)
@@ -127,7 +130,9 @@ class _Draining:
         return frozenset(self.problem.stateful_tasks)
 
     def _run_by_drained(self) -> dict[TaskId, ProcessId]:
-        """Of several clients that say so, the one that has caught up; the first of these."""
+        """Returns the tasks that drained clients run, each with its client. If several drained clients report a task,
+        the first caught-up client counts, or else the first one.
+        """
         tasks = frozenset(self.problem.tasks)
         runners: dict[TaskId, list[ProcessId]] = {}
         for process in sorted(self.problem.clients.keys() - self.left.keys()):
@@ -149,13 +154,15 @@ class _Draining:
         self._log_decision(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
 
     def _wait(self, copies: ChangingPlacement, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
-        """`waits`: tasks with the drained client that runs each of them, and its next owner."""
+        """Keeps tasks on drained clients until their next owners have caught up. `waits`: each task with the drained
+        client that runs it, and its next owner.
+        """
         if not waits:
             return
         for task, runner, _ in waits:
             for process in self.left:
                 if task in copies.warm_ups[process]:
-                    copies.drop_standby(process, task)  # of a task that waits, only its next owner warms up
+                    copies.drop_standby(process, task)  # only the next owner of a waiting task warms up
             copies.move_active(task, runner)
             self.redecided.add(task)
         others = [(process, task) for process in self.left for task in copies.warm_ups[process]]
@@ -173,7 +180,9 @@ class _Draining:
                 self._log_decision(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
 
     def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
-        """`wanted`: for tasks of drained clients. Those that have begun go on."""
+        """Returns the warm-ups that may restore now, up to max.warmup.replicas: first those that have begun, then
+        `wanted` (for tasks of drained clients), then `others`.
+        """
         clients = self.problem.clients
         turns = [
             (task not in clients[process].previous_standby, is_other, task, process)
@@ -187,7 +196,7 @@ class _Draining:
         self.decided.append(Decision(kind, task, Role.ACTIVE, process, other))
 
     def _decisions(self, copies: ChangingPlacement) -> DecisionLog:
-        """What the wrapped assignor decided, as far as it still holds."""
+        """Returns the decisions of the wrapped assignor that are still true."""
         kept = DecisionLog()
         for step in self.log:
             if step.task in self.redecided and step.role is Role.ACTIVE and step.kind not in _WHERE_IT_BELONGS:

@@ -1,9 +1,9 @@
-"""Moves nothing that runs: what a rebalance decides while an operator has not approved another placement.
+"""Keeps all tasks where they are. This is the placement of a rebalance until an operator approves another one.
 
-Every task and standby stays on the client that says it has it, whatever its load. Only a task that no client says it
-runs is placed, where the wrapped assignor puts it. No warm-up is added, and none is taken away. The bytes of a
-subscription do not tell a warm-up from a standby: of more standbys than num.standby.replicas, those most behind are
-called warm-ups.
+Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
+to the client that the wrapped assignor chooses. No warm-up is added or removed. A subscription does not distinguish
+warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, those with the greatest lags are
+treated as warm-ups.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class KeepingAssignor:
                 owner.update(dict.fromkeys(client.active & ownerless, process))
             leaves_some = error is None and not owner.keys() >= ownerless
             if placed.is_refused or leaves_some or not problem.clients.keys() >= set(owner.values()):
-                return placed  # the check of placements says what is wrong with it
+                return placed  # `validate_placement` raises the error
         log.extend(
             Decision(DecisionKind.KEPT_OWNED, task, Role.ACTIVE, owner[task])
             for task in sorted(problem.tasks)
@@ -47,7 +47,9 @@ class KeepingAssignor:
 
 
 def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
-    """Of several clients that say they run a task, one that has caught up; the first of these."""
+    """Returns the client that runs each task. If several clients report the task, the first caught-up client counts, or
+    else the first one.
+    """
     tasks = frozenset(problem.tasks)
     owner: dict[TaskId, ProcessId] = {}
     for process in sorted(problem.clients):
@@ -59,11 +61,13 @@ def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
 
 
 def _of_placed(log: Iterable[Decision], ownerless: frozenset[TaskId]) -> Iterable[Decision]:
-    """Why tasks that nobody runs are where they are. Nothing else that the wrapped assignor wanted is done."""
+    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. All its other
+    decisions are ignored.
+    """
     for step in log:
         if step.task not in ownerless or step.role is not Role.ACTIVE or step.kind in _NO_COPY_COMES_OF_IT:
             continue
-        if step.kind is DecisionKind.SWAPPED:  # whose place is taken gets no standby of it
+        if step.kind is DecisionKind.SWAPPED:  # the swapped-out client gets no standby here
             step = step._replace(kind=DecisionKind.MOVED_TO_CAUGHT_UP)
         yield step
 

@@ -1,12 +1,13 @@
-"""The sticky assignor of streams groups as one more task assignor of the pipeline, to compare with the others.
+"""The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with the others.
 
-Every consumer is a member. It had active what it owns, and as standbys what else it reported. A task of which only the
-process is known goes to its members in turn.
+Every consumer is a member. Its previous active tasks are those that it owns; its previous standbys are all other tasks
+that it reported. If only the process of a previous task is known, the task is attributed to the process's members in
+turn.
 
-Differs from Kafka: a broker goes by what it had told each member before, and a member by what it is told. Here the
-members are of a classic group: state that a thread found on its disk counts as a standby, and the leader spreads a
-process's tasks over its threads (step 4 of the pipeline), whichever member they were placed on. `num.standby.replicas`
-is that of the members, not the group's own config on the broker.
+Differs from Kafka in three points. A broker uses the previous target assignment of each member; here the members report
+their tasks, and state that a thread found on its disk counts as a standby. A broker's assignment to a member is final;
+here the leader spreads a process's tasks over its threads (step 4 of the pipeline), whichever member they were placed
+on. `num.standby.replicas` comes from the members, not from the group's config on the broker.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ from assignor.types import TaskId
 
 
 class StreamsGroupStickyTaskAssignor:
-    """Tasks stay with their members as long as their number allows it. Lags and racks decide nothing."""
+    """Keeps tasks with their members as long as the members' quotas allow it. Ignores lags and racks."""
 
     name = "StreamsGroupStickyTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError when there are no clients, or one without threads."""
+        """Returns the placement. Raises InputError if there are no clients, or for a client without threads."""
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
         specs = {member: spec for client in problem.clients.values() for member, spec in _members(client)}
@@ -53,7 +54,7 @@ class StreamsGroupStickyTaskAssignor:
 
 
 def _members(client: PlacementClient) -> Iterator[tuple[str, MemberSpec]]:
-    """Raises InputError for a client without a thread."""
+    """Yields the members of a client. Raises InputError for a client without threads."""
     if client.capacity < 1:
         raise InputError(f"capacity must be at least 1, not {client.capacity}", f"clients.{client.process_id}")
     names = client.consumers or tuple([f"{client.process_id}-{number}" for number in range(1, client.capacity + 1)])

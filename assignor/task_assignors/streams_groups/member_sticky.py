@@ -1,15 +1,18 @@
-"""The sticky task assignor of streams groups, by member: a member is one thread's client, and names its process.
+"""The sticky task assignor of streams groups. It assigns tasks to members; a member is the client of one thread.
 
-1. Active tasks stay with the member that had them, up to its quota: all active tasks by members, rounded up.
-2. Tasks left over go to the least loaded member that had a standby of them, within the same quota.
-3. The rest goes to the process with the fewest tasks per member, and there to the member with the fewest.
-4. Standbys go to the member that had the task active, then to one that had its standby, within the quota of all tasks;
-   the rest to the process with the fewest tasks per member that does not have the task.
+1. Active tasks stay with the member that had them, up to its quota: the number of active tasks divided by the number of
+   members, rounded up.
+2. Tasks that are left go to the least loaded member that had a standby of them, within the same quota.
+3. The remaining tasks go to the process with the fewest tasks per member, and there to the member with the fewest
+   tasks.
+4. Standbys go to the member that had the task active, then to a member that had a standby of it, within the quota of
+   all copies. The remaining standbys go to the process with the fewest tasks per member that does not have the task.
 
-A quota is computed anew whenever a member reaches it. Lags, racks and tags decide nothing, and there are no warm-ups.
-Where Java's maps and heaps decide among equals, their order is reproduced: members and processes are walked by the hash
-of their ids. Members whose ids share a bucket come in the order given here, on a broker in that of its own map.
-Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
+A quota is computed again whenever a member reaches it. Lags, racks and tags are ignored, and there are no warm-ups. If
+Java's maps and heaps decide between equals, their order is reproduced: members and processes are iterated in the order
+of the hashes of their ids. Members whose ids share a bucket are in the order of the input here; on a broker, they are
+in the order of the broker's own map. Source: `StickyTaskAssignor` of
+`org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
 """
 
 from __future__ import annotations
@@ -25,18 +28,18 @@ from assignor.types import Role, TaskId
 
 
 class ProcessState:
-    """What a process and each of its members have been given so far. A load is tasks per member. `members`: their ids,
-    in the order in which the group names them; at least one.
+    """The tasks that a process and each of its members have been given so far. `load`: the tasks per member. `members`:
+    the ids of the members, at least one, in the order of the group.
 
-    The member that is given a task without being asked for by name is the first of a heap of members by their tasks.
-    The heap is kept until a task is given to a member by name; who comes first among equals depends on how it was
-    built, so it is rebuilt when Kafka rebuilds it. Source: `ProcessState`.
+    `add_to_least_loaded` takes the first member of a heap that is sorted by number of tasks. `add`, for a given member,
+    drops this heap, and the next call builds it again. The order of equal members in the heap depends on its history,
+    so the heap is rebuilt exactly when Kafka rebuilds it. Source: `ProcessState`.
     """
 
     def __init__(self, process_id: str, members: Iterable[str]) -> None:
         self.process_id = process_id
         self.tasks_of: JavaHashMap[str, int] = JavaHashMap((member, 0) for member in members)
-        """How many tasks each member has, walked as Java does."""
+        """Member to its number of tasks, in Java's iteration order."""
         self.load = 0.0
         self.active: dict[str, list[TaskId]] = {member: [] for member in self.tasks_of}
         self.standby: dict[str, list[TaskId]] = {member: [] for member in self.tasks_of}
@@ -48,12 +51,12 @@ class ProcessState:
         return task in self._tasks
 
     def add(self, member: str, task: TaskId, is_active: bool) -> int:
-        """Returns how many tasks the member has now."""
+        """Gives a task to the member. Returns the member's new number of tasks."""
         self._by_tasks = None
         return self._add(member, task, is_active)
 
     def add_to_least_loaded(self, task: TaskId, is_active: bool) -> tuple[str, int]:
-        """Returns the member, and how many tasks it has now."""
+        """Gives a task to the member with the fewest tasks. Returns the member and its new number of tasks."""
         if len(self.tasks_of) == 1:
             member = next(iter(self.tasks_of))
             return member, self._add(member, task, is_active)
@@ -77,8 +80,8 @@ class ProcessState:
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """`process_id`: as text, by whose hash processes are walked. `active`, `standby`: what it had. Source:
-    `AssignmentMemberSpec`.
+    """A member before the rebalance. `process_id`: as text, because the hash of the text decides the iteration order.
+    `active`, `standby`: the member's previous tasks. Source: `AssignmentMemberSpec`.
     """
 
     process_id: str
@@ -88,7 +91,7 @@ class MemberSpec:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """Source: `MemberAssignment`; its warm-ups are always empty."""
+    """The tasks of a member after the rebalance. Source: `MemberAssignment`, whose warm-ups are always empty."""
 
     active: frozenset[TaskId]
     standby: frozenset[TaskId]
@@ -96,7 +99,9 @@ class MemberAssignment:
 
 @dataclass(frozen=True, slots=True)
 class MemberDecision:
-    """Why a copy is where it is. `member`: None when no process was left for it; `missing`: how many found none."""
+    """The decision about a copy. `member`: None if no process was left for the copy; then `missing` is the number of
+    standbys that found no process.
+    """
 
     kind: DecisionKind
     task: TaskId
@@ -116,14 +121,16 @@ class _PreviousMember:
 
 
 class _Quota:
-    """How many tasks a member may have. Source: `computeTasksPerMember`, `maybeUpdate…TasksPerMember`."""
+    """The number of tasks that a member may have. Source: `computeTasksPerMember`, `maybeUpdate…TasksPerMember`."""
 
     def __init__(self, tasks: int, members: int) -> None:
         self._tasks, self._members = tasks, members
         self.per_member = self._rounded_up()
 
     def note(self, tasks_of_member: int) -> None:
-        """A member that has just reached the quota takes no part in it any more."""
+        """Updates the quota after a member got a task. If the member has just reached the quota, the quota is computed
+        again without the member and its tasks.
+        """
         if tasks_of_member == self.per_member:
             self._members -= 1
             self._tasks -= tasks_of_member
@@ -134,7 +141,9 @@ class _Quota:
 
 
 class StreamsGroupPlacement:
-    """`members`: by id. `tasks`: those of all subtopologies; `stateful`: those with a changelog."""
+    """Places all tasks. `members`: member id to member. `tasks`: the tasks of all subtopologies; `stateful`: the tasks
+    with a changelog.
+    """
 
     def __init__(
         self,
@@ -156,12 +165,12 @@ class StreamsGroupPlacement:
         for member_id in walked:
             spec = members[member_id]
             member = _PreviousMember(member_id, self._processes[spec.process_id])
-            self._had_active.update(dict.fromkeys(spec.active, member))  # of several, the last one counts
+            self._had_active.update(dict.fromkeys(spec.active, member))  # the last of several members counts
             for task in spec.standby:
                 self._had_standby.setdefault(task, []).append(member)
 
     def solved(self) -> dict[str, MemberAssignment]:
-        """By member. Raises IllegalStateError when there are tasks and no members."""
+        """Returns the assignment of each member. Raises IllegalStateError if there are tasks and no members."""
         if self._tasks and not self._processes:
             raise IllegalStateError(f"No process available to assign active task {min(self._tasks, key=_by_text)}.")
         self._assign_active()
@@ -222,7 +231,7 @@ class StreamsGroupPlacement:
                     break
 
     def _give_back(self, task: TaskId) -> bool:
-        """To the member that had it active until now."""
+        """Gives a standby to the member that had the task active before. Returns False if that is not possible."""
         member = self._had_active.get(task)
         if member is None or member.process.has_task(task):
             return False
@@ -240,7 +249,9 @@ class StreamsGroupPlacement:
         return True
 
     def _give_standby_to_least_loaded(self, by_load: JavaPriorityQueue[ProcessState], task: TaskId) -> bool:
-        """Processes that have the task are taken out of the heap on the way, and put back last one first."""
+        """Gives a standby to the least loaded process without the task. Returns False if there is none. As in Kafka,
+        the processes that have the task are polled from the heap, and offered again in reverse order.
+        """
         passed_over: list[ProcessState] = []
         process = by_load.poll()
         while process is not None and process.has_task(task):
@@ -270,10 +281,10 @@ def _processes(members: Mapping[str, MemberSpec], walked: Iterable[str]) -> Java
 
 
 def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = None) -> _PreviousMember | None:
-    """The first of `members`, unless a later one has less load in its process and fewer tasks itself.
+    """Returns the first of `members`, unless a later member has fewer tasks and its process has less load.
 
-    `without`: a task that its process must not have. As in Kafka, None when the process of the first has it, whatever
-    the others have.
+    `without`: a task that the member's process must not have. As in Kafka, returns None if the process of the first
+    member has this task, even if the processes of other members do not have it.
     """
     if not members or (without is not None and members[0].process.has_task(without)):
         return None
@@ -287,7 +298,7 @@ def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = N
 
 
 def _by_text(task: TaskId) -> tuple[str, int]:
-    """A broker knows subtopologies by their names, so "10" comes before "2"."""
+    """A sort key. A broker sorts subtopologies by their names, which are texts, so "10" comes before "2"."""
     return str(task.subtopology), task.partition
 
 

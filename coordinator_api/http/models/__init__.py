@@ -1,6 +1,6 @@
-"""What bodies and answers may hold. Each is one model, which decodes, validates and documents.
+"""The models of bodies and answers. Each model decodes, validates and documents one body or answer.
 
-Its fields have the examples, too. Swagger UI and other tools compose the example of a body or an answer: each field has
+The fields also have the examples. Swagger UI and other tools compose the example of a body or an answer: each field has
 its first example, else its default, else some value of its type.
 """
 
@@ -23,6 +23,6 @@ TimeMs = Annotated[int, Field(description="Milliseconds since the epoch.", examp
 
 
 class StrictBody(BaseModel):
-    """A body that a person writes: an unknown field may be a typo, so it is refused."""
+    """A body that a person writes. Unknown fields are refused, because they may be typing errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

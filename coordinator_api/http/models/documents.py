@@ -1,4 +1,4 @@
-"""Whole documents that a body or an answer is, and the group that all examples are of. It has one member.
+"""The documents that are a whole body or answer, and the group of all examples. This group has one member.
 
 `assignor.recording` reads the documents and checks their fields.
 """
@@ -13,13 +13,13 @@ A_TIME_MS = 1_795_372_800_000
 A_MEMBER_ID = "words-1-8d7f3a52-5a0b-4f3a-9a86-0a5f6c1d2e3b"
 
 A_SUBSCRIPTION = "AAMAAAABAAVsaW5lcwAAACkAAAALAAAACz8MKx5sHUpTmkMvH15rehAAAAAAAAAAAAAAAAAAAAAAAAAAAAD///////8="
-"""Of a first join to `A_DEFINITION`."""
+"""The subscription of a first join to `A_DEFINITION`, as base64."""
 
 AN_ASSIGNMENT = (
     "AAMAAAABAAVsaW5lcwAAAAIAAAAAAAAAAQAAAEAAAAALAAAACwAAAAIAAAAAAAAAAAAAAAAAAAAAAAAAAQAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAH//"
     "////////"
 )
-"""Of all tasks to that member."""
+"""The assignment of all tasks to A_MEMBER_ID, as base64."""
 
 A_DEFINITION: dict[str, Any] = {
     "assignor": "HighAvailabilityTaskAssignor",
@@ -70,8 +70,8 @@ A_REBALANCE: dict[str, Any] = {
 
 
 class DefinitionDocument(RootModel[dict[str, Any]]):
-    """A definition: the `input` of a rebalance/1 document without members and leader. A cluster may be named in place
-    of its brokers, topics and offsets. docs/formats.md describes rebalance/1.
+    """A definition: the `input` of a rebalance/1 document without members and leader. It may name a cluster in place of
+    the cluster's brokers, topics and offsets. docs/formats.md describes rebalance/1.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [A_DEFINITION]})

@@ -1,4 +1,4 @@
-"""What is answered about groups, their rebalances and their stored logs, and what the service computes for a caller.
+"""The answers about groups, their rebalances and their stored logs, and the results of computations for a caller.
 
 Later releases may add fields.
 """
@@ -19,7 +19,7 @@ from coordinator_api.http.models.lever_models import Forecast, HeldAnswer, Lever
 
 
 class DeclareAnswer(BaseModel):
-    """`revision`: how many definitions this group has had."""
+    """The answer to a declaration. `revision`: the number of definitions that the group has had."""
 
     group_id: GroupId
     revision: int = Field(examples=[1])
@@ -33,21 +33,23 @@ class _ShownGroup(BaseModel):
     generation_id: Generation
     draining: bool = Field(examples=[False])
     probing_rebalance_at_ms: TimeMs | None
-    error: str | None = Field(description="Of the last rebalance.", examples=[None])
-    led_by: str | None = Field(description="Who else leads the group.", examples=[None])
-    condition: str | None = Field(None, description="What is wrong although the state looks well.", examples=[None])
-    declared_at_ms: TimeMs | None = Field(None, description="When the present definition came; null when not known.")
+    error: str | None = Field(description="The error of the last rebalance.", examples=[None])
+    led_by: str | None = Field(
+        description="The leader outside this service; null when this service leads the group.", examples=[None]
+    )
+    condition: str | None = Field(None, description="A problem that the state does not show.", examples=[None])
+    declared_at_ms: TimeMs | None = Field(None, description="Time of the present definition; null when not known.")
 
 
 class GroupLine(_ShownGroup):
     """One line of the list of groups."""
 
     members: int = Field(examples=[1])
-    notices: int = Field(0, description="How many notices its members reported.")
+    notices: int = Field(0, description="Number of notices of its processes in the last day.")
 
 
 class UnreadableGroupLine(BaseModel):
-    """A group whose log cannot be read. It is not led."""
+    """A group whose log cannot be read. The service does not lead it."""
 
     group_id: str = Field(examples=["orders"])
     reason: str = Field(examples=["record 2 has been changed: its checksum does not fit"])
@@ -55,11 +57,11 @@ class UnreadableGroupLine(BaseModel):
 
 class QuotaAnswer(BaseModel):
     used: int = Field(examples=[1])
-    allowed: int | None = Field(description="Null when there is no limit.", examples=[100])
+    allowed: int | None = Field(description="The limit; null when there is none.", examples=[100])
 
 
 class QuotasAnswer(BaseModel):
-    """What one tenant has and may have. A tenant is a prefix of group ids."""
+    """The use and the limits of one tenant. A tenant is a prefix of group ids."""
 
     group_prefix: str = Field(examples=["words"])
     groups: QuotaAnswer
@@ -71,11 +73,13 @@ class QuotasAnswer(BaseModel):
 class GroupList(BaseModel):
     groups: Sequence[GroupLine]
     unreadable: list[UnreadableGroupLine] = []
-    quotas: QuotasAnswer | None = Field(None, description="Of the caller's prefix; null for one that sees all groups.")
+    quotas: QuotasAnswer | None = Field(
+        None, description="The quotas of the caller's prefix; null for a caller that sees all groups."
+    )
 
 
 class GroupsCluster(BaseModel):
-    """The cluster that the definition names, and whether it answers."""
+    """The cluster that the definition names. `error`: the reason why it does not answer; null while it answers."""
 
     provider: str = Field(examples=["kafka"])
     bootstrap_servers: str | None = Field(examples=["broker-1:9092"])
@@ -91,7 +95,7 @@ class LastRebalanceAnswer(BaseModel):
     error: str | None = Field(examples=[None])
     error_code: int
     missing_topics: list[str] = Field(examples=[[]])
-    revision: int = Field(examples=[1], description="Of the definition that it was computed from.")
+    revision: int = Field(examples=[1], description="The revision of the definition from which it was computed.")
 
 
 class NoticeAnswer(BaseModel):
@@ -105,7 +109,7 @@ class NoticeAnswer(BaseModel):
 
 
 class GroupMemberAnswer(BaseModel):
-    """One member. `active`, `standby`, `warm_up`: the tasks that its last assignment gives it."""
+    """One member of a group. `active`, `standby`, `warm_up`: the tasks of its last assignment."""
 
     member_id: MemberId
     client_id: str | None = Field(examples=["words-1"])
@@ -114,12 +118,15 @@ class GroupMemberAnswer(BaseModel):
     process_id: ProcessId | None
     rack: str | None = Field(description="Its `client.rack`.", examples=["eu-1a"])
     client_tags: dict[str, str] = Field(description="Its `client.tag.…`.", examples=[{"zone": "eu-1a"}])
-    user_endpoint: str | None = Field(description="Where its instance answers queries.", examples=["words-1:8080"])
+    user_endpoint: str | None = Field(
+        description="Address at which its instance answers queries.", examples=["words-1:8080"]
+    )
     generation_id: Generation
     joined: bool
-    fetched: bool = Field(description="Whether it has the assignment of the group's generation.")
+    fetched: bool = Field(description="True if it has the assignment of the group's generation.")
     away_until_ms: TimeMs | None = Field(
-        description="Until when its place waits for it after it left; null when it is here.", examples=[None]
+        description="End of the rejoin grace of a member that left; null for a member that has not left.",
+        examples=[None],
     )
     last_heard_ms: TimeMs | None
     session_timeout_ms: int | None = Field(examples=[45_000])
@@ -157,8 +164,8 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: records behind; -2 for an active that runs, -3 when not known, null for a stateless
-    task. `end_offset_sum`: the records of its changelogs, null when not known.
+    """One copy of a task. `lag`: its lag in records; -2 for a running active task, -3 when not known, null for a
+    stateless task. `end_offset_sum`: the sum of the end offsets of its changelogs, null when not known.
     """
 
     task: TaskId
@@ -170,13 +177,13 @@ class TaskCopyAnswer(BaseModel):
 
 
 class GroupAnswer(_ShownGroup):
-    """A group as operators see it. `advice`: what to do, in a sentence or two; null when there is nothing to do."""
+    """A group as operators see it. `advice`: advice in one or two sentences; null when there is nothing to do."""
 
-    revision: int = Field(examples=[1], description="How many definitions the group has had.")
-    declared_by: Caller | None = Field(description="Who sent the present definition; null when that is not known.")
+    revision: int = Field(examples=[1], description="Number of definitions that the group has had.")
+    declared_by: Caller | None = Field(description="The caller that sent the present definition; null when not known.")
     levers: LeversAnswer
     held_rebalance: HeldAnswer | None = Field(examples=[None])
-    reason: str | None = Field(description="Why the present rebalance was started.", examples=["member-joined"])
+    reason: str | None = Field(description="Cause of the present rebalance.", examples=["member-joined"])
     settled: bool
     last_reported_ms: TimeMs | None = Field(examples=[None])
     last_rebalance: LastRebalanceAnswer | None
@@ -187,34 +194,40 @@ class GroupAnswer(_ShownGroup):
     tasks: list[TaskCopyAnswer]
     cluster: GroupsCluster | None
     advice: str | None = Field(examples=[None])
-    stored_bytes: int = Field(description="What its log and recorded rebalances take in the store.", examples=[4_096])
-    notices: list[NoticeAnswer] = Field(description="What its processes have to tell people.")
+    stored_bytes: int = Field(
+        description="Size of the group's log and recorded rebalances in the store.", examples=[4_096]
+    )
+    notices: list[NoticeAnswer] = Field(
+        description="Notices of the group's processes: dropped records, warnings and errors."
+    )
 
 
 class StoredRecordAnswer(BaseModel):
-    """One record of a stored log. `problem`: what is wrong with it, null when it is as it was written."""
+    """One record of a stored log. `problem`: the damage of the record; null when it is as it was written."""
 
     sequence: int = Field(examples=[1])
     body: str | None = Field(description="A record as JSON; null when it cannot be read.", examples=['{"type": "..."}'])
-    body_base64: str | None = Field(description="The bytes that are stored in place of a text.", examples=[None])
+    body_base64: str | None = Field(description="The stored bytes, when they are no text.", examples=[None])
     checksum: int | None = Field(description="CRC-32 of group, number and body; null when it cannot be read.")
-    ends_commit: bool | None = Field(description="Whether it ends its transaction; null when that cannot be read.")
+    ends_commit: bool | None = Field(description="True if it ends its transaction; null when it cannot be read.")
     intact: bool
     problem: str | None = Field(examples=[None])
 
 
 class StoredLogAnswer(BaseModel):
-    """The log of a group as it is stored. `problem`: why it cannot be read, null when it can."""
+    """The stored log of a group. `problem`: the reason why it cannot be read; null when it can be read."""
 
     format: Literal["group-log/1"]
     group_id: GroupId
-    sequence: int = Field(description="The number that the last record has to have.", examples=[1])
+    sequence: int = Field(description="Number that the last record must have.", examples=[1])
     problem: str | None = Field(examples=[None])
     records: list[StoredRecordAnswer]
 
 
 class KeptOfLog(BaseModel):
-    """`last_record`: the number of the last record that counts. `generation_id`, `revision`: what it leads to."""
+    """The records that a repair keeps. `last_record`: the number of the last one. `generation_id`, `revision`: the
+    group's values after this record.
+    """
 
     # made of the plan of a repair
     model_config = ConfigDict(from_attributes=True)
@@ -226,8 +239,8 @@ class KeptOfLog(BaseModel):
 
 
 class DroppedOfLog(BaseModel):
-    """Records by number, readable or not, the members that have to join again, and the generations that are known to
-    have begun in these records.
+    """The records that a repair drops, readable or not. `members`: the members that have to join again. `generations`:
+    the generations that are known to have begun in these records.
     """
 
     records: int = Field(examples=[4])
@@ -238,7 +251,9 @@ class DroppedOfLog(BaseModel):
 
 
 class RepairAnswer(BaseModel):
-    """`executed`: whether it was done, or would be. `generation_id`: the one that the group goes on from."""
+    """The plan of a repair. `executed`: true if it was carried out, false if it only shows the changes.
+    `generation_id`: the generation from which the group continues.
+    """
 
     group_id: GroupId
     executed: bool = Field(examples=[False])
@@ -250,8 +265,8 @@ class RepairAnswer(BaseModel):
 
 
 class HoldOfRebalance(BaseModel):
-    """That a rebalance waited for approval, and how that ended: `approved`, `discarded`, `time-limit`, `hold-ended` or
-    `replaced` by another rebalance; null while it waits.
+    """The wait of a rebalance for approval. `ended`: `approved`, `discarded`, `time-limit`, `hold-ended` or `replaced`
+    (by another rebalance); null while the rebalance waits.
     """
 
     since_ms: TimeMs
@@ -262,8 +277,9 @@ class HoldOfRebalance(BaseModel):
 
 
 class RebalanceLine(BaseModel):
-    """`outcome`: `held` while it waits for approval, and for good when another rebalance has replaced it. `hold`: only
-    of a rebalance that waited. `led_by`: only of a rebalance that another leader reported.
+    """One recorded rebalance. `outcome`: `held` while the rebalance waits for approval; it stays `held` if another
+    rebalance has replaced it. `hold`: only present if the rebalance waited. `led_by`: only present if another leader
+    reported the rebalance.
     """
 
     generation_id: Generation
@@ -275,21 +291,24 @@ class RebalanceLine(BaseModel):
     probing_rebalance_at_ms: TimeMs | None
     followup_rebalance: bool = Field(examples=[False])
     error: str | None = Field(examples=[None])
-    took_ms: int | None = Field(None, description="From its start to its result; null when not known.", examples=[250])
+    took_ms: int | None = Field(
+        None, description="Time from its start to its result; null when not known.", examples=[250]
+    )
     hold: HoldOfRebalance | None = Field(None, exclude_if=operator.not_, examples=[None])
     led_by: str | None = Field(None, exclude_if=operator.not_, examples=[None])
 
 
 class RebalanceList(BaseModel):
-    """`next_before`: the `before` of the next page, null on the last one."""
+    """One page of recorded rebalances. `next_before`: the `before` of the next page; null on the last page."""
 
     rebalances: list[RebalanceLine]
     next_before: Generation | None = Field(examples=[None])
 
 
 class RebalanceExplanation(BaseModel):
-    """`same_result`: whether the rebalance, computed again, decides the same. `explanations`: of each task why it is
-    where it is, in words (`text`) and for programs, as in `output.explanations` of rebalance/1.
+    """The explanation of a rebalance. `same_result`: true if the rebalance has the same result when it is computed
+    again. `explanations`: the reason for each task's place, in words (`text`) and as data, as in `output.explanations`
+    of rebalance/1.
     """
 
     group_id: GroupId
@@ -300,15 +319,15 @@ class RebalanceExplanation(BaseModel):
 
 
 class AssignAnswer(BaseModel):
-    """`output`: as in the format of the request."""
+    """The result of a rebalance. `output`: the output in the format of the request."""
 
     id: str = Field(examples=[A_REBALANCE["id"]])
     output: dict[str, Any] = Field(examples=[AN_OUTPUT])
 
 
 class SimulateAnswer(BaseModel):
-    """`forecast`: how it ends (`end`), totals over all rebalances, the measures of each one (`rounds`), where every
-    task is at the end, and the `model` behind it. Times in milliseconds.
+    """A forecast of the next rebalances. `forecast`: its end (`end`), totals over all rebalances, the measures of each
+    rebalance (`rounds`), the final place of every task, and the `model`. Times in milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

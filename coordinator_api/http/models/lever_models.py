@@ -1,4 +1,4 @@
-"""What sets the levers of a group, and how they are shown."""
+"""The bodies that set the levers of a group, and the answers that show them."""
 
 from __future__ import annotations
 
@@ -10,34 +10,39 @@ from coordinator_api.http.models import Caller, Generation, MemberId, ProcessId,
 
 LONGEST_GRACE_MS = 3_600_000
 LONGEST_HOLD_MS = 604_800_000
-"""A week. Members of a group that waits go on, but nobody takes over what is slow."""
+"""The longest hold: a week. While a rebalance waits, members keep processing, but the tasks of a slow member do not
+move.
+"""
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
-"""The examples have some of its fields."""
+"""A forecast. The example has only some of its fields."""
 
 
 class RejoinGraceBody(StrictBody):
-    """How long the tasks of a member that leaves wait for its process to come back."""
+    """The time for which the tasks of a member that leaves wait for its process to come back."""
 
     grace_ms: int = Field(ge=1_000, le=LONGEST_GRACE_MS, examples=[60_000])
 
 
 class HoldBody(StrictBody):
-    """How long a computed rebalance waits for approval at most."""
+    """The longest wait of a computed rebalance for approval."""
 
     time_limit_ms: int = Field(
-        ge=1_000, le=LONGEST_HOLD_MS, description="Milliseconds. Then it is carried out.", examples=[600_000]
+        ge=1_000,
+        le=LONGEST_HOLD_MS,
+        description="In milliseconds. After this time the rebalance is carried out.",
+        examples=[600_000],
     )
 
 
 class GenerationAnswer(BaseModel):
-    """`generation_id`: of the rebalance that waited, or that is now known."""
+    """`generation_id`: the generation of the rebalance that waited, or that was reported."""
 
     generation_id: Generation
 
 
 class LeverAnswer(BaseModel):
-    """Who pulled a lever, when, and why."""
+    """The caller that set a lever, with the time and the reason."""
 
     # made of a `Lever` of the group
     model_config = ConfigDict(from_attributes=True, validate_by_name=True)
@@ -52,22 +57,23 @@ class HoldLever(LeverAnswer):
 
 
 class HeldAnswer(BaseModel):
-    """A rebalance that waits for approval. `outcome`: how it ends when it is approved. `tasks_to_move`: those that it
-    takes a copy of from a process, warm-ups apart.
+    """A rebalance that waits for approval. `outcome`: its outcome if it is approved. `tasks_to_move`: the tasks of
+    which it takes a copy from a process, not counting warm-ups.
     """
 
     model_config = ConfigDict(from_attributes=True)
 
     generation_id: Generation
     since_ms: TimeMs
-    until_ms: TimeMs = Field(description="Milliseconds since the epoch. Then it is carried out.")
+    until_ms: TimeMs = Field(description="Milliseconds since the epoch. At this time the rebalance is carried out.")
     outcome: str = Field(examples=["follow-up"])
     tasks_to_move: list[Annotated[TaskId, BeforeValidator(str)]]
 
 
 class LookedAtHeld(HeldAnswer):
-    """`difference`: what is elsewhere `after` it has been approved, compared with `before`, when all is kept; as in a
-    what-if. `forecast`: as of `POST /v1/simulate`. Each is null when it cannot be computed.
+    """A held rebalance with its effects. `difference`: the changes `after` an approval, compared with `before`, where
+    every task stays; as in a what-if. `forecast`: as in the answer of `POST /v1/simulate`. Each is null when it cannot
+    be computed.
     """
 
     difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])
@@ -75,7 +81,9 @@ class LookedAtHeld(HeldAnswer):
 
 
 class HoldAnswer(BaseModel):
-    """`hold`: null when computed rebalances do not wait. `held`: null when none waits now."""
+    """The hold of a group. `hold`: null if computed rebalances do not wait for approval. `held`: null if no rebalance
+    waits now.
+    """
 
     hold: HoldLever | None
     held: LookedAtHeld | None
@@ -86,7 +94,9 @@ class RejoinGraceLever(LeverAnswer):
 
 
 class MissingForDrain(BaseModel):
-    """What a drain waits for. `task`: an active one that has to go; null for what concerns all of them."""
+    """A condition that a drain waits for. `task`: the active task that has to move; null if the condition concerns all
+    tasks.
+    """
 
     task: TaskId | None
     role: str | None = Field(examples=["active"])
@@ -94,16 +104,16 @@ class MissingForDrain(BaseModel):
 
 
 class DrainedLever(LeverAnswer):
-    """`member_id`: null when the whole process is drained."""
+    """The drain of an instance or a member. `member_id`: null when the whole process is drained."""
 
     process_id: ProcessId
     member_id: MemberId | None = Field(examples=[None])
-    safe_to_stop: bool = Field(description="Nothing stands still when it is stopped now.", examples=[False])
+    safe_to_stop: bool = Field(description="True if no task stands still when it is stopped now.", examples=[False])
     missing: list[MissingForDrain]
 
 
 class LeversAnswer(BaseModel):
-    """What operators have set beside Kafka's behaviour. Null or empty: off."""
+    """The settings of operators that change Kafka's behaviour. A lever that is off is null or empty."""
 
     hold: HoldLever | None = Field(examples=[None])
     rejoin_grace: RejoinGraceLever | None = Field(examples=[None])

@@ -1,7 +1,7 @@
-"""What members send and are answered.
+"""The bodies that members send, and the answers to them.
 
-A member may be upgraded before its coordinator. So each body may have a few fields that are not known here; they are
-ignored. They are counted, because they cost time and memory like others.
+A member may be upgraded before its coordinator, so each body may have a few unknown fields, which are ignored. Their
+number and size are limited, because they cost time and memory like other fields.
 """
 
 from __future__ import annotations
@@ -38,17 +38,19 @@ MAX_TEXT_LENGTH = 1_000
 MAX_JOIN_ID_LENGTH = 100
 MAX_PROCESS_MEMBERS = 1_000
 MAX_OFFSET_SUMS = 10_000
-"""Of one member in one heartbeat."""
+"""The most tasks with offset sums of one member in one heartbeat."""
 
 MAX_NOTICES = 16
 MAX_NOTICE_LENGTH = 500
 
 MAX_UNKNOWN_FIELDS = 16
 MAX_UNKNOWN_BYTES = 4_096
-"""Of all unknown fields of one body together, names and values, as ASCII JSON without spaces."""
+"""The largest size of all unknown fields of one body, names and values, as ASCII JSON without spaces."""
 
 TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
-"""`subtopology_partition`, after the name of a named topology. No group has as many of either as nine digits say."""
+"""A task id: `subtopology_partition`, with the name of a named topology before it. Nine digits are enough for any
+group.
+"""
 
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
 
@@ -59,7 +61,7 @@ _TASK_TEXT = TypeAdapter(
 
 @lru_cache(65_536)
 def _task(text: str) -> TaskId:
-    """Heartbeats name the same tasks again and again."""
+    """Parses a task id. Cached, because heartbeats repeat the same ids."""
     try:
         return TaskId.parse(_TASK_TEXT.validate_python(text))
     except ValidationError:
@@ -93,7 +95,8 @@ OffsetSums = Annotated[
 
 
 def _describe_unknown_fields(schema: dict[str, Any]) -> None:
-    del schema["additionalProperties"]  # it may have any: tools would make up one for the example if this said so
+    # any field is allowed, but if the schema said so, tools would invent a field for the example
+    del schema["additionalProperties"]
     schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
 
 
@@ -109,11 +112,11 @@ class _SentByMember(BaseModel):
     model_config = ConfigDict(extra="allow", strict=True, frozen=True, json_schema_extra=_describe_unknown_fields)
 
     nesting: ClassVar[int] = 0
-    """How many objects and lists are around it in its body."""
+    """The nesting depth of this object in its body."""
 
     @model_validator(mode="after")
     def _bound_unknown_fields(self) -> Self:
-        """Raises ValueError when it and what counts with it have more unknown fields, or longer ones, than allowed."""
+        """Raises ValueError if the objects that are counted together have too many or too large unknown fields."""
         ignored = [(body.model_extra, nesting) for body, nesting in self._counted_together() if body.model_extra]
         if sum(len(fields) for fields, _ in ignored) > MAX_UNKNOWN_FIELDS:
             raise ValueError(f"no more than {MAX_UNKNOWN_FIELDS} unknown fields are ignored")
@@ -124,12 +127,12 @@ class _SentByMember(BaseModel):
         return self
 
     def _counted_together(self) -> list[tuple[BaseModel, int]]:
-        """Bodies with their nesting."""
+        """The objects whose unknown fields are counted together, each with its nesting depth."""
         return [(self, self.nesting)]
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
-"""Left out while it is not so: most groups are never paused."""
+"""True if the group is paused. The field is left out while it is false, because most groups are never paused."""
 
 
 class _Answer(BaseModel):
@@ -144,20 +147,20 @@ class SubscriptionBody(_SentByMember):
     model_config = ConfigDict(json_schema_extra=_describe_joins)
 
     member_id: Name | None = None
-    group_instance_id: Name | None = Field(None, description="Makes the member a static one.")
+    group_instance_id: Name | None = Field(None, description="Makes the member a static member.")
     incarnation: Count | None = Field(
-        None, description="Rises each time the static member is started anew; older incarnations are fenced."
+        None, description="Rises at each start of the static member; older incarnations are fenced."
     )
     client_id: Name | None = Field(None, examples=["words-1"])
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
-        description="Of a first join, chosen by the caller. A first join with the same one is a repetition: it makes "
-        "no second member, and its answer is that of the first.",
+        description="Id of a first join, chosen by the caller. A first join with the same id is a repetition: it makes "
+        "no second member, and gets the answer of the first join.",
     )
     leave_on_disconnect: bool = Field(
         False,
-        description="Whether the member is removed soon after the connection breaks on which the heartbeats of its "
-        "process come (group.disconnect.grace.ms).",
+        description="True to remove the member soon (group.disconnect.grace.ms) after a break of the connection "
+        "on which its process sends heartbeats.",
     )
     session_timeout_ms: PositiveMs = Field(examples=[45_000])
     rebalance_timeout_ms: PositiveMs = Field(examples=[300_000])
@@ -171,19 +174,19 @@ class SubscriptionBody(_SentByMember):
         return join_id
 
     def to_join(self, new_member_id: str) -> Join:
-        """`new_member_id`: a fresh id, for a join that makes a new member."""
+        """Converts the body to an event. `new_member_id`: the id of the member if the join makes a new one."""
         sent = {name: getattr(self, name) for name in type(self).model_fields}
         return Join(new_member_id=new_member_id, **sent)
 
 
 class HeartbeatBody(_SentByMember):
-    """`generation_id`: of the assignment that the member works by, 0 before its first one. Up to 16 unknown fields of
-    together 4 KB are ignored.
+    """A heartbeat of one member. `generation_id`: the generation of the member's assignment; 0 before its first
+    assignment. Up to 16 unknown fields of together 4 KB are ignored.
     """
 
     generation_id: Int32 = Field(examples=[1])
     task_offset_sums: OffsetSums | None = Field(
-        None, description="By task, the sum of the offsets that the member has reached.", examples=[{"0_1": 880}]
+        None, description="For each task, the sum of the offsets that the member has reached.", examples=[{"0_1": 880}]
     )
     group_instance_id: Name | None = None
 
@@ -192,8 +195,8 @@ class HeartbeatBody(_SentByMember):
 
 
 class NoticeBody(_SentByMember):
-    """Something that people have to hear of. `count`: of records, or of lines logged, since the process started.
-    `at_ms`: of the last of them, since the epoch.
+    """A notice for operators. `count`: the number of records, or of logged lines, since the process started. `at_ms`:
+    the time of the last of them, in milliseconds since the epoch.
     """
 
     nesting: ClassVar[int] = 2
@@ -210,18 +213,18 @@ class ProcessHeartbeatBody(_SentByMember):
     included, and as many of each of the `notices`.
     """
 
-    # fail_fast: to report an error takes far longer than to decode a member
+    # fail_fast: reporting an error takes far longer than decoding a member
     members: dict[Name, HeartbeatBody] = Field(
         min_length=1,
         max_length=MAX_PROCESS_MEMBERS,
         fail_fast=True,
-        description="By member id.",
+        description="The members' heartbeats by member id.",
         examples=[{A_MEMBER_ID: {"generation_id": 1}}],
     )
     known: Name | None = None
     notices: Annotated[list[NoticeBody], Field(max_length=MAX_NOTICES)] | None = Field(
         None,
-        description="What the process has to tell people, sent when it has changed. The newest of each process and "
+        description="The notices of the process, sent when they have changed. The newest notice of each process and "
         "code is kept in memory for a day, and shown in the description of the group.",
     )
 
@@ -229,7 +232,7 @@ class ProcessHeartbeatBody(_SentByMember):
         return [(self, 0), *((member, 2) for member in self.members.values())]
 
     def heartbeats(self) -> dict[str, Heartbeat]:
-        """By member id."""
+        """The heartbeats as events, by member id."""
         return {member_id: heartbeat.to_heartbeat(member_id) for member_id, heartbeat in self.members.items()}
 
     def process_notices(self) -> tuple[ProcessNotice, ...]:
@@ -237,7 +240,7 @@ class ProcessHeartbeatBody(_SentByMember):
 
 
 class LeaveBody(_SentByMember):
-    """A leave needs no body. Up to 16 fields of a later release, of together 4 KB, are ignored."""
+    """The body of a leave, which may be empty. Up to 16 unknown fields of together 4 KB are ignored."""
 
 
 class DefinitionAnswer(_Answer):
@@ -249,8 +252,8 @@ class DefinitionAnswer(_Answer):
 
 
 class SubscriptionAnswer(_Answer):
-    """`generation_id`: the generation to wait for, as `min_generation` of the assignment's GET. `definition`: which one
-    the member has to run. `paused`: as in `HeartbeatAnswer`.
+    """The answer to a join. `generation_id`: the generation to wait for, as `min_generation` of the assignment's GET.
+    `definition`: the definition that the member has to run. `paused`: as in `HeartbeatAnswer`.
     """
 
     member_id: MemberId
@@ -261,8 +264,9 @@ class SubscriptionAnswer(_Answer):
 
 
 class AssignmentAnswer(_Answer):
-    """`assignment`: base64 of ConsumerProtocolAssignment. `followup`: another rebalance starts by itself: once all
-    members have their assignments, or, when source topics are missing, once these exist.
+    """The assignment of a member. `assignment`: base64 of ConsumerProtocolAssignment. `followup`: true if another
+    rebalance follows by itself, when all members have their assignments, or, if source topics are missing, when the
+    topics exist.
     """
 
     generation_id: Generation
@@ -271,8 +275,9 @@ class AssignmentAnswer(_Answer):
 
 
 class HeartbeatAnswer(_Answer):
-    """`rejoin`: send the subscription. `stop`: leave and end. `generation_id`: the group's. `paused`: process nothing,
-    as an operator wishes; left out when it is not so.
+    """The answer to a heartbeat. `rejoin`: the member has to send its subscription. `stop`: the member has to leave and
+    end. `generation_id`: the group's generation. `paused`: the member must not process records, by an operator's
+    command; left out when false.
     """
 
     state: State
@@ -283,8 +288,8 @@ class HeartbeatAnswer(_Answer):
 
 
 class MemberNewsAnswer(_Answer):
-    """`rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: of the assignment that the member can fetch
-    now, 0 for none.
+    """The news for one member. `rejoin`, `stop`: as in `HeartbeatAnswer`. `assignment_generation`: the generation of
+    the assignment that the member can fetch now; 0 if there is none.
     """
 
     rejoin: bool = Field(examples=[False])
@@ -293,15 +298,15 @@ class MemberNewsAnswer(_Answer):
 
 
 class MemberRefusal(_Answer):
-    """`code`: Kafka's name of the error, as in a problem document."""
+    """The error of one member's heartbeat. `code`: Kafka's name of the error, as in a problem document."""
 
     code: str = Field(examples=["UNKNOWN_MEMBER_ID"])
     detail: str
 
 
 class ProcessHeartbeatAnswer(_Answer):
-    """`news`: a digest of the other fields but `state`, to be sent as `known` with the next heartbeat. `paused`: as in
-    `HeartbeatAnswer`, for all members.
+    """The answer to the heartbeat of a process. `news`: a digest of the other fields except `state`, to send as `known`
+    with the next heartbeat. `paused`: as in `HeartbeatAnswer`, for all members.
     """
 
     state: State

@@ -15,8 +15,10 @@ GROUPS_PATTERN = r"^[A-Za-z0-9._-]{0,248}\*$"
 class TokenBody(StrictBody):
     """A token to create."""
 
-    name: str = Field(pattern=TOKEN_NAME_PATTERN, description="Whose it is. It is logged and listed.", examples=["ada"])
-    right: Literal["reader", "member", "operator", "admin"] = Field(description="Each includes those before it.")
+    name: str = Field(
+        pattern=TOKEN_NAME_PATTERN, description="Name of the owner, which is logged and listed.", examples=["ada"]
+    )
+    right: Literal["reader", "member", "operator", "admin"] = Field(description="Each right includes those before it.")
     groups: str = Field("*", pattern=GROUPS_PATTERN, description="A prefix of group ids and `*`; `*` for all groups.")
     expires: str | None = Field(
         None,
@@ -34,14 +36,16 @@ class _TokenAnswer(BaseModel):
 
 
 class CreatedTokenAnswer(_TokenAnswer):
-    """`token`: shown only in this answer. `note`: what else has changed; null for nothing."""
+    """A new token. `token`: shown only in this answer. `note`: a further effect of the call; null if there is none."""
 
     token: str = Field(examples=["asg_" + "x" * 43])
     note: str | None = Field(examples=[None])
 
 
 class TokenLine(_TokenAnswer):
-    """`source`: `database`, or the setting that has it; then nobody knows who created it, and when."""
+    """One token of the list. `source`: `database`, or the setting that contains the token. `created_ms`, `created_by`:
+    null for a token of a setting.
+    """
 
     source: str = Field(examples=["database"])
     created_ms: TimeMs | None
@@ -53,7 +57,7 @@ class TokenList(BaseModel):
 
 
 class ServiceAnswer(BaseModel):
-    """`links`: where to go, by what is there."""
+    """The description of the service. `links`: the main addresses, by their content."""
 
     service: str = Field(examples=["assignor coordinator"])
     what: str = Field(examples=["The leader of Kafka Streams groups as a durable HTTP service."])
@@ -62,7 +66,9 @@ class ServiceAnswer(BaseModel):
 
 
 class VersionAnswer(BaseModel):
-    """`api_versions`: how addresses begin. `kafka_version`: of the Kafka Streams whose assignments these are."""
+    """The versions of the service. `api_versions`: the first parts of the addresses. `kafka_version`: the Kafka Streams
+    release with the same assignments.
+    """
 
     version: str = Field(examples=["1.2.3"])
     api_versions: list[str] = Field(examples=[["v1"]])
@@ -74,13 +80,15 @@ class Health(BaseModel):
 
 
 class Readiness(Health):
-    """`parts`: `store` and `groups`, each with "ok" or what is wrong."""
+    """The readiness of the service. `parts`: `store` and `groups`, each with "ok" or a problem."""
 
     parts: dict[str, str] = Field(examples=[{"store": "ok", "groups": "ok"}])
 
 
 class ProblemDocument(BaseModel):
-    """RFC 9457. `code`: Kafka's name of the error; `offset`: the byte at which reading failed."""
+    """A problem as in RFC 9457. `code`: Kafka's name of the error. `offset`: the index of the byte at which reading
+    failed.
+    """
 
     type: str = Field(examples=["urn:assignor:error:GROUP_ID_NOT_FOUND"])
     title: str = Field(examples=["No such group"])

@@ -1,1 +1,1 @@
-"""The calls of the service, one file for each noun; `http/dependencies.py` has what they share."""
+"""The calls of the service, one file for each noun. `http/dependencies.py` has the code that they share."""

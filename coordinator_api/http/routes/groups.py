@@ -51,13 +51,13 @@ async def declare_group(
     response: Response,
     group_id: GroupId,
     coordinator: TheCoordinator,
-    replace: Annotated[bool, Query(description="Whether living members may be given another topology.")] = False,
+    replace: Annotated[bool, Query(description="True to replace the topology even if the group has members.")] = False,
 ) -> DeclareAnswer:
     """Declare a group (201) or give it another definition (200), which its next rebalance uses.
 
     While the group has members, another topology or another cluster is refused (409 `INCONSISTENT_GROUP_PROTOCOL`)
-    unless `replace=true`. The problem says how the two differ, and who declared the group and when: `revision`,
-    `declared_by` and `declared_at_ms`.
+    unless `replace=true`. The problem says how the definitions differ, and has the origin of the present definition:
+    `revision`, `declared_by` and `declared_at_ms`.
     """
 
     if replace:
@@ -83,13 +83,14 @@ async def declare_group(
 async def list_groups(request: Request, coordinator: TheCoordinator) -> Response:
     """Every group that the caller may see, whichever coordinator owns it.
 
-    Each has id, state, generation, number of members, next probing rebalance, error, and who else leads it.
+    Each group has its id, state, generation, number of members, next probing rebalance, error, and the leader outside
+    this service if there is one (`led_by`).
 
-    `condition`: why a Stable group does no work, null when it works. `notices`: how many its processes reported lately.
-    `unreadable`: groups whose log cannot be read; they are not led. The state of a group whose coordinator does not
-    answer within a second is `Unknown`. A call with the header `Assignor-Asked-By: coordinator`, as coordinators make
-    it of each other, gets the groups that this one owns.
-    `quotas`: what the groups of the caller's prefix have and may have; null for a caller that sees all groups.
+    `condition`: the reason why a Stable group does no work; null when it works. `notices`: the number of notices of its
+    processes in the last day. `unreadable`: groups whose log cannot be read; the service does not lead them. The state
+    of a group whose coordinator does not answer within a second is `Unknown`. A call with the header
+    `Assignor-Asked-By: coordinator`, which coordinators send to each other, gets only the groups of this coordinator.
+    `quotas`: the use and the limits of the caller's prefix; null for a caller that sees all groups.
     """
     principal = principal_of(request)
     others: OtherCoordinators = request.app.state.other_coordinators
@@ -101,18 +102,20 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
 
 @router.get("/{group}", responses={200: {"model": GroupAnswer}})
 async def describe_group(request: Request, group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """State, generation, members, every copy of every task with role and lag, next probing rebalance, what to do.
+    """State, generation, members, every copy of every task with role and lag, next probing rebalance, and advice.
 
     `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
-    group that is led elsewhere. `condition`: why a Stable group does no work. `notices`: what its processes have to
-    tell people, such as records that were dropped.
+    group that is led elsewhere. `condition`: the reason why a Stable group does no work. `notices`: the notices of its
+    processes, such as dropped records.
     """
     coordinator.overload.admit("describe")
     return await unless_hung_up(request, _description(group_id, coordinator))
 
 
 async def _description(group_id: str, coordinator: Coordinator) -> Response:
-    """Large groups keep a thread busy: others wait their turn, so that the threads are left to heartbeats."""
+    """Describes a group. Few descriptions run at a time, because a large one occupies a thread that heartbeats may
+    need.
+    """
     runtime = coordinator.group(group_id)
     async with coordinator.descriptions:
         group = await described_group(runtime, coordinator.clusters)
@@ -126,10 +129,10 @@ async def delete_group(
     coordinator: TheCoordinator,
     force: Annotated[
         bool,
-        Query(description="Also a group whose log cannot be read, so that nobody knows whether it has members."),
+        Query(description="Also delete a group whose log cannot be read, although it may have members."),
     ] = False,
 ) -> None:
-    """Delete a group without members, or one that is led elsewhere, and its recorded rebalances."""
+    """Delete a group and its recorded rebalances. The group must have no members, or be led elsewhere."""
     accepted(await coordinator.delete(group_id, force=force), Accepted)
     if force:
         note_effect(request, forced=True)
@@ -145,8 +148,9 @@ async def drain_group(
 ) -> None:
     """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain.
 
-    With `instance` or `member` no member has to stop: that one's tasks go to others, each as soon as another instance
-    has caught up on it. `GET` says when it can be stopped. Its drain ends when it is gone, or by `DELETE`.
+    With `instance` or `member`, no member is told to stop. The tasks of this instance or member move to others, each as
+    soon as another instance has caught up on the task. `GET` says when the instance or member can be stopped. The drain
+    ends when the instance or member is gone, or by `DELETE`.
     """
     event: events.Drain | events.SetInstanceDrain = events.Drain()
     if instance is not None or member is not None:
@@ -157,7 +161,9 @@ async def drain_group(
 
 
 def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:
-    """With the group's name, and who declared what the group has, as far as it is known: somebody has to be asked."""
+    """Adds the group's id and, if known, the caller that declared the present definition, so that the operator knows
+    whom to ask.
+    """
     origin, detail = image.origin, f"group {group_id}: {refused.detail}"
     if origin.declared_at_ms is None:
         return Problem(refused.code.value, detail)

@@ -1,7 +1,7 @@
-"""The levers of `/v1/groups/{group}`: what operators may set or start beside Kafka's behaviour.
+"""The levers of `/v1/groups/{group}`: operator commands that Kafka does not have.
 
-Each call says why in `?reason=`, which `RequestGuard` has checked. Who, when and why stand in the audit log. As long as
-a lever is set, they stand in the group's document as well.
+Each call has a `?reason=`, which `RequestGuard` has checked. The audit log has the caller, the time and the reason. As
+long as a lever is set, the group's document has them as well.
 """
 
 from __future__ import annotations
@@ -52,29 +52,33 @@ _HOLD = JsonBody(HoldBody)
 
 HeldGeneration = Annotated[
     int | None,
-    Query(ge=0, le=JAVA_INT_MAX, description="The generation that was examined. By default the one that waits."),
+    Query(
+        ge=0, le=JAVA_INT_MAX, description="Generation of the examined rebalance. By default that of the waiting one."
+    ),
     DIGITS,
 ]
 
 
 @router.post("/{group}/rebalance", status_code=204)
 async def request_rebalance(request: Request, group: RequestedGroup) -> None:
-    """Start a rebalance now. The reason is kept with it. Refused for a group without members."""
+    """Start a rebalance now. The reason is recorded with the rebalance. Refused for a group without members."""
     await _apply(group, events.RequestRebalance(reason_of(request)))
 
 
 @router.post("/{group}/pause", status_code=204)
 async def pause_group(request: Request, group: RequestedGroup) -> None:
-    """Have all members process nothing, until a resume. They restore, keep standbys up to date and stay members.
+    """Pause all members: they process no records until a resume, but restore, keep standbys up to date and stay
+    members.
 
-    They hear of it in the answer to their heartbeats. Asked twice, the first one stands.
+    The answers to heartbeats notify members of the pause. A second pause changes nothing: the caller and the reason of
+    the first one stay.
     """
     await _apply(group, events.SetLever(LeverName.PAUSE, True, caller(request), reason_of(request)))
 
 
 @router.post("/{group}/resume", status_code=204)
 async def resume_group(request: Request, group: RequestedGroup) -> None:
-    """End a pause: members go on where they stopped."""
+    """End a pause: members continue where they stopped."""
     await _apply(group, events.SetLever(LeverName.PAUSE, False, caller(request), reason_of(request)))
 
 
@@ -85,17 +89,17 @@ async def set_rejoin_grace(
     group_id: GroupId,
     coordinator: TheCoordinator,
 ) -> None:
-    """Have the tasks of members that leave wait for them: a process that is back within `grace_ms` goes on with them,
-    and no rebalance runs. A process that dies, instead of leaving, is given no grace.
+    """Reserve the tasks of members that leave: a process that is back within `grace_ms` continues with its tasks, and
+    no rebalance runs. A process that crashes, instead of leaving, gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
-    note_lever(request, event)  # before the group is looked for: the audit line of a refusal has it, too
+    note_lever(request, event)  # before the group is looked up, so that the audit line of a refusal has the value too
     await _apply(coordinator.group(group_id), event)
 
 
 @router.delete("/{group}/rejoin-grace", status_code=204)
 async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
-    """Wait for nobody any more. Members that are away are removed at once."""
+    """End the rejoin grace. Members that are away are removed at once."""
     await _apply(group, events.SetLever(LeverName.REJOIN_GRACE, False, caller(request), reason_of(request)))
 
 
@@ -106,7 +110,9 @@ async def show_drain(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> Response:
-    """Whether what is drained can be stopped, and what is missing: which task waits for whom, and how far behind."""
+    """Show whether the drained instance or member can be stopped. If it cannot: each task that still has to move, the
+    instance that takes it, and its lag.
+    """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
     target = member_id or process_id
@@ -128,7 +134,9 @@ async def end_instance_drain(
     instance: DrainedInstance = None,
     member: DrainedMember = None,
 ) -> None:
-    """End the drain of an instance or of a member: it may have tasks again. A PUT ends the drain of a whole group."""
+    """End the drain of an instance or of a member, so that it may have tasks again. A PUT ends the drain of a whole
+    group.
+    """
     event = events.SetInstanceDrain(False, *one_drained(instance, member))
     note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
@@ -136,25 +144,26 @@ async def end_instance_drain(
 
 @router.put("/{group}/promotion", status_code=204)
 async def set_promotion(request: Request, group: RequestedGroup) -> None:
-    """Have the next rebalance come as soon as all warm-ups have caught up, not at the probing deadline.
+    """Start the next rebalance as soon as all warm-ups have caught up, not at the probing deadline.
 
-    It is on by itself while an instance is drained.
+    This is also in force while an instance is drained.
     """
     await _apply(group, events.SetLever(LeverName.PROMOTION, True, caller(request), reason_of(request)))
 
 
 @router.delete("/{group}/promotion", status_code=204)
 async def end_promotion(request: Request, group: RequestedGroup) -> None:
-    """Have the next rebalance come at the probing deadline, as in Kafka."""
+    """Start the next rebalance at the probing deadline again, as in Kafka."""
     await _apply(group, events.SetLever(LeverName.PROMOTION, False, caller(request), reason_of(request)))
 
 
 @router.get("/{group}/hold", responses={200: {"model": HoldAnswer}})
 async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoordinator) -> Response:
-    """Whether computed rebalances wait, and the one that waits now: until when, and what it would change.
+    """Show whether computed rebalances wait for approval, and the rebalance that waits now, with its time limit and its
+    effects.
 
-    `difference`: what happens when it is discarded, beside what happens when it is approved. `forecast`: what follows
-    until the group is stable, from the approval on.
+    `difference`: the changes after an approval, compared with a discard. `forecast`: the rebalances from the approval
+    until the group is stable.
     """
     image = group.image
     hold = image.levers.hold
@@ -162,21 +171,22 @@ async def show_hold(request: Request, group: RequestedGroup, coordinator: TheCoo
     if held is None:
         return answer(HoldAnswer.model_validate({"hold": hold, "held": None}))
     stored = await coordinator.recordings.stored(group.group_id, image.generation_id)
-    looked: dict[str, Any] = {"difference": None, "forecast": None}
+    review: dict[str, Any] = {"difference": None, "forecast": None}
     if stored is not None:
         with refusing_input():
-            looked = await compute(request, coordinator, held_document, stored, coordinator.document_bounds)
-    return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **looked}}))
+            review = await compute(request, coordinator, held_document, stored, coordinator.document_bounds)
+    return answer(HoldAnswer.model_validate({"hold": hold, "held": {**dict(held), **review}}))
 
 
 @router.put("/{group}/hold", status_code=204, responses=problems(404, 409, 415))
 async def hold_rebalances(
     request: Request, body: Annotated[HoldBody, Depends(_HOLD)], group_id: GroupId, coordinator: TheCoordinator
 ) -> None:
-    """From now on a computed rebalance that takes a task from a living owner waits for approval.
+    """Have each computed rebalance that takes a task from a running owner wait for approval.
 
-    Members work on meanwhile. Nobody is waited for longer than the time limit: then it is carried out. Tasks without a
-    living owner are placed at once. Asked twice, the newer time limit holds, also for a rebalance that waits already.
+    Members keep processing meanwhile. The rebalance waits at most for the time limit; then it is carried out without
+    approval. Tasks without a running owner are placed at once. A second call replaces the time limit, also for a
+    rebalance that already waits.
     """
     event = events.SetLever(LeverName.HOLD, True, caller(request), reason_of(request), body.time_limit_ms)
     note_lever(request, event)
@@ -185,7 +195,7 @@ async def hold_rebalances(
 
 @router.delete("/{group}/hold", status_code=204)
 async def end_hold(request: Request, group: RequestedGroup) -> None:
-    """Computed rebalances wait no more. One that waits is carried out."""
+    """End the hold: computed rebalances no longer wait. A rebalance that waits is carried out."""
     await _apply(group, events.SetLever(LeverName.HOLD, False, caller(request), reason_of(request)))
 
 
@@ -203,9 +213,9 @@ async def approve_rebalance(
 async def discard_rebalance(
     request: Request, group: RequestedGroup, generation: HeldGeneration = None
 ) -> GenerationAnswer:
-    """Keep every task where it is instead of the rebalance that waits, until something else begins another one.
+    """Discard the rebalance that waits: every task stays where it is, until another cause starts a rebalance.
 
-    It needs a reason.
+    The call needs a reason.
     """
     reason = reason_of(request)
     if reason is None:

@@ -1,4 +1,4 @@
-"""`/v1/groups/{group}/log` and `/repair`: the log of a group as it is stored, and what to do when it cannot be read."""
+"""`/v1/groups/{group}/log` and `/repair`: the stored log of a group, and the repair of a log that cannot be read."""
 
 from __future__ import annotations
 
@@ -24,14 +24,16 @@ router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=prob
 
 FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64
-"""A record has some hundred bytes, those of a large rebalance some hundred kilobytes."""
+"""The records in one piece of the answer. A record has some hundred bytes, or some hundred kilobytes after a large
+rebalance.
+"""
 
 
 @router.get("/log", responses={200: {"model": StoredLogAnswer}})
 async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response:
-    """The log of a group as it is stored, whether it can be read or not.
+    """The log of a group as it is stored, even if it cannot be read.
 
-    `problem`: why it cannot be read, null when it can. Save this before you repair the log.
+    `problem`: the reason why it cannot be read; null when it can be read. Save the log before you repair it.
     """
     stored, problem = await coordinator.stored_log(group_id)
     return StreamingResponse(_pieces(stored, problem), media_type="application/json")
@@ -41,20 +43,21 @@ async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response
 async def repair_log(
     group_id: GroupId,
     coordinator: TheCoordinator,
-    execute: Annotated[bool, Query(description="Do it. Without this, nothing is changed.")] = False,
+    execute: Annotated[bool, Query(description="Carry out the repair. By default nothing is changed.")] = False,
 ) -> RepairAnswer:
-    """What a repair of a log that cannot be read keeps and what it drops; with `execute=true`, do it.
+    """Plan the repair of a log that cannot be read: the records that it keeps and drops. With `execute=true`, carry it
+    out.
 
-    Whole commits before the damage are kept. The group then has no members and a generation above each that may have
-    been given out, and is led again at once: its members hear `UNKNOWN_MEMBER_ID` and join again by themselves.
-    Nothing is lost of a group that is still led, because its log is written anew from memory.
-    409 `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409 `CORRUPT_MESSAGE`: nothing of it can be kept.
+    Whole commits before the damage are kept. The group then has no members, and a generation above every generation
+    that members may have got. It is led again at once: its members get `UNKNOWN_MEMBER_ID` and join again by
+    themselves. If the group is still led, nothing is lost, because its log is written again from memory. 409
+    `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409 `CORRUPT_MESSAGE`: no record can be kept.
     """
     return _answer(await coordinator.repair(group_id, execute=execute))
 
 
 def _pieces(stored: StoredLog, problem: str | None) -> Iterator[bytes]:
-    """A `StoredLogAnswer`, some records at a time: a log may be large."""
+    """Yields a `StoredLogAnswer` in pieces of some records, because a log may be large."""
     head = StoredLogAnswer(
         format=FORMAT, group_id=stored.group_id, sequence=stored.sequence, problem=problem, records=[]
     )

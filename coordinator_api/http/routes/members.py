@@ -1,6 +1,6 @@
 """`/v1/groups/{group}/...` for members: subscribe, fetch the assignment, heartbeat, leave.
 
-Fleets send thousands of these a second.
+A large fleet sends thousands of these calls a second.
 """
 
 from __future__ import annotations
@@ -69,7 +69,9 @@ MemberId = Annotated[
     ),
 ]
 InstanceId = Annotated[str | None, Query(alias="group_instance_id", min_length=1, max_length=MAX_TEXT_LENGTH)]
-WaitMs = Annotated[int, Query(ge=0, le=MAX_WAIT_MS, description="How long the request may be held."), DIGITS]
+WaitMs = Annotated[
+    int, Query(ge=0, le=MAX_WAIT_MS, description="Longest time for which the request may be held."), DIGITS
+]
 
 _SUBSCRIPTION = JsonBody(SubscriptionBody, may_be_large=True)
 _HEARTBEAT = JsonBody(HeartbeatBody, may_be_large=True)
@@ -78,7 +80,7 @@ _LEAVE = JsonBody(LeaveBody, required=False)
 
 
 async def _admit_join(coordinator: TheCoordinator) -> None:
-    """Runs before the body is decoded. Raises TooManyRequests."""
+    """Refuse joins under overload, before the body is decoded. Raises TooManyRequests."""
     coordinator.overload.admit("join")
 
 
@@ -139,9 +141,10 @@ async def fetch_assignment(
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,
 ) -> Response:
-    """The assignment of `min_generation` or later. Waits up to `wait_ms` for it; 204 when it has not come by then.
+    """Fetch the assignment of `min_generation` or later. Waits for it up to `wait_ms`; 204 if there is none by then.
 
-    With `Accept: application/octet-stream` the body is the bytes alone, and headers have the rest.
+    With `Accept: application/octet-stream` the body has only the bytes of the assignment, and headers have the other
+    fields.
     """
     fetch = events.FetchAssignment(member_id, min_generation, instance_id)
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
@@ -168,7 +171,7 @@ async def fetch_assignment(
 async def heartbeat(
     runtime: RequestedGroup, member_id: MemberId, body: Annotated[HeartbeatBody, Depends(_HEARTBEAT)]
 ) -> Response:
-    """Keep the session alive. The answer says what the member has to do."""
+    """Keep the session alive. The answer says whether the member has to rejoin, to stop or to pause."""
     answered = accepted(await runtime.respond(body.to_heartbeat(member_id)), HeartbeatAnswered)
     return answer(HeartbeatAnswer.model_validate(answered))
 
@@ -181,14 +184,14 @@ async def process_heartbeat(
     body: Annotated[ProcessHeartbeatBody, Depends(_PROCESS_HEARTBEAT)],
     wait_ms: WaitMs = 0,
 ) -> Response:
-    """Keep the sessions of all members of a process alive. Held while there is nothing newer than `known`, for half of
-    the shortest session at most: to be held is no sign of life.
+    """Keep the sessions of all members of a process alive. The call is held while there is no news since `known`, but
+    at most for half of the shortest session, because a held call does not extend sessions.
 
-    The process is bound to the connection that this call comes on: when it breaks, the members that asked for
+    The process is bound to the connection of this call: when the connection breaks, the members that joined with
     `leave_on_disconnect` are removed soon.
     """
     wait_s = min(wait_ms, coordinator.settings.longpoll_max_wait_ms) / 1000
-    # where no more are held, a heartbeat is answered at once: it is never refused
+    # above longpoll.max.count, a heartbeat is answered at once: it is never refused
     waits = wait_s > 0 and body.known is not None and not coordinator.long_polls.is_full
     connection = connection_of(request)
 
@@ -218,7 +221,7 @@ async def leave(
 
 
 class RawAssignment(Response):
-    """The pieces of an assignment, one after the other: nothing is joined, and what all members share is not copied."""
+    """Sends the pieces of an assignment one by one, so that pieces that all members share are not copied."""
 
     def __init__(self, ready: AssignmentReady) -> None:
         self._parts: AssignmentParts = ready.assignment
@@ -238,7 +241,7 @@ class RawAssignment(Response):
 
 
 async def _check_subscription(subscription: bytes) -> None:
-    """A subscription that the leader cannot read must not reach the group: Kafka's own leader would die of it."""
+    """Refuse a subscription that the leader cannot read, before it reaches the group: Kafka's leader would crash."""
     try:
         if len(subscription) > OFF_LOOP_BYTES:
             await asyncio.to_thread(decode_member, subscription)

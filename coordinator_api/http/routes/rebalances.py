@@ -1,4 +1,4 @@
-"""`/v1/groups/{group}/rebalances`: the recorded rebalances, one of them, and why its tasks are where they are."""
+"""`/v1/groups/{group}/rebalances`: the list of recorded rebalances, one recorded rebalance, and its explanation."""
 
 from __future__ import annotations
 
@@ -67,9 +67,9 @@ async def list_rebalances(
 async def report_rebalance(
     request: Request, response: Response, group_id: GroupId, coordinator: TheCoordinator
 ) -> GenerationAnswer:
-    """Report a rebalance that was led elsewhere: 201 when it is new, 200 when it is known, 409 when it is too old.
+    """Report a rebalance that was led elsewhere: 201 if it is new, 200 if it is known, 409 if it is too old.
 
-    The first report creates the group, which is shown like any other. Its members cannot join here.
+    The first report creates the group, which is shown like any other group. Its members cannot join here.
     """
 
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
@@ -82,7 +82,7 @@ async def report_rebalance(
 
 @router.get("/{generation}", responses={200: {"model": RebalanceDocument}})
 async def show_rebalance(group_id: GroupId, generation: Generation, coordinator: TheCoordinator) -> Response:
-    """One recorded rebalance (rebalance/1), enough to run it again."""
+    """One recorded rebalance (rebalance/1), complete enough to run it again."""
     stored = await _recorded(coordinator, group_id, generation)
     return StreamingResponse(coordinator.recordings.pieces(stored), media_type="application/json")
 
@@ -95,8 +95,8 @@ async def explain_rebalance(
     coordinator: TheCoordinator,
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
-    """Why every task, or one (`task=0_3`), is where it is."""
-    with refusing_input(), computing(request, coordinator):  # around the reading, too: a busy service reads nothing
+    """The reason for the place of every task, or of one task (`task=0_3`)."""
+    with refusing_input(), computing(request, coordinator):  # also around the read: an overloaded service refuses first
         chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)
         classes = coordinator.allowed_assignors.class_paths

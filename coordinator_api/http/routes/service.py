@@ -1,4 +1,4 @@
-"""The service itself: `/` and `/version` (what answers here), `/livez`, `/readyz`, `/metrics` (whether it is well)."""
+"""The service itself: `/` and `/version` (name and release), `/livez`, `/readyz` and `/metrics` (health)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = named_router(responses=problems())
 
 API_VERSIONS = ("v1",)
 KAFKA_VERSION = "4.3.1"
-"""Assignments are those of this release of Kafka Streams."""
+"""The release of Kafka Streams whose assignments the service computes."""
 
 _WHAT = "The leader of Kafka Streams groups as a durable HTTP service."
 _LINKS = {
@@ -39,7 +39,7 @@ _LINKS = {
     responses={200: {"model": ServiceAnswer}, 303: {"description": "The page for people, for `Accept: text/html`."}},
 )
 async def service(request: Request) -> Response:
-    """What this is and where to go. Who asks for `text/html` is sent to the page for people."""
+    """Names this service and its main addresses. A request that accepts `text/html` is redirected to the web page."""
     if "text/html" in request.headers.get("accept", ""):
         return RedirectResponse(reference(request.scope, f"{PAGE}/groups"), 303, headers={"Vary": "Accept"})
     prefix = public_address(request.scope).prefix
@@ -51,25 +51,25 @@ async def service(request: Request) -> Response:
 
 @router.get("/version", tags=["service"])
 async def show_version() -> VersionAnswer:
-    """Which release this is, which versions of the calls it answers, and which Kafka Streams it equals."""
+    """The release of this service, the API versions that it supports, and the equivalent Kafka Streams version."""
     return VersionAnswer(version=version("assignor"), api_versions=list(API_VERSIONS), kafka_version=KAFKA_VERSION)
 
 
 @router.get("/livez", tags=["health"])
 async def livez() -> Health:
-    """The process answers."""
+    """200 while the process answers."""
     return Health(status="ok")
 
 
 @router.get("/readyz", tags=["health"])
 async def readyz(coordinator: TheCoordinator) -> Readiness:
-    """503 while the service stops, or its store does not take a write and give it back within 2 s.
+    """503 while the service is stopping, or if a test write to the store cannot be read back within 2 s.
 
-    `parts`: what is well and what is not; `groups` says whether some have a log that cannot be read. The service
-    leads the others, so that it is ready all the same. On PostgreSQL `lease` says whether it may answer for its groups:
-    503 while it has not renewed its lease in time.
+    `parts`: the status of each part; `groups` says whether the logs of some groups cannot be read. This does not make
+    the service unready, because it leads the other groups. On PostgreSQL, `lease` says whether the coordinator's lease
+    is valid: 503 while it is not.
     """
-    # health checks are open to everybody: neither which groups, nor how many
+    # health checks need no token, so they reveal neither ids nor numbers of groups
     groups = "some cannot be read" if coordinator.unreadable else "ok"
     parts = {"store": await coordinator.store.problem() or "ok", "groups": groups}
     if coordinator.lease.is_shared:
@@ -89,6 +89,6 @@ async def readyz(coordinator: TheCoordinator) -> Readiness:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def metrics(coordinator: TheCoordinator) -> Response:
-    """The service's metrics in Prometheus' text format. It waits half a second for a store that does not answer."""
+    """Returns metrics in Prometheus' text format. The call waits up to half a second for a check of the store."""
     coordinator.metrics.store_ready.set(await coordinator.store.problem(SCRAPE_WITHIN_S) is None)
     return Response(coordinator.metrics.exposition(), media_type=CONTENT_TYPE)

@@ -1,6 +1,6 @@
-"""`POST /v1/assign`, `POST /v1/simulate`: one recorded rebalance or placement problem in, an answer out.
+"""`POST /v1/assign`, `POST /v1/simulate`: compute an answer for one recorded rebalance or placement problem.
 
-The answer is computed in a worker process; nothing is kept.
+The answer is computed in a worker process; nothing is stored.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _RECORDED_DOCUMENT = described_body(
 
 @router.post("/assign", response_model=AssignAnswer, openapi_extra=_RECORDED_DOCUMENT)
 async def assign_once(request: Request, coordinator: TheCoordinator) -> Response:
-    """What Kafka's leader would decide."""
+    """Compute the decision of Kafka's leader."""
     return await _computed(request, coordinator, assign)
 
 
@@ -47,7 +47,7 @@ _Ms = Annotated[int, Field(ge=0, le=LONGEST_MS), DIGITS]
 
 class _ForecastQuery(BaseModel):
     max_rounds: Annotated[int | None, Field(ge=1, le=MAX_ROUNDS), DIGITS] = Field(
-        None, description="After so many it stops, the recorded one included; by default as late as allowed."
+        None, description="Most rebalances, the recorded one included; by default the most that the service allows."
     )
     restore_records_per_s: _Rate = _DEFAULT.restore_records_per_s
     standby_records_per_s: _Rate = _DEFAULT.standby_records_per_s
@@ -56,7 +56,7 @@ class _ForecastQuery(BaseModel):
         ge=0,
         le=HIGHEST_RATE,
         allow_inf_nan=False,
-        description="By each stateful task while it runs.",
+        description="Records that each running stateful task appends.",
     )
     rebalance_ms: _Ms = _DEFAULT.rebalance_ms
     session_timeout_ms: _Ms = _DEFAULT.session_timeout_ms
@@ -69,7 +69,7 @@ class _ForecastQuery(BaseModel):
 async def forecast_once(
     request: Request, coordinator: TheCoordinator, asked: Annotated[_ForecastQuery, Query()]
 ) -> Response:
-    """The rebalances that follow, until the group is stable, repeats itself, or has had `max_rounds` of them."""
+    """Forecast the next rebalances, until the group is stable, repeats itself, or has had `max_rounds` rebalances."""
     model = ForecastModel(**asked.model_dump(exclude={"max_rounds"}))
     return await _computed(request, coordinator, simulate, model, asked.max_rounds)
 
@@ -77,7 +77,9 @@ async def forecast_once(
 async def _computed(
     request: Request, coordinator: Coordinator, compute: Callable[..., bytes], *asked: object
 ) -> Response:
-    """What `compute` makes of the document. Raises Problem for a body, or bytes in it, that cannot be used."""
+    """Answers with the result of `compute` for the document. Raises Problem for a body, or bytes in it, that cannot be
+    used.
+    """
     with computing(request, coordinator):
         answer = await run_on_document(
             request, coordinator, "input.members", compute, coordinator.document_bounds, *asked

@@ -1,4 +1,4 @@
-"""`/v1/tokens`: create, list and revoke tokens. The token itself is shown once, in the answer that creates it."""
+"""`/v1/tokens`: create, list and revoke tokens. The secret value is shown once, when the token is created."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ router = named_router(prefix="/v1/tokens", tags=["tokens"], responses=problems()
 _TOKEN = JsonBody(TokenBody)
 
 
-# asynchronous, or FastAPI would hand each call of it to a thread
+# asynchronous, because FastAPI calls a synchronous dependency in a thread
 async def _created_tokens(request: Request, _: TheCoordinator) -> CreatedTokens:
     created: CreatedTokens = request.app.state.access.created
     return created
@@ -31,19 +31,20 @@ TheTokens = Annotated[CreatedTokens, Depends(_created_tokens)]
 
 @router.get("", responses={200: {"model": TokenList}})
 async def list_tokens(request: Request, tokens: TheTokens) -> Response:
-    """Every token that the caller may see, without the tokens themselves: nobody has them.
+    """Lists the tokens that the caller may see, without their secret values: the service stores only hashes.
 
-    `source`: `database` for those that were created over HTTP, which may be revoked; else the setting that has it.
+    `source`: `database` for tokens that were created over HTTP, which may be revoked; otherwise the name of the setting
+    that contains the token.
     """
     return answer(TokenList(tokens=await tokens.visible_to(principal_of(request))))
 
 
 @router.post("", status_code=201, responses={201: {"model": CreatedTokenAnswer}, **problems(409, 415)})
 async def create_token(request: Request, tokens: TheTokens, body: Annotated[TokenBody, Depends(_TOKEN)]) -> Response:
-    """Create a token (201). The answer has it, and nobody can ask for it again.
+    """Create a token (201). Only this answer contains the secret value.
 
-    The first token of a service has to be an admin's for all groups. From then on every call needs a token; `note` says
-    so.
+    The first token of a service has to be an admin token for all groups. From then on every call needs a token; the
+    answer's `note` says so.
     """
     with refusing_input():
         principal = Principal(
@@ -61,8 +62,8 @@ async def revoke_token(
     name: Annotated[str, Path(json_schema_extra={"pattern": TOKEN_NAME_PATTERN})],
     tokens: TheTokens,
 ) -> None:
-    """Revoke a token: the next call that carries it is refused. A call that is held at this time still gets its answer.
+    """Revoke a token: the next call with this token is refused. A call that is held at this time still gets its answer.
 
-    The last token of an admin for all groups stays.
+    The last admin token for all groups cannot be revoked (409 `UNACCEPTABLE_CREDENTIAL`).
     """
     await tokens.revoke(principal_of(request), name)

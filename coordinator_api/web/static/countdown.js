@@ -1,8 +1,8 @@
-// Texts that count: <time data-until-ms> down, <time data-since-ms> up. By the server's clock, as the page has it.
+// Updates times: <time data-until-ms> counts down, <time data-since-ms> counts up. The page has the server's time.
 
 const UNITS = [[86400000, "d"], [3600000, "h"], [60000, "min"], [1000, "s"]];
 
-/** The two largest units, as clock_duration of rebalance_analysis/presentation/quantities.py has them. */
+/** Formats a duration in its two largest units, as clock_duration of rebalance_analysis/presentation/quantities.py. */
 export function duration(ms) {
   let left = Math.max(ms, 0);
   const parts = [];
@@ -18,7 +18,7 @@ export function duration(ms) {
 let page = null;
 let ahead = 0;
 
-/** Milliseconds since the epoch, by the server's clock. */
+/** The present time by the server's clock, in milliseconds since the epoch. */
 export function now() {
   const live = document.getElementById("live");
   const at = live?.dataset.nowMs;

@@ -1,9 +1,9 @@
-// Keys and tips of the grid. One of its tasks is in the order of Tab; arrows go on from it, Home and End to the ends of a
-// row, with Control to those of the grid. Hover and focus show the numbers in one element that the task is described by.
+// Keys and tips of the grid. Tab reaches one task of the grid. Arrow keys move from this task; Home and End move to the
+// ends of the row, with Control to the ends of the grid. Hover and focus show the numbers of a task in one tip element.
 
 const grid = () => document.getElementById("grid");
 const tip = document.getElementById("tip");
-let current = ""; // the id of the task that Tab leads to
+let current = ""; // the id of the task that Tab reaches
 let tipped = null;
 
 function chipsOf(row) {
@@ -21,7 +21,7 @@ function makeCurrent(chip) {
   current = chip.id;
 }
 
-/** After the grid has changed: every task but one is out of the order of Tab. */
+/** Removes all tasks but one from the tab order. Call it after the grid has changed. */
 function settle() {
   const of = grid();
   if (!of) return;

@@ -1,11 +1,11 @@
-// The grid of a large group: only the instances in view are built, of /ui/groups/GROUP/grid.json. One grid of data is
-// kept, the newest; an element stays while its copy is in view. A small group comes as HTML, and has the keys alone.
+// The grid of a large group. Only the visible instances are built, from the data of /ui/groups/GROUP/grid.json. Only the
+// newest data is stored. An element stays while its copy is visible. The grid of a small group is HTML of the server.
 import { countdown, duration } from "./countdown.js";
 import { startKeys } from "./grid-keys.js";
 
 const ROLES = { A: "active", S: "standby", W: "warm-up" };
 const STANDINGS = { n: "stateless", a: "away", u: "unknown", c: "caught-up", b: "behind" };
-const AROUND = 1; // built above and below what is in view, in heights of the window
+const AROUND = 1; // the height that is built above and below the visible part, in heights of the window
 const SVG = "http://www.w3.org/2000/svg";
 
 const room = document.getElementById("grid-room");
@@ -28,7 +28,7 @@ function chipOf(packed) {
   return { key: name, task: name.slice(1), letter: name[0], role: ROLES[name[0]], standing: STANDINGS[standing] ?? "runs", lag, whole, left };
 }
 
-/** As Chip.words in grid.py. */
+/** The text of a copy, as Chip.words in grid.py. */
 function words(chip) {
   if (chip.standing === "runs") return "runs";
   if (chip.standing === "stateless") return "has no state";
@@ -57,7 +57,7 @@ function role(made, name) {
   return made;
 }
 
-// measures, in pixels, of what grid.css makes
+// sizes of elements, in pixels, as grid.css makes them
 
 let sizes = null;
 
@@ -101,7 +101,7 @@ function layOut() {
   grid.style.height = `${Math.ceil(top)}px`;
 }
 
-// what is in view
+// the visible part
 
 function first(top) {
   let [low, high] = [0, items.length];
@@ -199,7 +199,7 @@ function fill(block, row) {
   if (focused && focused !== document.activeElement && block.contains(focused)) focused.focus({ preventScroll: true });
 }
 
-/** There is room for one line more: an instance that is away says so, and not where it is. */
+/** The line of an instance that is away. It replaces rack and tags, because there is room for one line only. */
 function away(untilMs) {
   const said = element("span", "more away", "away: tasks go ");
   said.title = "Its tasks go to others then";
@@ -294,7 +294,7 @@ async function look() {
       paint();
     }
   } catch {
-    // live.js says that the connection is broken, and the next change asks again
+    // live.js shows that the connection is broken, and the next change fetches again
   } finally {
     fetching = false;
   }

@@ -1,5 +1,5 @@
-// Keeps #live as the server has it: an event stream says that its digest is another one now, then it is fetched anew.
-// One stream a page, none while nobody looks at it; nothing is kept but what is shown.
+// Keeps #live up to date: when the event stream reports that its digest has changed, the element is fetched again.
+// Each page has one stream, and none while the page is hidden. No data is stored.
 
 const LONGEST_WAIT_MS = 15000;
 const HIDDEN_FOR_MS = 20000;
@@ -14,14 +14,14 @@ let gone = false;
 
 const live = () => document.getElementById("live");
 
-/** `which`: the data attribute with the words; nothing for no banner. */
+/** Shows or hides the banner. `which`: the data attribute with its text; empty to hide it. */
 function banner(which) {
   const shown = document.getElementById("connection");
   const text = which ? shown.dataset[which] : "";
   if (shown.textContent !== text) shown.textContent = text;
 }
 
-/** Fetches the live part anew. Calls while it is under way lead to one more. */
+/** Fetches the live part again. Calls during a fetch cause one more fetch after it. */
 export async function refresh() {
   if (fetching) {
     stale = true;
@@ -57,7 +57,7 @@ function open() {
     close();
     const wait = Math.min(1000 * 2 ** failures++, LONGEST_WAIT_MS);
     again = setTimeout(() => {
-      refresh(); // who is not logged in any more is asked to, and a page that is gone says so
+      refresh(); // leads to the login if the session has ended, and shows an error if the group is gone
       open();
     }, wait * (0.5 + Math.random() / 2));
   });
@@ -69,7 +69,7 @@ function close() {
   source = null;
 }
 
-/** Somebody types here, or has: what the server has does not count. */
+/** True if the user edits the field or has changed it: then the server's value must not replace it. */
 function isTouched(field) {
   if (field === document.activeElement || field.dataset.typed !== undefined) return true;
   if (field.type === "checkbox") return field.checked !== field.defaultChecked;
@@ -77,7 +77,7 @@ function isTouched(field) {
   return field.type !== "hidden" && field.value !== field.defaultValue;
 }
 
-/** A field that somebody fills in stays as it is when the live part is fetched anew. */
+/** Keeps fields that the user has changed when the live part is fetched again. */
 function keepTouchedFields() {
   window.Idiomorph.defaults.callbacks.beforeNodeMorphed = (field) =>
     !(field instanceof Element && field.matches("input, select, textarea") && isTouched(field));
@@ -92,7 +92,7 @@ export function startLive() {
     if (document.hidden) hidden = setTimeout(close, HIDDEN_FOR_MS);
     else open();
   });
-  // a page that the browser keeps to go back to must not keep its stream
+  // a page in the back/forward cache must not keep its stream
   window.addEventListener("pagehide", close);
   window.addEventListener("pageshow", (event) => {
     if (event.persisted) open();

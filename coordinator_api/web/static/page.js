@@ -1,4 +1,4 @@
-// What every page does. A view adds modules of its own beside this one.
+// The script of every page. Some pages load further modules.
 import { startCountdowns } from "./countdown.js";
 import { startDialogs } from "./dialogs.js";
 import { startLive } from "./live.js";

@@ -1,4 +1,4 @@
-// The page /docs. Without a validator: Swagger UI would ask a foreign host for its badge.
+// The page /docs. The validator is off, because Swagger UI would load its badge from a foreign host.
 const place = document.getElementById("reference");
 
 SwaggerUIBundle({

@@ -1,4 +1,4 @@
-// Light, dark, or as the system has it. Runs before the page is painted, so that it never flashes.
+// Sets the theme: light, dark, or the system's. Runs before the page is painted, so that the page does not flash.
 (() => {
   "use strict";
   const names = { "": "system", light: "light", dark: "dark" };
@@ -6,7 +6,7 @@
   try {
     chosen = localStorage.getItem("theme") ?? "";
   } catch {
-    // a browser that keeps nothing: the choice lasts as long as the page
+    // the browser allows no storage: the choice lasts until the page is closed
   }
   const show = () => {
     if (chosen in names && chosen) document.documentElement.dataset.theme = chosen;
@@ -25,7 +25,7 @@
       try {
         localStorage.setItem("theme", chosen);
       } catch {
-        // as above
+        // the browser allows no storage
       }
       show();
       say();

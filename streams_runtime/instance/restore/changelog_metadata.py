@@ -21,14 +21,14 @@ from streams_runtime.tasks.state_manager import StateManager
 class ChangelogMetadata:
     """The progress of one changelog.
 
-    `end`: the offset from which on records are not applied. For an active task, the end of the restore; for a standby
-    whose changelog is a source topic, the limit; for other standbys None. `log_end`: the end offset of the log when it
-    was last looked up, None if it never was.
+    `end`: records from this offset on are not applied. For an active task it is the end of the restore; for a standby
+    whose changelog is a source topic, the limit; for other standbys None. `log_end`: the end offset of the log at the
+    last lookup, None before the first lookup.
 
-    `may_be_window_changelog`: whether the first records have to be checked, because the changelog of a key-value store
+    `may_be_window_changelog`: True if the next records have to be checked, because the changelog of a key-value store
     is read from the beginning.
 
-    `buffered`: records from `end` on, in order, that were read and not applied. `restored`: the number of records
+    `buffered`: the records from `end` on that were read and not applied, in order. `restored`: the number of records
     applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up before this time
     (monotonic).
     """
@@ -54,7 +54,7 @@ class ChangelogMetadata:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last applied record; None when none is known to be applied."""
+        """The offset after the last applied record; None if no record is known to be applied."""
         applied = self.state_manager.metadata(self.partition).offset
         return None if applied is None else applied + 1
 
@@ -81,7 +81,7 @@ class ChangelogMetadata:
         self.end = committed if self.end is None else max(self.end, committed)
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
-        """The records before the end, and those from it on."""
+        """Split the batch into the records before the end and the records from the end on."""
         end = self.end
         if end is None or batch.offsets[-1] < end:
             return batch, None
@@ -92,9 +92,9 @@ class ChangelogMetadata:
 
 
 def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
-    """The batch without records that have no key; None when nothing is left.
+    """Returns the batch without records that have no key; None if no record is left.
 
-    Such records are in no store, and only a source topic that is used as changelog has any.
+    Records without a key are in no store. Only a source topic that is used as changelog can have such records.
     Source: `StoreChangelogReader.bufferChangelogRecords`.
     """
     if None not in batch.keys:
@@ -103,8 +103,11 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
 
 
 class ChangelogOffsets(NamedTuple):
-    """`begin`: None when it is not needed. `committed`: the group's offset of a source topic, 0 when it has none, None
-    for other changelogs."""
+    """The offsets of one changelog in the log.
+
+    `begin`: None if it is not needed. `committed`: the group's committed offset of a source topic, 0 if there is none;
+    None for other changelogs.
+    """
 
     begin: int | None
     end: int
@@ -114,12 +117,13 @@ class ChangelogOffsets(NamedTuple):
 class ChangelogOffsetLookup:
     """Looks up the offsets of changelogs in the log.
 
-    - One call of the log looks up all changelogs. When a topic is missing, each task is looked up by itself, so that
-      one task does not hold up the others.
-    - The result for a task is offsets for all of its changelogs, or an error after which the reader may try again.
-    - End offsets are high watermarks, under exactly-once too (KAFKA-10167). A commit that was acknowledged may reach
-      the changelog a moment later, and a restore that ended at the last stable offset would miss it. The task's claim
-      of its input partitions has made every transaction that is open on them end soon.
+    - One call of the log looks up all changelogs. If a topic is missing, the changelogs of each task are looked up in a
+      separate call, so that one task does not hold up the others.
+    - The result for a task has the offsets of all its changelogs, or an error after which the reader may try again.
+    - End offsets are high watermarks, under exactly-once as well (KAFKA-10167). A transaction may reach the changelog a
+      moment after its commit was acknowledged; a restore that ended at the last stable offset would miss its records.
+      A restore up to the high watermark does not wait for long, because the task's claim of its input partitions makes
+      open transactions on these partitions end soon.
 
     Differs from Kafka: the end offsets of standbys are looked up too, to know their lags and whether the topics exist.
     """
@@ -131,7 +135,7 @@ class ChangelogOffsetLookup:
     def look_up(
         self, changelogs: Sequence[ChangelogMetadata]
     ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
-        """The offsets that were found, and the tasks for which one is missing, each with the reason."""
+        """Returns the offsets that were found, and by task the errors of the tasks for which an offset is missing."""
         try:
             return self._offsets(changelogs), {}
         except LogTimeout as error:
@@ -140,16 +144,16 @@ class ChangelogOffsetLookup:
             return self._by_task(changelogs)
 
     def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Raises LogTimeout, UnknownTopicOrPartition."""
+        """Returns the high watermarks. Raises LogTimeout, UnknownTopicOrPartition."""
         return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """The group's committed offsets, 0 where it has committed none. Raises LogTimeout."""
+        """Returns the group's committed offsets, 0 for partitions without one. Raises LogTimeout."""
         committed = self._log.committed_offsets(self._group_id, partitions)
         return {each: committed[each].offset if each in committed else 0 for each in partitions}
 
     def deletes_by_time(self, topic: str) -> bool:
-        """Whether `cleanup.policy` of the topic says so; False when that is not known. Raises LogTimeout."""
+        """True if `cleanup.policy` of the topic has delete; False if the policy is not known. Raises LogTimeout."""
         description = self._log.topics().get(topic)
         return description is not None and "delete" in description.configs.get(CLEANUP_POLICY, "").split(",")
 

@@ -2,29 +2,29 @@
 
 Rules:
 - A changelog is registered, then restoring, then completed. The changelog of a standby stays restoring.
-- When the restore of an active task starts, the end of each changelog is set to the high watermark, and stays. This is
-  so under exactly-once, too, although only committed records are applied. If the changelog is a source topic, the end
-  is the group's committed offset if that is lower.
+- When the restore of an active task starts, the end of the restore is set to the high watermark of each changelog, and
+  does not change later. Under exactly-once it is the high watermark as well, although only committed records are
+  applied. If the changelog is a source topic and the group's committed offset is lower, the end is this offset.
 - Reading starts after the last applied record, or at the beginning. The reader passes whole batches of columns to the
   store, without the records from the end on.
 - The progress of a store is the consumer's position, not the last applied record: a log may end in a gap that
-  retention, compaction or a transaction marker left, and may have no record at all. So a changelog is complete when the
-  position has reached the end. The state manager gets the position, and the thread reports it as the task's offset sum
-  (KAFKA-14302).
+  retention, compaction or a transaction marker left, or may have no record at all. So a changelog is complete when the
+  position has reached the end. The state manager gets the positions, and the thread reports their sum as the task's
+  offset sum (KAFKA-14302).
 - The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
   topic stops at its limit, the committed offset. The reader keeps the records that it has read beyond the limit, and
   pauses the partition, until the limit moves.
-- A key-value store is not restored from a topic that was the changelog of a window store. Two things together show such
-  a topic: its cleanup.policy has delete, and its keys end with the start of a window. The keys alone do not show it,
-  because the keys of a key-value store may end with such bytes, too.
+- A key-value store is not restored from a topic that was the changelog of a window store. The reader recognises such a
+  topic if its cleanup.policy has delete and its keys end with the start of a window. The keys alone are not enough,
+  because the keys of a key-value store may end with such bytes as well.
 - If a position is out of range, the task is corrupt, and only this task. After time-outs and for missing topics, the
   reader tries again until the task's task.timeout.ms has passed.
 - While other tasks of the thread process records, a pass is limited in records and time and never waits. Otherwise a
   pass may wait poll.ms for data.
 
 Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
-so passes are limited. State that is ahead of the end of the log is corrupt; in Kafka the restore is complete. A limit
-that moves back is ignored; in Kafka it ends the thread.
+so passes are limited. If state is ahead of the end of the log, the task is corrupt; Kafka would take the restore as
+complete. A limit that moves back is ignored; in Kafka it ends the thread.
 """
 
 from __future__ import annotations
@@ -61,11 +61,11 @@ _LIMIT = "look up the committed offsets that limit its standby"
 
 
 class ChangelogReader:
-    """One per stream thread, which alone uses it.
+    """Reads the changelogs of one stream thread, which alone uses the reader.
 
     `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `group_id`: the group under
-    which the application commits. `updates_standbys`: whether the reader reads the changelogs of standbys, and not
-    those of active tasks.
+    which the application commits. `updates_standbys`: True if the reader reads the changelogs of standbys, False if it
+    reads the changelogs of active tasks.
     """
 
     def __init__(
@@ -100,7 +100,7 @@ class ChangelogReader:
     # --- registered changelogs
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
-        """Read this changelog of a task that is initialised. Raises IllegalStateError, KeyError."""
+        """Add a changelog of an initialised task to the changelogs to read. Raises IllegalStateError, KeyError."""
         if partition in self._changelogs:
             raise IllegalStateError(f"changelog {partition} is registered already, by {self._changelogs[partition]}")
         changelog = ChangelogMetadata(partition, state)
@@ -109,7 +109,7 @@ class ChangelogReader:
             self.enforce_restore_active()
 
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these; ignores unknown partitions. Raises RestoreListenerFailed after the rest is done."""
+        """Stop reading these changelogs. Ignores unknown partitions. Raises RestoreListenerFailed at the end."""
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
         suspended: list[ChangelogMetadata] = []
         if not removed:
@@ -142,7 +142,7 @@ class ChangelogReader:
     # --- active tasks first, then standbys
 
     def enforce_restore_active(self) -> None:
-        """Pause the standbys: active tasks are restored first. Idempotent. `register` of an active task calls this."""
+        """Pause the standbys: active tasks are restored first. Idempotent. Called by `register` of an active task."""
         if self.updates_standbys:
             self.updates_standbys = False
             self._consumer.read_only(frozenset())
@@ -164,19 +164,19 @@ class ChangelogReader:
         return self._changelogs.keys() - self._registered.keys() - self._restoring.keys()
 
     def restored_records(self, partition: TopicPartition) -> int:
-        """The number of records applied since the changelog was registered; 0 when it is not registered."""
+        """The number of records applied since the changelog was registered; 0 if it is not registered."""
         changelog = self._changelogs.get(partition)
         return 0 if changelog is None else changelog.restored
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The first offset that is not applied, for each changelog that is restoring."""
+        """The next offset to apply of each changelog that is restoring."""
         return {partition: self._position(each) for partition, each in self._restoring.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """The number of offsets that are left, for each changelog that is restoring.
+        """The number of remaining offsets of each changelog that is restoring.
 
-        For an active task: up to the end of the restore. For a standby: up to the end of the log, which is looked up
-        once a second.
+        They are counted up to the end of the restore for an active task, and up to the end of the log for a standby.
+        The end of the log is looked up once a second.
         """
         return {each.partition: lag for each, lag in self._lags()}
 
@@ -185,8 +185,8 @@ class ChangelogReader:
     def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
         """Read and apply records of the changelogs of `tasks`. Returns the number of records applied.
 
-        `others_run`: other tasks of this thread process records, so the pass is short and does not wait. Raises
-        TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        `others_run`: True if other tasks of this thread process records; then the pass is short and does not wait.
+        Raises TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
         """
         unfinished = len(self._registered) + len(self._restoring)
         if not unfinished:
@@ -265,7 +265,7 @@ class ChangelogReader:
         return count
 
     def _refuse_window_changelog(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind if a window store has written these first records; LogTimeout."""
+        """Raises ChangelogOfAnotherKind if these first records are of a window store. Raises LogTimeout."""
         for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
             if key is not None and may_be_window_record(key, timestamp_ms):
                 if self._lookup.deletes_by_time(changelog.partition.topic):
@@ -274,7 +274,7 @@ class ChangelogReader:
         changelog.may_be_window_changelog = False
 
     def _complete_restored(self) -> bool:
-        """Complete the changelogs that have reached their end. Returns whether there were any."""
+        """Complete the changelogs that have reached their end. Returns True if there were any."""
         self._report_positions()
         done = [
             each
@@ -394,7 +394,7 @@ class ChangelogReader:
         return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
 
     def _report_positions(self) -> None:
-        """Tell the state managers the positions; of an active task, at most the end: later records are not applied."""
+        """Pass the positions to the state managers, for active tasks at most the end: later records are not applied."""
         for partition, changelog in self._restoring.items():
             position = self._position(changelog)
             if changelog.is_active and changelog.end is not None:

@@ -1,8 +1,8 @@
-"""Shows people how far restoring has come: bars on a terminal, lines every few seconds elsewhere.
+"""Shows the progress of restoring: as bars on a terminal, otherwise as lines every few seconds.
 
-Rule: the remaining work is counted in offsets, since the number of records between two of them is not known; `records`
-are those that were applied. All threads of an instance share one display. Kafka has no counterpart; it logs a line
-every ten seconds.
+Rule: the remaining work is counted in offsets, because the number of records between two offsets is not known;
+`records` are the applied records. All threads of an instance share one display. Kafka has no counterpart; it logs a
+line every ten seconds.
 """
 
 from __future__ import annotations
@@ -25,7 +25,11 @@ _BARS_MS = 100
 
 
 class ProgressRow(NamedTuple):
-    """`total`, `remaining`: offsets. `records`: applied so far. `per_s`: records per second, of the last seconds."""
+    """One row of the display, of one task or of one changelog.
+
+    `total`, `remaining`: numbers of offsets. `records`: the number of records applied so far. `per_s`: records per
+    second, over the last seconds.
+    """
 
     label: str
     total: int
@@ -40,7 +44,7 @@ class ProgressRow(NamedTuple):
 
     @property
     def time_left(self) -> str:
-        """`h:mm:ss`, rounded up; `-:--:--` when nothing moves."""
+        """The expected remaining time as `h:mm:ss`, rounded up; `-:--:--` if no records were applied lately."""
         if self.finished or self.remaining == 0:
             return "0:00:00"
         if self.per_s <= 0:
@@ -50,7 +54,7 @@ class ProgressRow(NamedTuple):
 
 
 class BarsView:
-    """A bar for each row and one for the total, redrawn in place while anything restores."""
+    """Shows a bar for each row and a bar for the total, redrawn in place while a restore is running."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
@@ -97,13 +101,13 @@ class BarsView:
             console=self._console,
             refresh_per_second=4,
         )
-        with suppress(LiveError):  # something else draws on this terminal, which must not make a restore fail
+        with suppress(LiveError):  # another live display uses this terminal; a restore must not fail for that
             progress.start()
         return progress
 
 
 class LinesView:
-    """Every `interval_ms` a line for the total and one for each unfinished row; at the end one for the total."""
+    """Prints lines for the total and each unfinished row every `interval_ms`, and a line for the total at the end."""
 
     def __init__(self, console: Console, clock: Clock, interval_ms: int) -> None:
         self._console = console
@@ -143,7 +147,7 @@ class LinesView:
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
-    """A function from a changelog partition to the task that restores it; None for a topic that is no changelog."""
+    """Returns a function from a changelog partition to its task. The function returns None for other topics."""
     subtopologies = {
         topic: subtopology.id
         for subtopology in topology.subtopologies
@@ -165,7 +169,7 @@ class _Changelog(NamedTuple):
 
 
 class _RowProgress:
-    """One row: a task with all its changelogs, a changelog whose task is not known, or all of them."""
+    """The progress of one row: of a task with all its changelogs, of a changelog without a known task, or the total."""
 
     def __init__(self, clock: Clock) -> None:
         self.changelogs: dict[TopicPartition, _Changelog] = {}
@@ -200,10 +204,10 @@ class _RowProgress:
 
 
 class RestoreProgress:
-    """A `RestoreListener` that all threads may call.
+    """A `RestoreListener` that shows the progress. All threads may call it.
 
-    `task_of`: from `tasks_of_changelogs`; without it, a row is a changelog and not a task. `interval_ms`: the time
-    between lines where there is no terminal.
+    `task_of`: the function of `tasks_of_changelogs`; without it, there is a row for each changelog and not for each
+    task. `interval_ms`: the interval of the lines if the output is no terminal.
     """
 
     def __init__(
@@ -258,12 +262,12 @@ class RestoreProgress:
                 self._finished()
 
     def close(self) -> None:
-        """Give the terminal back, even if a restore is unfinished."""
+        """End the display, even if a restore is unfinished."""
         with self._lock:
             self._end()
 
     def _restoring(self, partition: TopicPartition) -> list[_RowProgress]:
-        """The row of the changelog and the total; empty when it is not shown."""
+        """The row of the changelog and the total; empty if the changelog is not shown."""
         if partition not in self._total.changelogs:
             return []
         return [self._rows[self._label(partition)], self._total]

@@ -1,15 +1,15 @@
-"""The consumer that reads changelogs, and how many records it asks for.
+"""The consumer that reads changelogs, and the number of records that it asks for.
 
 Rules:
-- Every changelog that was started is assigned, and paused unless it is to be read now.
+- Every changelog whose restore has started is assigned, and paused unless it is to be read now.
 - Records that could not be applied are read again.
-- Under exactly-once, the consumer gives committed records only. A restore ends at the high watermark, so the consumer's
-  position has to move past transaction markers, and past records that it does not give.
-- A poll, with the work on its records, should take only a part of a pass. So a pass ends in time however large the
-  records are, and few of them are in memory at once. Within that, a poll asks for as many as possible.
+- Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the
+  consumer's position has to move past transaction markers and past aborted records.
+- A poll, with the work on its records, should take only a part of a pass. So a pass ends in time even if records are
+  large, and only a few records are in memory at once. Within this limit, a poll asks for as many records as possible.
 
 Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
-its fetches are bounded in bytes, and restoring has threads of its own.
+Kafka limits fetches in bytes, and restores on separate threads.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ _POLLS_A_PASS = 4
 
 
 class RestoreConsumer:
-    """One per changelog reader. `reading`: the partitions that are not paused."""
+    """The consumer of one changelog reader. `reading`: the partitions that are not paused."""
 
     def __init__(self, consumer: Consumer) -> None:
         self._consumer = consumer
         self.reading = _NOTHING
 
     def add(self, starts: Iterable[tuple[TopicPartition, int]]) -> None:
-        """Assign these partitions, paused, each at its offset."""
+        """Assign these partitions at these offsets, and pause them."""
         starts = tuple(starts)
         new = [partition for partition, _ in starts]
         if new:
@@ -43,7 +43,7 @@ class RestoreConsumer:
             self._consumer.seek(partition, offset)
 
     def remove(self, partitions: Iterable[TopicPartition]) -> None:
-        """Unassign these partitions; those that are not assigned are ignored."""
+        """Unassign these partitions. Ignores partitions that are not assigned."""
         assigned = self._consumer.assignment()
         gone = assigned.intersection(partitions)
         if gone:
@@ -66,9 +66,10 @@ class RestoreConsumer:
         return position
 
     def poll(self, timeout_ms: int, max_records: int, take: Callable[[RecordBatch], int]) -> tuple[int, int]:
-        """Call `take` with each batch; the number of records read, and of those that `take` says it applied.
+        """Poll, and call `take` with each batch; `take` returns the number of records that it applied.
 
-        When `take` raises, the next poll gives what it did not take. Raises as `Consumer.poll` does.
+        Returns the number of records read and the number of records applied. If `take` raises, the next poll returns
+        the batches from the failed one on again. Raises the errors of `Consumer.poll`.
         """
         batches = self._consumer.poll(timeout_ms, max_records)
         read = applied = taken = 0
@@ -84,7 +85,10 @@ class RestoreConsumer:
 
 
 class PollSize:
-    """The number of records that one poll asks for. `largest`: the most. `pass_ms`: how long a pass may take."""
+    """Adapts the number of records that one poll asks for (`records`).
+
+    `largest`: the upper limit of this number. `pass_ms`: the time limit of a pass.
+    """
 
     __slots__ = ("_largest", "_pass_ms", "records")
 

@@ -1,7 +1,8 @@
-"""The calls that a listener gets about the restore of active tasks, changelog by changelog; none about standbys.
+"""The callbacks about the restore of active tasks, for each changelog. There are no callbacks about standbys.
 
-Rule: for each changelog that is restored, the listener is called with start, then batches, then either end or
-suspended. An error of a listener is raised with the listener's name. Source: `StateRestoreListener`.
+Rule: for each changelog that is restored, `on_restore_start` is called first, then `on_batch_restored`, and at last
+either `on_restore_end` or `on_restore_suspended`. An error of a listener is raised as RestoreListenerFailed. Source:
+`StateRestoreListener`.
 """
 
 from __future__ import annotations
@@ -14,10 +15,13 @@ from streams_runtime.common.errors import StreamsRuntimeError
 
 
 class RestoreListener(Protocol):
-    """Stream threads call it and wait; an instance may have several of them. Offsets are those of the changelog."""
+    """The listener of an instance. Each of its stream threads calls the listener, and waits for the end of the call.
+
+    Offsets are offsets in the changelog.
+    """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """`start`: the first offset that will be read. `end`: the first offset that will not be read any more."""
+        """The restore starts. It applies records from offset `start` up to, but not including, offset `end`."""
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
         """`count` records were applied, the last one with offset `batch_end`."""

@@ -16,7 +16,7 @@ _STEP_MS = 250
 
 
 class RestoreMeter:
-    """One per changelog reader."""
+    """Sets the metrics of one changelog reader."""
 
     def __init__(self, metrics: ThreadMetrics, clock: Clock) -> None:
         self._metrics = metrics
@@ -30,11 +30,11 @@ class RestoreMeter:
             self._rate.add(records)
 
     def is_due(self) -> bool:
-        """Whether it is time to set the gauges again."""
+        """True if the gauges have to be set again."""
         return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
 
     def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
-        """Set the gauges. `lags`: every changelog that is read, with the number of offsets it is behind."""
+        """Set the gauges. `lags`: every changelog that is read, with its number of remaining offsets."""
         self._reported_ms = self._clock.monotonic_ms()
         remaining: dict[TaskId, int] = {}
         standby: dict[tuple[TaskId, str], int] = {}
@@ -48,9 +48,9 @@ class RestoreMeter:
 
 
 class RestoreRate:
-    """Records a second over the last ten seconds or so, for people who watch a restore.
+    """Records per second over about the last ten seconds, for people who watch a restore.
 
-    Counts are kept by quarters of a second, so that memory stays small however many batches there are.
+    Counts are kept for each quarter of a second, so that memory does not grow with the number of batches.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -59,7 +59,7 @@ class RestoreRate:
         self._steps: deque[tuple[int, int]] = deque()
 
     def start(self) -> None:
-        """Start the clock, unless it runs already."""
+        """Start to measure the time, unless it was started already."""
         if self._started_ms is None:
             self._started_ms = self._clock.monotonic_ms()
 
@@ -71,7 +71,7 @@ class RestoreRate:
         self._steps.append((step, records))
 
     def per_second(self) -> float:
-        """0 before the first record, and when no record came for the whole window."""
+        """Returns the rate; 0 before the first record, and if the window has no records."""
         now_ms = self._clock.monotonic_ms()
         while self._steps and (self._steps[0][0] + 1) * _STEP_MS <= now_ms - _WINDOW_MS:
             self._steps.popleft()

@@ -1,15 +1,16 @@
-"""Connections to the file, and the lock of its one writer.
+"""Connections to the SQLite file, and the lock that admits one writer at a time.
 
-Rules of connections: they are opened at first use and never used across a fork; their errors become those of a log. WAL
-mode, and `synchronous=NORMAL` unless the address says FULL. When a commit returns, the operating system has
-it, so it survives the SIGKILL of any process. With NORMAL, a power loss may take the last commits, those since SQLite
-last moved its write-ahead log into the file, but never a part of one, and none from between others. With FULL, the disk
-has each commit when it returns.
+Rules of connections: they are opened at first use and never used across a fork. SQLite's errors are raised as errors of
+a log. The file is in WAL mode, with `synchronous=NORMAL` unless the address says FULL. When a commit returns, the
+operating system has its data, so the commit survives the SIGKILL of any process. With NORMAL, a power loss may lose the
+commits since SQLite's last checkpoint (when it copied the write-ahead log into the file). Only whole commits are lost,
+and always the latest ones. With FULL, the data of a commit are on the disk when the commit returns.
 
 Rules of the lock: one writer at a time, over all threads and processes of the machine. The kernel wakes a waiting
-writer when the lock is released. (SQLite's own busy handler sleeps for longer and longer times, and then loses against
-a writer that comes at the right moment.) No writer waits longer than the time-out. The lock of a process that dies,
-even by SIGKILL, is free at once. `flock` has no time-out, so a thread waits for it in place of the writer.
+writer when the lock is released. (SQLite's own busy handler sleeps for longer and longer times, so another writer that
+comes later can get the lock first.) No writer waits longer than the time-out. The lock of a process that dies, even by
+SIGKILL, is released at once. `flock` has no time-out, so a separate thread calls it, and the writer waits for this
+thread.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """The losses that a finished commit survives. NORMAL: the end of any process. FULL: a power loss as well."""
+    """The failures that a finished commit survives. NORMAL: the end of any process. FULL: a power loss as well."""
 
     NORMAL = "NORMAL"
     FULL = "FULL"
@@ -42,7 +43,7 @@ _BUSY_CODES = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _CACHE_KIB = 4_096
 _CHECKPOINT_PAGES = 1_000
 _FILES = 4
-"""The files that a connection opens: the log, its write-ahead log, the index of that, and the directory."""
+"""The files that a connection opens: the log, the write-ahead log, the write-ahead log's index, and the directory."""
 
 
 @contextmanager
@@ -62,7 +63,7 @@ def _text(error: sqlite3.Error, code: int) -> str:
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:
-        # not the log's own files: closing one would end the locks that SQLite has on it
+        # Open /dev/null and not the log's own files: closing one of those would release SQLite's locks on it.
         try:
             with ExitStack() as opened:
                 for _ in range(_FILES):
@@ -73,13 +74,13 @@ def _text(error: sqlite3.Error, code: int) -> str:
 
 
 def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Connection:
-    """Open an existing file in autocommit mode. `timeout_ms`: how long to wait for SQLite's own short locks."""
+    """Open an existing file in autocommit mode. `timeout_ms`: the longest wait for SQLite's own short locks."""
     connection = sqlite3.connect(
         f"{file.absolute().as_uri()}?mode=rw",
         uri=True,
         timeout=timeout_ms / 1_000,
         isolation_level=None,
-        check_same_thread=False,  # one thread at a time uses it, but another one may close it
+        check_same_thread=False,  # only one thread at a time uses it, but any thread may close it
     )
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
@@ -88,7 +89,7 @@ def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Co
 
 
 class LazyConnection:
-    """The connection of one user. Not thread-safe, but another thread may `close` it when no call runs."""
+    """A connection that is opened at first use. Not thread-safe, but any thread may `close` it while no call runs."""
 
     def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
         self.file = file
@@ -114,13 +115,14 @@ class LazyConnection:
 
     def reset_after_fork(self) -> None:
         if self._connection is not None:
-            # closing it here would change the parent's locks and files, so it must never be collected
+            # Closing the connection in the child would change the parent's locks and files, so it must never be
+            # garbage-collected.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
             self._connection = None
 
 
 class SharedConnection:
-    """A connection for short reads. Any thread may use it; they take turns."""
+    """A connection for short reads. Any thread may use it; a lock admits one thread at a time."""
 
     def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
         self._connection = LazyConnection(file, timeout_ms, synchronous)
@@ -142,12 +144,12 @@ class SharedConnection:
 
 
 class WriteLock:
-    """Not reentrant."""
+    """The lock of the writers of all threads and processes. It is not reentrant."""
 
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self._file = file
         self._timeout_ms = timeout_ms
-        self._threads = threading.Lock()  # taken first, so that at most one thread of the process asks the kernel
+        self._threads = threading.Lock()  # taken first, so that one thread of the process at a time calls flock
         self._open_files: set[int] = set()
         reset_in_children(self)
 
@@ -168,7 +170,7 @@ class WriteLock:
 
     def reset_after_fork(self) -> None:
         self._threads = threading.Lock()
-        for file in self._open_files:  # an open copy would keep the lock when the parent dies
+        for file in self._open_files:  # the child's copies would keep the lock after the parent has died
             os.close(file)
         self._open_files = set()
 
@@ -187,7 +189,7 @@ class WriteLock:
 
     def _give_back(self, file: int) -> None:
         self._open_files.discard(file)
-        fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child forked meanwhile may have a copy
+        fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child forked meanwhile may have it open
         os.close(file)
 
     def _timed_out(self) -> LogTimeout:
@@ -195,7 +197,7 @@ class WriteLock:
 
 
 class _KernelWait:
-    """A thread that waits for the kernel. After a time-out the file is left to the thread."""
+    """Waits for `flock` in a separate thread. After a time-out that thread owns the file, and closes it later."""
 
     def __init__(self, file: int, give_back: Callable[[int], None]) -> None:
         self._file = file
@@ -214,7 +216,7 @@ class _KernelWait:
         return not self._give_up()
 
     def _give_up(self) -> bool:
-        """False when the thread has got the lock meanwhile."""
+        """Give up the wait. Returns False if the thread has got the lock meanwhile."""
         with self._lock:
             self._given_up = not self._locked.is_set()
             return self._given_up

@@ -1,8 +1,8 @@
 """The embedded log. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: one directory is one cluster. Any number of processes and threads of the machine open it at the same time. A
-commit that has returned survives the SIGKILL of every process (for a power loss see `connections`). The directory
-must be on a local disk, because SQLite's write-ahead log needs memory that its users share.
+Rules: one directory is one cluster. Any number of processes and threads of the machine may open the log at the same
+time. A commit that has returned survives the SIGKILL of every process (for a power loss see `connections`). The
+directory must be on a local disk, because SQLite's write-ahead log needs shared memory between its users.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ DEFAULT_TIMEOUT_MS = 10_000
 
 
 class EmbeddedLog:
-    """A `Log` in a directory, which is created when it is missing. Its producers write to it (`Destination`).
+    """A `Log` in a directory, which is created if it is missing. Its producers write to it (`Destination`).
 
-    `timeout_ms`: how long a call waits for other writers. `synchronous`: see `Synchronous`. Raises LogError,
-    LogTimeout.
+    `timeout_ms`: the longest time that a call waits for other writers. `synchronous`: see `Synchronous`. Raises
+    LogError, LogTimeout.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class EmbeddedLog:
                 )
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
-        """Other processes that have the log open go by the new configs after their next `maintain`."""
+        """Other processes that have the log open use the new configs after their next `maintain`."""
         with self._writer.transaction() as connection:
             found = connection.execute("SELECT partitions, configs FROM topics WHERE name=?", (name,)).fetchone()
             check_topics_exist([name], () if found is None else (name,))
@@ -163,7 +163,7 @@ class EmbeddedLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Open transactions are never in the log, so the last stable offset is the end."""
+        """Open transactions are never in the log, so the last stable offset is the end offset."""
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
@@ -211,7 +211,7 @@ class EmbeddedLog:
         return Claim(group_id, epochs)
 
     def release(self, *claims: Claim) -> None:
-        """Nothing to do: no open transaction is ever in the log."""
+        """Does nothing, because no open transaction is ever in the log."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms, self._synchronous), self._catalog)
@@ -245,7 +245,8 @@ class EmbeddedLog:
         with self._writer.transaction() as connection:
             row = connection.execute("SELECT configs FROM topics WHERE name=?", (topic,)).fetchone()
             configs = {} if row is None else json.loads(row[0])
-            if not TopicConfigs.of(topic, configs).keeps_windows(retention_ms):  # else another process was faster
+            # checked again inside the transaction: another process may have raised the retention meanwhile
+            if not TopicConfigs.of(topic, configs).keeps_windows(retention_ms):
                 raised = json.dumps({**configs, RETENTION_MS: str(retention_ms)})
                 connection.execute("UPDATE topics SET configs=? WHERE name=?", (raised, topic))
         self._catalog.forget()
@@ -254,7 +255,7 @@ class EmbeddedLog:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
         if not before:
             return
-        self._bounds(before)  # also looks up partitions again that were deleted and made again
+        self._bounds(before)  # refreshes the catalog if a topic was deleted and created again
         known = self._catalog.find(before)
         with self._writer.transaction() as connection:
             check_not_beyond(before, {p: bounds.end for p, bounds in bounds_of(connection, known).items()})
@@ -266,14 +267,14 @@ class EmbeddedLog:
         self._maintenance.maintain()
 
     def close(self) -> None:
-        """Consumers of this log are closed with it. No other call may run meanwhile."""
+        """Close the log and its consumers. No other call may run meanwhile."""
         for consumer in list(self._consumers):
             consumer.close()
         self._writer.close()
         self._reads.close()
         self._maintenance_reads.close()
 
-    # --- for its producers
+    # --- calls of its producers
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         return self._catalog.find([partition])[partition].configs.record_limits
@@ -284,7 +285,7 @@ class EmbeddedLog:
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
-        as_bytes = {  # before the transaction: other writers wait for that
+        as_bytes = {  # encoded before the transaction, because other writers wait for the transaction
             partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
             for partition, of_it in batches.items()
         }

@@ -1,20 +1,21 @@
 """Compaction, retention and the deletion of topics, in short steps while others read and write.
 
-Compaction: a pass over a partition first learns the latest offset of every key in the batches that were never compacted
-(of a limited number of keys). Then it goes over all batches from the first, and rewrites those that hold superseded
-records. Each step reads without a lock and replaces its few batches in one short transaction, if they have not changed.
-So a pass can end anywhere, at SIGKILL too, and the steps until then are right. Only a complete pass moves `cleaned_to`.
-One process at a time works on a partition: it holds a lease, which runs out when the process dies.
+Compaction: a pass over a partition first collects the latest offset of each key in the batches that were never
+compacted (for a limited number of keys). Then the pass reads all batches from the first on, and rewrites the batches
+that have superseded records. Each step reads without a lock, and replaces its few batches in one short transaction, if
+they have not changed. So a pass may end at any step, even by SIGKILL, and the completed steps are valid. Only a
+complete pass moves `cleaned_to`. One process at a time compacts a partition: it holds a lease, which expires after the
+process has died.
 
-Retention: moving the begin offset hides records, all at once. Their rows are deleted after that in bounded steps, so
+Retention: moving the begin offset hides all expired records at once. Their rows are then deleted in bounded steps, so
 that no writer waits long. The file does not shrink: SQLite reuses the pages.
 
-Topics: a topic is deleted at once, and its rows soon after that. One transaction takes the topic's name away, from its
-partitions too (their topic becomes '', their number their own id), hides all of their records, and forgets every
-group's offsets of them. A claim of such a partition is fenced, so its owner commits nothing to a topic of the same name
-that is made later. When the process that deletes the rows dies, `maintain` of any process goes on. Ids of partitions
-are never given again, because others may still know them: SQLite gives the highest id plus one, so the row with the
-highest id stays.
+Topics: a topic is deleted at once, and its rows soon after that. One transaction removes the topic's name, also from
+its partitions (`topic` becomes '', and `number` the partition's id), hides all their records, and deletes all groups'
+offsets of these partitions. Claims of these partitions are fenced, so their owners commit nothing to a later topic of
+the same name. If the process that deletes the rows dies, `maintain` of any process continues. Ids of partitions must
+not be reused, because other processes may have cached them. SQLite assigns the highest id plus one, so the row with the
+highest id is kept.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ from streams_runtime.logs.embedded.record_batches import decoded, encoded
 from streams_runtime.logs.embedded.schema import Catalog, KnownPartition
 
 MAINTENANCE_S = 0.05
-"""About how long one `maintain` works."""
+"""The approximate duration of one `maintain`, in seconds."""
 
 MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
 """A partition with fewer dirty bytes is not compacted."""
@@ -59,9 +60,9 @@ _PASS_ENDED = object()
 
 
 class Maintenance:
-    """The housekeeping of one open log, a bounded piece at a time. Any thread may call it.
+    """The compaction and retention of one open log, in bounded steps. Any thread may call it.
 
-    `lock`: held while a thread is at work.
+    `lock`: held while a thread runs `maintain`.
     """
 
     def __init__(
@@ -85,20 +86,20 @@ class Maintenance:
         self._steps: Iterator[object] | None = None
 
     def maintain(self) -> None:
-        """Spend about `MAINTENANCE_S` on retention and compaction. Returns at once while another thread does so."""
+        """Spend about `MAINTENANCE_S` on retention and compaction. Returns at once while another thread runs it."""
         if not self.lock.acquire(blocking=False):
             return
         try:
             deadline = time.monotonic() + MAINTENANCE_S
             partitions = self._catalog.all()
-            delete_rows_of_deleted(self._writer, self._reads)  # of a topic whose deleting process has died
+            delete_rows_of_deleted(self._writer, self._reads)  # of topics whose deleting process has died
             self._expire_until(deadline, list(partitions.values()))
             self._clean_until(deadline, partitions)
         finally:
             self.lock.release()
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """One step for each partition, continuing after the one at which the last call ran out of time."""
+        """Does one step for each partition. Starts after the partition at which the last call ended."""
         for _ in partitions:
             self._expired_last = (self._expired_last + 1) % len(partitions)
             with self._reads.use() as connection:
@@ -107,7 +108,7 @@ class Maintenance:
                 return
 
     def _clean_until(self, deadline: float, partitions: Mapping[TopicPartition, KnownPartition]) -> None:
-        """At least one step, however little time is left."""
+        """Does steps of compaction until `deadline`, but at least one step."""
         while True:
             if self._steps is None:
                 self._steps = self._dirtiest_pass(partitions)
@@ -132,8 +133,8 @@ class Maintenance:
 
 
 class Dirt(NamedTuple):
-    """Bytes of a partition below its head: `dirty` ones were never compacted. `until`: the offset where the head
-    begins.
+    """The bytes of a partition below its head. `dirty`: bytes that were never compacted. `until`: the first offset of
+    the head.
     """
 
     until: int
@@ -142,7 +143,7 @@ class Dirt(NamedTuple):
 
 
 class PartitionCleaner:
-    """Runs the passes of one process."""
+    """Runs the compaction passes of one process."""
 
     def __init__(self, writer: EmbeddedWriter, reads: SharedConnection, clock: Clock) -> None:
         self._writer = writer
@@ -155,7 +156,7 @@ class PartitionCleaner:
             row = connection.execute(
                 "SELECT end_offset, cleaned_to, bytes, dirty_bytes FROM partitions WHERE id=?", (known.id,)
             ).fetchone()
-            if row is None:  # deleted since
+            if row is None:  # the partition was deleted meanwhile
                 return Dirt(0, 0, 0)
             end, cleaned_to, size, dirty_size = row
             summaries = list(_summaries(connection, known, cleaned_to))
@@ -163,20 +164,20 @@ class PartitionCleaner:
         return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
 
     def may_be_dirty_enough(self, known: KnownPartition) -> bool:
-        """A cheap first check: whether `dirt` could be enough, and no other process works on the partition."""
+        """A cheap first check: False if there cannot be enough dirty bytes, or if another process holds the lease."""
         with self._reads.use() as connection:
             row = connection.execute(
                 "SELECT bytes, dirty_bytes, cleaner, cleaner_until_ms FROM partitions WHERE id=?", (known.id,)
             ).fetchone()
-        if row is None:  # deleted since
+        if row is None:  # the partition was deleted meanwhile
             return False
         size, dirty, owner, until_ms = row
         taken = owner not in (None, self._owner) and 0 < until_ms - self._clock.now_ms() <= _LEASE_MS
         return not taken and is_dirty_enough(dirty, size - dirty, known.configs, MINIMUM_DIRTY_BYTES)
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
-        """One pass. Each `next` does a short step. Ends early when another process has taken over."""
-        now_ms = self._clock.now_ms()  # one time for the whole pass, so that neighbours get the same horizon
+        """Runs one pass; each `next` does a short step. Ends early if another process has taken the lease."""
+        now_ms = self._clock.now_ms()  # one time for the whole pass, so that adjacent batches get the same horizon
         self._take_lease(known)
         latest = LatestOffsets()
         at = self.cleaned_to(known)
@@ -204,8 +205,10 @@ class PartitionCleaner:
         return [(BatchSummary(*row), decoded(partition, row[0], payload)) for *row, payload in rows]
 
     def _replace(self, known: KnownPartition, replacements: list[Replacement]) -> bool:
-        """False when another process has the lease. Batches that were deleted meanwhile stay deleted."""
-        as_bytes = [  # before the transaction: other writers wait for that
+        """Replaces batches. Returns False if another process has the lease. Batches that were deleted meanwhile stay
+        deleted.
+        """
+        as_bytes = [  # encoded before the transaction, because other writers wait for the transaction
             None if kept is None else encoded(kept.timestamps_ms, kept.keys, kept.values, kept.headers, kept.offsets)
             for _, kept, _ in replacements
         ]
@@ -251,7 +254,9 @@ class PartitionCleaner:
         return extended.rowcount == 1
 
     def _finish(self, known: KnownPartition, cleaned_to: int) -> None:
-        """Also counts the sizes again, which the steps did not change."""
+        """Ends the pass: moves `cleaned_to`, releases the lease, and computes the sizes, which the steps did not
+        update.
+        """
         with self._writer.transaction() as connection:
             connection.execute(
                 "UPDATE partitions SET cleaned_to=MAX(cleaned_to, ?1), cleaner=NULL, cleaner_until_ms=NULL,"
@@ -263,14 +268,14 @@ class PartitionCleaner:
 
 
 def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -> None:
-    """Move it up, never down. Called inside a transaction."""
+    """Raise the begin offset to `offset`, if it is lower. Call it inside a transaction."""
     connection.execute(
         "UPDATE partitions SET begin_offset=MAX(begin_offset, MIN(?, end_offset)) WHERE id=?", (offset, partition_id)
     )
 
 
 def delete_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> int:
-    """Delete a bounded number of rows below the begin offset, and give their number. Called inside a transaction."""
+    """Delete a bounded number of rows below the begin offset. Returns their number. Call it inside a transaction."""
     rows = connection.execute(
         "SELECT b.rowid, b.size, b.last_offset >= p.cleaned_to FROM partitions p JOIN batches b ON b.partition=p.id"
         " AND b.last_offset < p.begin_offset WHERE p.id=? ORDER BY b.last_offset LIMIT ?",
@@ -294,7 +299,7 @@ def _has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
 
 
 def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> bool:
-    """One step for one partition. True when there was anything to do."""
+    """Does one step of retention for one partition. Returns True if there was anything to do."""
     offset = _begin_after_retention(read, known, now_ms)
     if offset is None and not _has_hidden_rows(read, known.id):
         return False
@@ -306,12 +311,12 @@ def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartit
 
 
 def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:
-    """The begin offset after one more step. None: it stays."""
+    """The begin offset after one more step of retention; None if it does not change."""
     configs = known.configs
     if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):
         return None
     row = read.execute("SELECT begin_offset, end_offset, bytes FROM partitions WHERE id=?", (known.id,)).fetchone()
-    if row is None:  # deleted since
+    if row is None:  # the partition was deleted meanwhile
         return None
     begin, end, size = row
     oldest = list(_summaries(read, known, begin, _ROWS_DELETED_A_STEP + 1))
@@ -325,7 +330,7 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
 
 
 def _summaries(read: sqlite3.Connection, known: KnownPartition, offset: int, most: int = -1) -> Iterator[BatchSummary]:
-    """The batches from `offset` on, in order. `most`: -1 for all."""
+    """Reads the batches from `offset` on, in order. `most`: the greatest number of batches; -1 for all."""
     rows = read.execute(
         "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
         " WHERE partition=? AND last_offset>=? ORDER BY last_offset LIMIT ?",
@@ -342,7 +347,7 @@ def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin:
 
 
 def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Called inside a transaction."""
+    """Deletes topics and hides their records; `delete_rows_of_deleted` follows. Call it inside a transaction."""
     for name in names:
         connection.execute("DELETE FROM topics WHERE name=?", (name,))
         connection.execute(
@@ -356,7 +361,7 @@ def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
 
 
 def delete_rows_of_deleted(writer: EmbeddedWriter, reads: SharedConnection) -> bool:
-    """One step. True when there may be more to do."""
+    """Deletes a bounded number of rows of deleted topics. Returns True if there may be more rows."""
     with reads.use() as connection:
         row = connection.execute(
             "SELECT id FROM partitions WHERE topic='' AND (id<(SELECT MAX(id) FROM partitions)"

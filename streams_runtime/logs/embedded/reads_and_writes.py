@@ -1,16 +1,17 @@
 """Reads of consumers and writes of producers, and the transaction that every writer uses.
 
 Rules of writes: records, group offsets and the checks of producers and claims are one SQLite transaction. So a process
-that dies at any moment has written all or nothing, and a fenced one writes nothing. Offsets are given inside of it. The
-write-ahead log is emptied when it has grown beyond 64 MiB, because overlapping readers could otherwise keep SQLite from
-emptying it for ever.
+that dies at any moment has written all or nothing, and a fenced producer writes nothing. Offsets of records are
+assigned inside the transaction. The write-ahead log is emptied when it has grown beyond 64 MiB, because overlapping
+readers could otherwise prevent SQLite for ever from emptying it.
 
 Rules of reads: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are
-read one row at a time, so a topic of any size needs the memory of one batch. A waiting consumer learns at once of
-appends in its own process; of appends in other processes it learns by `PRAGMA data_version`, which it reads after 1 ms,
-and then in pauses that double up to 16 ms. That number changes with each commit of another connection, and a consumer's
-own connection never writes. So as long as the number stays, the file is as it was at the last snapshot, and the next
-snapshot has the same bounds. A poll of 1,000 records that does not read them again takes a tenth less CPU.
+read one row at a time, so a topic of any size needs only the memory of one batch. An append in the same process wakes a
+waiting consumer at once. To notice appends of other processes, the consumer reads `PRAGMA data_version` after 1 ms, and
+then after pauses that double up to 16 ms. The data version changes with each commit of another connection, and a
+consumer's own connection never writes. So while the data version stays the same, the file has not changed since the
+last snapshot, and the bounds of the partitions are not read again. This saves a tenth of the CPU of a poll of 1,000
+records.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _logger = logging.getLogger(__name__)
 _LARGEST_WAL_BYTES = 64 * 1024 * 1024
 _CHECKPOINT_WAIT_MS = 100
 _FIRST_PAUSE_S = 0.001
-# An idle instance with 4 threads takes 4 % of a core with this pause, and 8 % with one of 5 ms. After each read the
-# pauses begin with the first one again.
+# An idle instance with 4 threads takes 4 % of a core with this pause, and 8 % with a pause of 5 ms. Each wait begins
+# with _FIRST_PAUSE_S again.
 _LONGEST_PAUSE_S = 0.016
 
 
 class EmbeddedWriter:
-    """The one connection by which a process writes. Only one can write at a time anyway."""
+    """The connection for all writes of a process. One is enough, because SQLite admits only one writer at a time."""
 
     def __init__(self, file: Path, lock: WriteLock, timeout_ms: int, synchronous: Synchronous) -> None:
         self._lock = lock
@@ -54,7 +55,7 @@ class EmbeddedWriter:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Everything inside happens or, after an error, nothing. Raises LogTimeout, LogError."""
+        """Runs the `with` block in one transaction, which an error rolls back. Raises LogTimeout, LogError."""
         with self._lock.held(), as_log_errors(self._connection.file):
             connection = self._connection.get()
             connection.execute("BEGIN IMMEDIATE")
@@ -72,17 +73,18 @@ class EmbeddedWriter:
             self._connection.close()
 
     def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Never raises: the transaction is committed, and after an error the caller would write it again."""
+        """Never raises: the transaction is committed already, and after an error the caller would repeat its writes."""
         try:
             size = os.stat(self._write_ahead_log).st_size
             if size <= self._empty_at_bytes:
                 return
-            # a reader that hangs must not stop the writers
+            # wait only briefly for readers: a reader that hangs must not stop the writers
             connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}")
             try:
                 in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             finally:
                 connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
+            # while a reader prevents it, the next attempt comes only after another 64 MiB
             self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
         except (sqlite3.Error, OSError) as error:
             _logger.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)
@@ -107,7 +109,7 @@ def insert_batch(
 def append_batches(
     connection: sqlite3.Connection, partition: TopicPartition, partition_id: int, batches: Sequence[EncodedBatch]
 ) -> int:
-    """Gives the offset of the last record. Raises UnknownTopicOrPartition when the partition was deleted."""
+    """Returns the offset of the last record. Raises UnknownTopicOrPartition if the partition was deleted."""
     row = connection.execute("SELECT end_offset FROM partitions WHERE id=? AND topic<>''", (partition_id,)).fetchone()
     if row is None:
         raise UnknownTopicOrPartition(f"there is no partition {partition}")
@@ -160,8 +162,9 @@ class EmbeddedSource:
     def __init__(self, connection: LazyConnection, catalog: Catalog) -> None:
         self._connection = connection
         self._catalog = catalog
-        # of the last snapshot
-        self._seen: tuple[sqlite3.Connection, int] | None = None  # versions of two connections cannot be compared
+        # The values of the last snapshot. `_seen` is the data version, with its connection, because
+        # `PRAGMA data_version` of two connections cannot be compared.
+        self._seen: tuple[sqlite3.Connection, int] | None = None
         self._known: Mapping[TopicPartition, KnownPartition] = {}
         self._bounds: Mapping[TopicPartition, Bounds] = {}
 
@@ -180,11 +183,12 @@ class EmbeddedSource:
         """Raises UnknownTopicOrPartition; then no transaction is open."""
         connection.execute("BEGIN")
         try:
-            seen = connection, _data_version(connection)  # the first read, so the snapshot is of this version
+            seen = connection, _data_version(connection)  # the first read of a transaction fixes its snapshot
             if seen != self._seen or any(partition not in self._bounds for partition in partitions):
                 known = self._catalog.find(partitions)
                 bounds = bounds_of(connection, known)
-                self._seen, self._known, self._bounds = seen, known, bounds  # together: both reads can fail
+                # set together, after both reads succeeded: if one fails, the old values stay consistent
+                self._seen, self._known, self._bounds = seen, known, bounds
             return EmbeddedSnapshot(connection, self._known, self._bounds)
         except BaseException:
             connection.execute("COMMIT")
@@ -234,19 +238,22 @@ class EmbeddedSnapshot:
         return (decoded(partition, base_offset, payload) for base_offset, payload in cursor)
 
     def close(self) -> None:
-        for cursor in self._cursors:  # a statement that is not at its end would keep the snapshot open
+        for cursor in self._cursors:  # an unfinished statement would keep the snapshot open
             cursor.close()
 
 
 def bounds_of(
     connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]
 ) -> dict[TopicPartition, Bounds]:
-    """Without partitions the file is not read. Raises UnknownTopicOrPartition for one that was deleted since."""
+    """Reads the bounds of partitions; without partitions it does not read the file. Raises UnknownTopicOrPartition for
+    a partition that was deleted meanwhile.
+    """
     if not known:
         return {}
     ids = [of_it.id for of_it in known.values()]
     rows = connection.execute(
-        f"SELECT id, begin_offset, end_offset FROM partitions WHERE id IN ({','.join('?' * len(ids))}) AND topic<>''",  # noqa: S608
+        "SELECT id, begin_offset, end_offset FROM partitions"  # noqa: S608
+        f" WHERE id IN ({','.join('?' * len(ids))}) AND topic<>''",
         ids,
     )
     by_id = {partition_id: Bounds(begin, end) for partition_id, begin, end in rows}
@@ -259,7 +266,7 @@ def bounds_of(
 def first_offset_since(
     connection: sqlite3.Connection, partition: TopicPartition, known: KnownPartition, begin: int, timestamp_ms: int
 ) -> int | None:
-    """The lowest offset, from `begin` on, whose record has this timestamp or a later one."""
+    """The lowest offset, from `begin` on, whose record has at least this timestamp; None if there is none."""
     cursor = connection.execute(
         "SELECT base_offset, payload FROM batches WHERE partition=? AND last_offset>=? AND max_timestamp_ms>=?"
         " ORDER BY last_offset",

@@ -1,9 +1,9 @@
-"""A batch of records as bytes: columns, not records, so that reading costs a fraction of a microsecond a record.
+"""The encoding of a batch of records: column by column, so that reading takes a fraction of a microsecond a record.
 
-Rule: little-endian. A header (CRC-32 of everything after it, version, flags, count, sizes), then the columns: offset
-deltas to the first record (only when there are gaps), timestamps, key lengths, value lengths (-1: null), all keys, all
-values, headers (only when a record has any). Offsets inside are relative, so a batch can be encoded before its place is
-known. `BytesIO.read` cuts out keys and values; mapped over a column, it runs without any Python bytecode.
+Format: little-endian. A header (CRC-32 of everything after the CRC, version, flags, count, sizes), then the columns:
+offset deltas to the first record (only if there are gaps), timestamps, key lengths, value lengths (-1: null), all keys,
+all values, headers (only if a record has any). Offsets inside are relative, so a batch can be encoded before its base
+offset is known. `BytesIO.read` cuts out keys and values; mapped over a column, it runs without any Python bytecode.
 
 Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: columns, no compression.
 """
@@ -28,12 +28,12 @@ _SPARSE, _NULL_KEYS, _NULL_VALUES, _HEADERS = 1, 2, 4, 8
 _CRC = struct.Struct("<I")
 _PREAMBLE = struct.Struct("<BBIII")  # version, flags, count, bytes of all keys, bytes of all values
 _COUNT = struct.Struct("<I")
-_HEADER_SIZES = struct.Struct("<Ii")  # bytes of the name; of the value, -1 when it is null
+_HEADER_SIZES = struct.Struct("<Ii")  # bytes of the name; bytes of the value, or -1 for null
 _BODY_START = _CRC.size + _PREAMBLE.size
 
 
 class EncodedBatch(NamedTuple):
-    """The bytes of consecutive records. The offset of the first one is not in them."""
+    """Consecutive records as bytes. `payload` does not contain the offset of the first record."""
 
     record_count: int
     max_timestamp_ms: int
@@ -47,7 +47,9 @@ def encoded(
     headers: Sequence[Headers] | None = None,
     offsets: Sequence[int] | None = None,
 ) -> EncodedBatch:
-    """Columns of the same length, at least one record. `offsets`: rising, less than 2^32 apart; None: no gaps."""
+    """Encodes columns of the same length, with at least one record. `offsets`: in rising order, less than 2^32 apart;
+    None: there are no gaps.
+    """
     count = len(timestamps_ms)
     flags = 0
     parts: list[bytes] = []
@@ -71,8 +73,8 @@ def encoded(
 
 
 def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> RecordBatch:
-    """`base_offset`: of the first record. Raises LogError that names partition and offset when the bytes are
-    damaged.
+    """Decodes a batch. `base_offset`: the offset of the first record. Raises LogError, which names partition and
+    offset, if the bytes are damaged.
     """
     try:
         if _CRC.unpack_from(payload)[0] != zlib.crc32(memoryview(payload)[_CRC.size :]):
@@ -92,7 +94,7 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
     key_lengths = _column("i", payload, at, count)
     value_lengths = _column("i", payload, at + 4 * count, count)
     at += 8 * count
-    reader = BytesIO(payload)  # shares the bytes
+    reader = BytesIO(payload)  # does not copy the bytes
     reader.seek(at)
     keys = _cut(reader, key_lengths, flags & _NULL_KEYS)
     reader.seek(at + key_bytes)
@@ -102,7 +104,7 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
 
 
 def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:
-    """Lengths, all bytes, and whether there are nulls. A column without nulls, as most are, never leaves C."""
+    """Returns the lengths, all bytes, and whether there are nulls. Most columns have no nulls and stay in C code."""
     try:
         return array("i", map(len, column)), b"".join(column), False  # type: ignore[arg-type]
     except TypeError:

@@ -1,9 +1,9 @@
-"""The tables of the file, the check whether it is a log that this program can use, and the partitions that it has.
+"""The tables of the file, the check whether this program can use the file, and the catalog of its partitions.
 
-Rules: the file says what it is (`application_id`) and which version its tables have (`user_version`). An unknown
+Rules: the file has the id of this format (`application_id`) and the version of its tables (`user_version`). An unknown
 version is refused. The file is created under the write lock, in one transaction, so a process that dies meanwhile
-leaves a file that the next process creates again. Each log has an id of its own, by which state on disk knows
-whether it was restored from this log. Logs without one are from earlier programs, and get one.
+leaves a file that the next process creates again. Each log has its own id. A state directory stores the id of the log
+from which it was restored. A log without an id is from an earlier version of this program, and gets an id.
 """
 
 from __future__ import annotations
@@ -30,19 +30,20 @@ _PAGE_BYTES = 16_384
 
 _TABLES = (
     "CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, configs TEXT NOT NULL) WITHOUT ROWID",
-    # cleaned_to: everything below is compacted. bytes, dirty_bytes: of all payloads, of those from cleaned_to on.
-    # cleaner, cleaner_until_ms: the process that holds the lease for compaction, and the end of the lease.
+    # cleaned_to: all records below it are compacted. bytes: the size of all payloads; dirty_bytes: the size of the
+    # payloads from cleaned_to on. cleaner, cleaner_until_ms: the holder and the end of the compaction lease.
     """CREATE TABLE partitions (
         id INTEGER PRIMARY KEY, topic TEXT NOT NULL, number INTEGER NOT NULL,
         begin_offset INTEGER NOT NULL DEFAULT 0, end_offset INTEGER NOT NULL DEFAULT 0,
         cleaned_to INTEGER NOT NULL DEFAULT 0, bytes INTEGER NOT NULL DEFAULT 0, dirty_bytes INTEGER NOT NULL DEFAULT 0,
         cleaner TEXT, cleaner_until_ms INTEGER,
         UNIQUE (topic, number))""",
-    # the payload comes last, so that the other columns are read without touching the pages it fills
+    # the payload comes last, so that the other columns are read without reading the payload's pages
     """CREATE TABLE batches (
         partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, last_offset INTEGER NOT NULL,
         record_count INTEGER NOT NULL, max_timestamp_ms INTEGER NOT NULL, delete_horizon_ms INTEGER,
         size INTEGER NOT NULL, payload BLOB NOT NULL)""",
+    # with the size, so that a sum of sizes is computed from the index alone
     "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
     "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
     # the first claim adds the row; committed_offset is NULL until the first commit
@@ -112,18 +113,18 @@ def _id_of(connection: sqlite3.Connection) -> str:
 
 
 class KnownPartition(NamedTuple):
-    """`id`: `partitions.id` in the file."""
+    """A partition in the catalog. `id`: the column `partitions.id` of the file."""
 
     id: int
     configs: TopicConfigs
 
 
 class Catalog:
-    """Which partitions exist, and their numbers in the file. Any thread may use it: the known partitions are replaced
-    as a whole.
+    """A cache of the existing partitions, their ids in the file, and their configs. Any thread may use it, because the
+    mapping is only replaced as a whole.
 
-    A number is never given again (`maintenance`), so a partition that was read once is right, or was deleted since;
-    `current` reads the file again then. Configs may have been altered since they were read; `all` reads them again.
+    Ids are never reused (`maintenance`), so a cached id is either right or belongs to a deleted partition; in the
+    second case `current` reads the file again. Cached configs may be outdated; `all` reads them again.
     """
 
     def __init__(self, connection: SharedConnection) -> None:
@@ -131,7 +132,7 @@ class Catalog:
         self._known: Mapping[TopicPartition, KnownPartition] = {}
 
     def find(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownPartition]:
-        """In the order asked for. Raises UnknownTopicOrPartition, which names the missing ones."""
+        """Looks up partitions, in the given order. Raises UnknownTopicOrPartition, which names the missing ones."""
         asked = list(partitions)
         known = self._known
         if any(partition not in known for partition in asked):
@@ -142,8 +143,8 @@ class Catalog:
         return {partition: known[partition] for partition in asked}
 
     def current(self, call: Callable[[], T]) -> T:
-        """The result of `call`, which is made once more, with partitions from the file, if it raises
-        UnknownTopicOrPartition: a topic was deleted since, and may have been created again.
+        """Returns the result of `call`. If `call` raises UnknownTopicOrPartition, empties the cache and calls it once
+        more: a topic was deleted meanwhile, and may have been created again.
         """
         try:
             return call()
@@ -152,7 +153,7 @@ class Catalog:
             return call()
 
     def forget(self) -> None:
-        """The next look-up reads the file."""
+        """Empty the cache, so that the next look-up reads the file."""
         self._known = {}
 
     def all(self) -> Mapping[TopicPartition, KnownPartition]:
@@ -161,7 +162,7 @@ class Catalog:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
         configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
-        # a topic made between the two reads has no configs here, and is found by the next read
+        # a topic that was created between the two reads has no configs here; the next read finds it
         self._known = {
             TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
             for partition_id, topic, number in rows

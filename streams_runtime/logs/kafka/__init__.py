@@ -1,1 +1,1 @@
-"""The log on Kafka: `kafka_log.KafkaLog`. Nothing is imported here: its settings can be known without the client."""
+"""The log on Kafka: `kafka_log.KafkaLog`. Imports nothing, so that `log_settings` works without Kafka's client."""

@@ -1,10 +1,9 @@
-"""Records of a producer that are not acknowledged yet, as Kafka's own batches. One thread fills them, another sends
-them.
+"""The unacknowledged records of a producer, in Kafka's batch format. One thread fills the batches, another sends them.
 
 Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic; only a single record can be larger.
-Records of a partition keep their order. A batch that the brokers refuse is split until each part is taken or is a
-single record. Of each partition one batch at a time is on its way, so a batch that is sent
-again never overtakes another. A batch without a sequence number was never sent and can be dropped without a trace.
+Records of a partition keep their order. A batch that the brokers refuse is split until each part is accepted or is a
+single record. For each partition only one batch at a time is in flight, so a batch that is sent again never overtakes
+another batch. A batch without a sequence number was never sent and can be dropped without a trace.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
 
@@ -22,7 +21,9 @@ from streams_runtime.logs.record_limits import AnyRecord
 
 
 class Batch:
-    """`rows`: what it takes. `is_numbered`: it may have been sent."""
+    """A batch of one partition. `rows`: its records. `is_numbered`: True if the batch has a sequence number, and so may
+    have been sent.
+    """
 
     __slots__ = ("_codec", "_is_transactional", "_limit", "_payload", "is_numbered", "rows")
 
@@ -40,18 +41,18 @@ class Batch:
 
     @property
     def size(self) -> int:
-        """Of keys, values and headers, in bytes."""
+        """The bytes of keys, values and headers."""
         return self.rows.size
 
     def records(self) -> Iterator[AnyRecord]:
-        """Of a batch that was sent."""
+        """The records of a batch that was sent."""
         assert self._payload is not None, "it was sent"
         view = memoryview(self._payload)
         _, timestamps_ms, keys, values, headers = decoded(view, BatchHeader.of(view))
         return zip(keys, values, timestamps_ms, headers or [()] * self.count, strict=True)
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Of a batch that was sent, has several records, and was not taken."""
+        """Splits a batch that the brokers have refused, and that has several records, into two batches."""
         parts = tuple(Batch(self._limit, self._codec, is_transactional=self._is_transactional) for _ in range(2))
         first = self.count // 2
         for place, (key, value, timestamp_ms, headers) in enumerate(self.records()):
@@ -60,7 +61,7 @@ class Batch:
         return parts[0], parts[1]
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
-        """The bytes to send, the same for every try until `PartitionQueue.renumber`."""
+        """The bytes to send. They are the same for every try until `PartitionQueue.renumber`."""
         if self._payload is None:
             self._payload = encoded(self.rows, self._codec, is_transactional=self._is_transactional)
         if not self.is_numbered:
@@ -70,7 +71,8 @@ class Batch:
 
 
 class PartitionQueue:
-    """`full`: closed batches, oldest first; the first may be on its way. `open`: the batch that takes records.
+    """The batches of one partition. `full`: closed batches, oldest first; the first may be in flight. `open`: the batch
+    that takes records.
 
     `limit`: the most bytes that the topic takes as one batch.
     """
@@ -86,7 +88,7 @@ class PartitionQueue:
         self.sequence = 0
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
-        """True when a batch became full."""
+        """Adds a record. Returns True if a batch became full."""
         if self._opened().rows.append(key, value, timestamp_ms, headers):
             return False
         self.close()
@@ -96,7 +98,7 @@ class PartitionQueue:
     def extend(
         self, keys: Sequence[bytes | None], values: Sequence[bytes | None], timestamps_ms: Sequence[int]
     ) -> tuple[int, bool]:
-        """`append` for each row, without headers. Gives the bytes of all, and whether a batch became full."""
+        """Adds rows without headers. Returns the bytes of all rows, and whether a batch became full."""
         at, stop = 0, len(timestamps_ms)
         if not len(keys) == len(values) == stop:
             raise ValueError(f"{len(keys)} keys, {len(values)} values and {stop} timestamps are no rows")
@@ -122,18 +124,19 @@ class PartitionQueue:
             self.open = None
 
     def renumber(self) -> None:
-        """The producer id is new: batches get new sequence numbers when they are sent next."""
+        """Makes batches get new sequence numbers when they are sent next, because the producer id is new."""
         self.sequence = 0
         for batch in self.full:
             batch.is_numbered = False
 
 
 class Accumulator:
-    """Open batches are closed when they hold 256 KiB together. `lock` guards everything here.
+    """The batches of all partitions. The open batches are closed when they have 256 KiB together. `lock` guards all
+    state.
 
-    `bytes`: of records that are not acknowledged. `last_offsets`: of the last acknowledged record of each partition.
-    `lingers`: a record waits for others to be sent with it, `linger.ms` at most. `has_full`: a batch has become full,
-    and the sender is not started for it yet.
+    `bytes`: the bytes of the unacknowledged records. `last_offsets`: by partition, the offset of the last acknowledged
+    record. `lingers`: True while a record waits, at most `linger.ms`, for other records of its batch. `has_full`: True
+    if a batch has become full, and the sender has not been started for it yet.
     """
 
     def __init__(self) -> None:
@@ -153,7 +156,9 @@ class Accumulator:
         headers: Headers,
         size: int,
     ) -> bool:
-        """True when the sender has to be notified: a batch is full, or this is the first record that waits."""
+        """Adds a record. Returns True if the sender has to be notified: a batch is full, or this is the first record
+        that waits.
+        """
         with self.lock:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
 
@@ -164,7 +169,7 @@ class Accumulator:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> bool:
-        """Rows without headers. True as for `append`."""
+        """Adds rows without headers. Returns True as `append` does."""
         with self.lock:
             total, is_full = queue.extend(keys, values, timestamps_ms)
             return self._appended(total, is_full=is_full)
@@ -173,7 +178,7 @@ class Accumulator:
         self.bytes += size
         self.open_bytes += size
         is_first = not self.lingers
-        self.lingers = True  # also after a full batch: the record that did not fit in is in the next one
+        self.lingers = True  # also after a full batch: the record that did not fit is in the next batch
         if self.open_bytes >= BATCH_BYTES:
             self.close_open()
             is_full = True
@@ -194,9 +199,9 @@ class Accumulator:
             return {partition: queue.full[0] for partition, queue in self.queues.items() if queue.full}
 
     def done(self, partition: TopicPartition, batch: Batch, base_offset: int | None) -> None:
-        """`base_offset`: at which the batch was acknowledged.
+        """Removes a batch that was acknowledged or given up.
 
-        None: the offset is not known, or the batch is given up.
+        `base_offset`: the offset of its first record; None if the offset is not known, or the batch is given up.
         """
         with self.lock:
             queue = self.queues[partition]
@@ -207,7 +212,7 @@ class Accumulator:
                 self.last_offsets[partition] = base_offset + batch.count - 1
 
     def split(self, partition: TopicPartition, batch: Batch) -> None:
-        """The brokers have refused the batch for one or some of its records, and have taken none of it.
+        """Splits a batch that the brokers have refused because of some of its records. No record of it is written.
 
         Source: `RecordAccumulator.splitAndReenqueue`.
         """
@@ -219,7 +224,7 @@ class Accumulator:
                 queue.full.extendleft(reversed(halves))
 
     def drop(self) -> bool:
-        """Drop everything that is not acknowledged. True when some of it may have been sent."""
+        """Drops all unacknowledged records. Returns True if some of these may have been sent."""
         with self.lock:
             may_be_sent = False
             for queue in self.queues.values():
@@ -232,5 +237,5 @@ class Accumulator:
 
     @property
     def is_empty(self) -> bool:
-        """Whether no closed batch is left."""
+        """True if no closed batch is left."""
         return not any(queue.full for queue in self.queues.values())

@@ -1,45 +1,45 @@
-"""The claims topic of a group, `<group id>-claims`. A claim appends to it, and a commit reads it to its end first.
+"""The claims topic of a group, `<group id>-claims`. A claim appends to it; a commit first reads it to its end.
 
-This makes commits exactly-once although the members are in no Kafka group. Say that Old holds a partition and New
-claims it.
+The claims topic makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a
+partition, and owner New claims the partition.
 
 - Old commits in three steps. It adds its records and its offsets to the transaction (TxnOffsetCommit). It reads the
   claims topic to its end. It ends the transaction: with a commit, or with an abort if it has found New's claim.
-- New takes over in two steps. It appends its claim. Then it reads the committed offsets with `require_stable`, a read
-  that waits while an open transaction may still move one of them. Changelogs it reads up to their high watermark, which
-  a READ_COMMITTED reader reaches only when every transaction below it has ended.
-- If Old's read finds New's claim, Old aborts. If it does not, Old had added its offsets and records before New appended
-  its claim. New's reads come after its claim, so they wait for the end of Old's transaction. New then sees all of it
-  or, if it was aborted, nothing. Either way no two owners commit the same input.
+- New takes over in two steps. It appends its claim. Then it reads the committed offsets with `require_stable`: this
+  read waits while an open transaction may still move one of the offsets. New reads changelogs up to their high
+  watermark, which a READ_COMMITTED reader reaches only after every transaction below it has ended.
+- If Old's read finds New's claim, Old aborts. If the read does not find the claim, Old had added its offsets and
+  records before New appended its claim. New's reads come after its claim, so they wait for the end of Old's
+  transaction. New then sees the whole transaction or, if it was aborted, no part of it. In both cases, no two owners
+  commit the same input.
 
-Fencing only shortens that wait. A dead Old would keep its transaction open until transaction.timeout.ms, so New opens
-Old's transactional id once, which aborts the transaction at once. An owner that gives its claim up cleanly writes that
-down (`release`): it may be alive, working on other tasks, and must not be fenced.
+Fencing only shortens New's wait. If Old has died, its transaction would stay open until transaction.timeout.ms. So New
+opens Old's transactional id once, which aborts the transaction at once. An owner that gives up its claim cleanly
+records this (`release`): this owner may still run other tasks, so it must not be fenced.
 
-The end of the topic is asked for with ListOffsets, because the high watermark in the answer to a fetch may lag right
-after the leader has moved. Commits that wait at the same time share one read.
+The end of the topic comes from ListOffsets, because the high watermark in the answer to a fetch may lag right after
+the leader has moved. Commits that wait at the same time share one read.
 
-A claim that fences no other owner takes three round trips, however many partitions it names: fetch new records, write,
-and fetch up to the records just written, whose offset is in the answer to the write. The first fetch may miss a record
-that another claim has just written. That does no harm: another claim could as well be written right after the fetch,
-and the second fetch reads both.
+A claim that fences no other owner takes three round trips, for any number of partitions: fetch new records, write, and
+fetch up to the records just written, whose offset is in the answer to the write. The first fetch may miss a record
+that another claim has just written. This does no harm: another claim could also be written right after the fetch, and
+the second fetch reads the records of both claims.
 
-The owners of a group's partitions are as its claims topic has them: the order of its records decides. A claim writes
-one record for each of its partitions, keyed by the partition:
+The order of the records in the claims topic decides the owners of the group's partitions. A claim writes one record for
+each of its partitions, with the partition as key:
 - `mark`: random text, the same for all partitions of the claim;
-- `epoch`: one higher than that of the claim before;
+- `epoch`: one higher than the epoch of the claim before;
 - `owner`: the transactional id that will commit with the claim, its producer id and its epoch; or null;
-- `predecessors`: earlier owners that may still have a transaction open.
+- `predecessors`: earlier owners that may still have an open transaction.
 
 A second key, `<partition>/settled`, has the later state of a claim: its predecessors are fenced, or the owner has
-released it. That state must not be written under the key of the claim: a late record of an older owner would replace a
-newer claim there as soon as the topic is compacted.
+released it. This state must not be written under the key of the claim: a late record of an older owner would then
+replace a newer claim when the topic is compacted.
 
-Two claims that race may be written with the same epoch. The order of the records decides: every reader takes the later
-one as one epoch higher.
+Two claims that race may be written with the same epoch. Every reader then takes the later record's epoch as one higher.
 
-An owner that has opened its transactional id again has a higher producer epoch. So every reader knows that it has
-fenced its former self. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
+If an owner opens its transactional id again, its producer epoch rises. So every reader knows that the owner's earlier
+producer is fenced. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class ClaimOwner(NamedTuple):
 class Settled(NamedTuple):
     """The later state of the claim with this mark.
 
-    `fenced`: its predecessors have no open transaction any more. `released`: its owner gave it up cleanly.
+    `fenced`: the claim's predecessors have no open transaction any more. `released`: its owner gave it up cleanly.
     """
 
     mark: str
@@ -106,9 +106,9 @@ class ClaimTable:
         self._newest: dict[str, ClaimOwner] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> tuple[TopicPartition, ClaimRecord] | None:
-        """Take in the next record. Returns it when it is a claim, with the epoch and the predecessors that it has now.
+        """Apply the next record. If it is a claim, returns it with its final epoch and predecessors.
 
-        Raises LogError for one that cannot be read.
+        Raises LogError for a record that cannot be read.
         """
         if key is None or value is None:
             return None
@@ -126,7 +126,8 @@ class ClaimTable:
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
                 owner,
-                # the writer did not know of a claim that raced it, and may have died before it could learn of it
+                # add owners that the writer did not know: the claim may have raced another one, and the writer may have
+                # died before it read the other claim
                 tuple(sorted(predecessors | self.not_fenced(partition, owner))),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -137,7 +138,7 @@ class ClaimTable:
         return partition, record
 
     def epoch(self, partition: TopicPartition) -> int:
-        """Of the newest claim; 0 when there is none."""
+        """The epoch of the partition's newest claim; 0 if there is none."""
         record = self._claims.get(partition)
         return 0 if record is None else record.epoch
 
@@ -146,7 +147,7 @@ class ClaimTable:
         return None if record is None else record.mark
 
     def not_fenced(self, partition: TopicPartition, owner: ClaimOwner | None) -> set[ClaimOwner]:
-        """Owners that may still have a transaction open for this partition, seen by `owner`."""
+        """The owners that may still have an open transaction for this partition, without those of `owner`'s own id."""
         record = self._claims.get(partition)
         if record is None:
             return set()
@@ -159,14 +160,14 @@ class ClaimTable:
         return {each for each in open_owners if not self._is_past(each, owner)}
 
     def check(self, claim: Claim) -> None:
-        """Raises CommitFenced when any partition of the claim has been claimed since."""
+        """Raises CommitFenced if any partition of the claim has been claimed meanwhile."""
         for partition in claim.epochs:
             if self.mark(partition) != claim.mark:
                 raise claimed_since(claim, partition, self.epoch(partition))
 
     def _is_past(self, candidate: ClaimOwner, asking: ClaimOwner | None) -> bool:
         if asking is not None and candidate.transactional_id == asking.transactional_id:
-            return True  # the same thread: it has opened its id again, or the open transaction is its own
+            return True  # the same owner: it has opened its id again, or the open transaction is its own
         newest = self._newest.get(candidate.transactional_id)
         return newest is not None and newest > candidate
 
@@ -174,7 +175,7 @@ class ClaimTable:
 def claim_records(
     partitions: Iterable[TopicPartition], mark: str, owner: ClaimOwner | None, table: ClaimTable
 ) -> list[tuple[bytes, bytes]]:
-    """Keys and values of a new claim, by the claims in `table`."""
+    """The keys and values of the records of a new claim. `table`: the claims so far."""
     records = []
     for partition in partitions:
         document = {
@@ -203,14 +204,14 @@ _FETCH_BYTES = 1024 * 1024
 
 
 class _OwnClaim(NamedTuple):
-    """`records`: of the claim with this mark, as far as they were read."""
+    """A claim that `GroupClaims` is making. `records`: the records with this mark that have been read so far."""
 
     mark: str
     records: dict[TopicPartition, ClaimRecord]
 
 
 class GroupClaims:
-    """The claims of one group. Used inside one event loop. `make_topic`: creates a claims topic if it is missing."""
+    """The claims of one group. Use it on one event loop. `make_topic`: creates a claims topic if it is missing."""
 
     def __init__(
         self,
@@ -243,7 +244,7 @@ class GroupClaims:
             end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
             own = _OwnClaim(mark, {})
             await self._read(own, end)
-            epochs = {  # where compaction has removed our record, a newer claim has replaced it
+            epochs = {  # if compaction has removed this claim's record, a newer claim has replaced it
                 partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
                 for partition in asked
             }
@@ -256,7 +257,7 @@ class GroupClaims:
         return Claim(self._group_id, epochs, mark)
 
     async def release(self, claims: Iterable[Claim]) -> None:
-        """All of them in one write. Raises LogTimeout, LogError."""
+        """Release the claims, in one write. Raises LogTimeout, LogError."""
         records = [
             record
             for claim in claims
@@ -265,7 +266,7 @@ class GroupClaims:
         await self._writer.write(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
-        """Check against a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
+        """Check the claims against a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
         try:
             await self._read_shared()
         except UnknownTopicOrPartition as error:
@@ -274,7 +275,7 @@ class GroupClaims:
             self._table.check(claim)
 
     async def _make_and_read(self) -> None:
-        """Creates the topic if it is missing, also when it was deleted since."""
+        """Read the topic. Creates it first if it is missing, also if it was deleted after an earlier read."""
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
                 await self._read_news()
@@ -290,7 +291,7 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                raise LogTimeout(self._reason)  # callers that shared the failed read must not each wait for another one
+                raise LogTimeout(self._reason)  # do not let each caller that waited for it start another read
             newest = self._asked
             try:
                 await self._leadership.call("claims", lambda: self._read_to_end(None))
@@ -300,7 +301,7 @@ class GroupClaims:
             self._answered = newest
 
     async def _read_news(self) -> None:
-        """Read the records of one fetch; the whole topic when nothing was read before."""
+        """Read the records of one fetch; read the whole topic if it was not read before."""
         async with self._reading:
             if self._position is not None:
                 await self._leadership.call("claims", lambda: self._fetch(None))
@@ -308,7 +309,7 @@ class GroupClaims:
             await self._read()
 
     async def _read(self, own: _OwnClaim | None = None, end: int | None = None) -> None:
-        """Up to `end`; None for the end of the topic. Later tries read to the end of the topic in any case."""
+        """Read up to `end`; None: to the topic's end. After a failed try, later tries read to the topic's end."""
         ends = [end]
 
         async def attempt() -> None:
@@ -318,10 +319,12 @@ class GroupClaims:
             await self._leadership.call("claims", attempt)
 
     async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
-        """One try; each asks for the end again. Raises NotNow while a new leader does not give everything yet."""
+        """Make one try. Without `known_end`, asks for the end first. Raises NotNow if the leader does not return all
+        records yet, as a new leader may.
+        """
         end = await self._offset(LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:
-            self._position = None  # the topic was deleted and made again
+            self._position = None  # the topic was deleted and created again
         while self._position is None or self._position < end:
             if self._position is None:
                 self._position = await self._offset(EARLIEST)
@@ -361,8 +364,8 @@ class GroupClaims:
 class ClaimsWriter:
     """Writes records of claims topics: idempotent, one batch a call, acknowledged by all replicas.
 
-    Used inside one event loop. After an error it continues under a new producer id, so that no earlier batch can arrive
-    late.
+    Use it on one event loop. After an error the writer continues under a new producer id, so that no earlier batch can
+    arrive late.
     """
 
     def __init__(self, leadership: Leadership, settings: LogSettings) -> None:
@@ -373,9 +376,9 @@ class ClaimsWriter:
         self._lock = asyncio.Lock()
 
     async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> int | None:
-        """The offset behind the last record; None when it is not known.
+        """Write records. Returns the offset after the last record, or None if it is not known.
 
-        Raises LogTimeout, LogError. The records are then not written later; they may be written already.
+        Raises LogTimeout, LogError. After an error the records may be written already, but are not written later.
         """
         async with self._lock:
             if self._sender is None:

@@ -1,10 +1,10 @@
 """The answer to a fetch for one partition, decoded batch by batch as the consumer reads.
 
 Rules: control batches (transaction markers) give no records, nor do batches of aborted transactions under
-READ_COMMITTED. The position moves past them, as it moves past gaps of compaction, so a reader reaches the end offset
-even when only markers lie before it. The broker lists aborted transactions by producer and first offset; each ends with
-its marker. A batch that cannot be read, as one with a wrong checksum, is an error in each `read`: only a `seek` goes
-past it. Messages of before version 2 are read by aiokafka. Source: `CompletedFetch`.
+READ_COMMITTED. The position moves past such batches, as it moves past gaps of compaction, so a reader reaches the end
+offset even if only markers lie before it. The broker lists aborted transactions by producer and first offset; each
+transaction ends with its marker. A batch that cannot be read (because its checksum is wrong, for example) raises an
+error in each `read`; only a `seek` skips it. aiokafka reads message formats before version 2. Source: `CompletedFetch`.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from streams_runtime.logs.base import RecordBatch, concatenated
 from streams_runtime.logs.log_errors import LogError
 
 AbortedTransaction = tuple[int, int]
-"""Producer id, first offset in the partition."""
+"""The producer id of an aborted transaction, and its first offset in the partition."""
 
 _LENGTH = struct.Struct(">qi")  # first offset, bytes after these
-_LEAST_LENGTH = 14  # of a message of version 0
-_CRC, _CRC_AT = struct.Struct(">I"), 12  # of a message
+_LEAST_LENGTH = 14  # of a message of version 0, the shortest format
+_CRC, _CRC_AT = struct.Struct(">I"), 12  # of a message of version 0 or 1
 _MAGIC_AT = 16
 _OF_MESSAGES = (0, 1)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -40,7 +40,9 @@ _NO_TIMESTAMP = -1
 
 
 class CompletedFetch:
-    """`next_offset`: where to read on after the records given so far; `end_offset`: after all of them."""
+    """The answer for one partition. `next_offset`: the offset after the records returned so far. `end_offset`: the
+    offset after all records.
+    """
 
     __slots__ = ("_aborted", "_aborting", "_at", "_partition", "_records", "_starts", "end_offset", "next_offset")
 
@@ -51,11 +53,12 @@ class CompletedFetch:
         position: int,
         aborted: Iterable[AbortedTransaction] | None,
     ) -> None:
-        """`aborted`: None under READ_UNCOMMITTED."""
+        """`aborted`: the aborted transactions that the broker listed; None under READ_UNCOMMITTED."""
         self._partition = partition
         self._records = memoryview(records)
         self._starts, end_offset = _bounds(records)
         self._at = 0
+        # highest first offset first, so that `pop` gives the next transaction to begin
         self._aborted = None if aborted is None else sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
         self.next_offset = position
@@ -66,9 +69,9 @@ class CompletedFetch:
         return self._at >= len(self._starts) - 1
 
     def read(self, most: int = 1) -> RecordBatch | None:
-        """The records of the next batch that has any, and of those behind it until there are `most` or more.
+        """Returns the records of the next batches, until there are at least `most`; None if no records are left.
 
-        None when there are no more. Raises LogError.
+        Raises LogError.
         """
         found: list[RecordBatch] = []
         count = 0
@@ -77,7 +80,7 @@ class CompletedFetch:
                 records = self._next()
             except LogError:
                 if found:
-                    break  # the next call meets it again
+                    break  # the next call raises the error
                 raise
             if records is not None:
                 found.append(records)
@@ -85,7 +88,9 @@ class CompletedFetch:
         return concatenated(found) if found else None
 
     def _next(self) -> RecordBatch | None:
-        """The records of the next batch from the position on. The position moves behind the batch. Raises LogError."""
+        """Returns the records of the next batch from the position on, or None if it has none. Moves the position past
+        the batch. Raises LogError.
+        """
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
             next_offset, columns = self._columns(batch)
@@ -95,7 +100,7 @@ class CompletedFetch:
         self._at += 1
         position = self.next_offset
         if next_offset <= position:
-            return None  # the broker gives whole batches, and this one lies before the position
+            return None  # the broker returns whole batches, and this batch lies before the position
         self.next_offset = next_offset
         if columns is None or not columns[0] or columns[0][-1] < position:
             return None  # compaction may leave a batch without a record
@@ -132,7 +137,7 @@ def _is_abort(marker: Columns) -> bool:
 
 
 def _of_messages(batch: memoryview) -> tuple[int, Columns]:
-    """Of a message of version 0 or 1, in which others may be."""
+    """Decodes a message of version 0 or 1, which may contain other messages."""
     if _CRC.unpack_from(batch, _CRC_AT)[0] != zlib.crc32(batch[_MAGIC_AT:]):
         raise ValueError("its checksum is wrong")
     try:
@@ -150,9 +155,10 @@ def _of_messages(batch: memoryview) -> tuple[int, Columns]:
 
 
 def _bounds(records: bytes) -> tuple[Sequence[int], int]:
-    """Where each whole batch starts, with the end of the last one, and the offset after it: -1 when there is none.
+    """Returns the byte positions at which whole batches start, followed by the end of the last batch; and the offset
+    after the last batch, or -1 if there is none.
 
-    A batch that is too short to be one is the last. Source: the fixed part of `DefaultRecordBatch`.
+    Stops after a batch that is too short to be valid. Source: the fixed part of `DefaultRecordBatch`.
     """
     starts, end, at = [0], -1, 0
     while len(records) - at >= _LENGTH.size:

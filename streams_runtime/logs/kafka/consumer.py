@@ -1,8 +1,8 @@
 """A consumer of assigned partitions: `poll` returns fetched records, and the event loop fetches the next ones.
 
-Rules: `poll` asks the brokers once more before it returns nothing, even with a time-out of 0, but waits at most a
-second for that answer. Records are decoded when they are given. What was fetched before it was deleted is still given.
-Source: `KafkaConsumer`, `FetchCollector`.
+Rules: before `poll` returns an empty list, it asks the brokers once more, even with a time-out of 0, but waits at most
+a second for the answer. Records are decoded when `poll` returns them. Records that the brokers delete after they were
+fetched are still returned. Source: `KafkaConsumer`, `FetchCollector`.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
         self._fetcher = Fetcher(settings, isolation)
         self._changed = self._fetcher.changed
         super().__init__(FetchedPartition, self._fetcher.partitions, self._changed)
-        self._has_asked = True  # in this poll
+        self._has_asked = True  # whether the present poll has asked the brokers
         self._on_close = on_close
         self._start(self._fetcher.connect)
 
@@ -63,15 +63,15 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             self._loop.run(self._fetcher.close())
 
     def _fetch_next(self) -> None:
-        """For the next poll. A partition that had nothing just now is left alone for a while: others have records, so
-        that the next poll comes soon.
+        """Start the fetch for the next poll. Leaves out partitions whose last answer was empty a moment ago: other
+        partitions have records, so the next poll comes soon.
         """
         empty_before = time.monotonic() - EMPTY_REST_S
         if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
             self._start(self._fetcher.start_next, empty_before)
 
     def _ask_brokers(self, until: float) -> None:
-        """Return when there are records, or when every partition has an answer to a request newer than this call.
+        """Wait until there are records, or until each partition has the answer to a request newer than this call.
 
         A partition whose request waits at the broker counts as answered: the broker would have sent any records.
         """
@@ -92,7 +92,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
                 self._changed.wait(left_s)
 
     def _wait(self, remaining_s: float) -> None:
-        """Wait for records, a wakeup or the time-out, or for an answer that there are no records yet."""
+        """Wait for records, a wakeup, the time-out, or an answer without records."""
         with self._changed:
             wanted = self._wanted()
             if any(_has_more(one) or one.is_outside for one in wanted.values()) or self._woken or self._fetcher.error:
@@ -119,7 +119,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             ready = [p for p in rotated(list(wanted), self._turn) if _has_more(wanted[p])]
             given: dict[TopicPartition, list[RecordBatch]] = {}
             left = max_records
-            # equal shares first; what is left of them is shared again
+            # equal shares first; then the unused rest is shared again
             while ready and left:
                 share = max(1, left // len(ready))
                 for partition in list(ready):
@@ -149,7 +149,7 @@ def _has_more(one: FetchedPartition) -> bool:
 
 
 def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
-    """At most `share` records. The position moves behind them, and past gaps when nothing is left to give."""
+    """Takes at most `share` records. Moves the position past these records, and past a gap after the last one."""
     batches: list[RecordBatch] = []
     taken = 0
     while taken < share:

@@ -1,16 +1,19 @@
-"""The half of a consumer that lives in the event loop: it asks the leaders of partitions for records.
+"""The part of a consumer that runs in the event loop: it fetches records from the leaders of partitions.
 
-Rules: the broker answers a request at once when there are records, else after the longest wait that the request names.
-Requests that wait at the broker go over connections of their own, because a broker answers the requests of one
-connection one after the other: a partition that was assigned just now must not wait for others to get records. Both
-are connected as soon as there is a reader.
-A partition is asked for again only when its records have been taken. An answer for a position that the reader has left
-(by `seek`) is dropped.
-A partition without records, while others have some, soon waits at the broker too, over a third connection: the reader
-may run out of the others' records, and wait for new ones meanwhile. When a request that waited its full time brings
-nothing at all, and the reader still polls, the next one follows at once, with all partitions that have nothing. So the
-end of a partition that waits is known: the broker would have sent what came behind it. Source: `Fetcher`,
-`AbstractFetch`; `SubscriptionState.partitionLag`.
+Rules:
+- The broker answers a request at once if there are records, otherwise after the longest wait that the request names.
+  Requests that wait at the broker use separate connections, because a broker answers the requests of one connection one
+  after the other: a newly assigned partition must not wait until other partitions have records. Both connections are
+  opened when the consumer is made.
+- A partition is fetched again only after the reader has taken its records. An answer for a position that the reader has
+  left (by `seek`) is dropped.
+- If a partition has no records while other partitions have some, its requests soon wait at the broker too, over a third
+  connection, because the reader may meanwhile use up the others' records and wait for new records.
+- If a request waited its full time and brought no records, and the reader still polls, the next request follows at
+  once, with all partitions that have no records. So the end offset of a partition whose request waits is known: the
+  broker would have sent any later records.
+
+Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
 """
 
 from __future__ import annotations
@@ -39,20 +42,20 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout
 _OFFSET_OUT_OF_RANGE = 1
 _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
 LONGEST_WAIT_MS = 100
-"""The longest time that a request waits at the broker for records."""
+"""The longest time that a request waits at the broker for records, in milliseconds."""
 EMPTY_REST_S = 0.01
-"""For this time an empty answer counts as an answer to a new request as well."""
+"""The time in seconds for which an empty answer also counts as the answer to a new request."""
 _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
 class FetchedPartition(AssignedPartition):
-    """One assigned partition, shared by reader and loop under the consumer's lock.
+    """One assigned partition. The reader and the event loop share it under the consumer's lock.
 
-    `completed`: fetched and not decoded yet; `decoding`: the fetch being decoded. Requests to the broker are numbered:
-    `asked` is the last one,
-    `in_flight` the one on its way, `answered` the last one with an answer. `waits`: the request on its way waits at the
-    broker until records come. `empty_at`: when the last answer brought nothing, by the monotonic clock; 0 if it brought
-    records. `end`: the end offset in the last answer. `end_is_kept`: the request that waits at the broker followed that
+    `completed`: the fetches that are not decoded yet; `decoding`: the fetch that is being decoded. Requests to the
+    broker are numbered: `asked` is the number of the last request, `in_flight` of the request in flight, `answered` of
+    the last request with an answer. `waits`: True if the request in flight waits at the broker until there are records.
+    `empty_at`: the time of the last answer by the monotonic clock, if it had no records; 0 if it had records. `end`:
+    the end offset in the last answer. `end_is_kept`: True if the request that waits at the broker followed the last
     answer at once.
     """
 
@@ -63,7 +66,7 @@ class FetchedPartition(AssignedPartition):
         self.drop()
 
     def drop(self) -> None:
-        """Forget fetched records, and ignore the request on its way."""
+        """Forget fetched records, and ignore the answer to the request in flight."""
         super().drop()
         self.decoding: CompletedFetch | None = None
         self.completed: deque[CompletedFetch] = deque()
@@ -95,9 +98,11 @@ class FetchedPartition(AssignedPartition):
         return self.waits and self.in_flight is not None
 
     def known_end(self) -> int | None:
-        """The end offset that a reader can reach, if it is known without a request: the reader has not read up to the
-        last known end, or that end is new enough. While a request waits at the broker the end stays known for longer,
-        because the broker would answer with any new records. A broker that is silent for long does not count.
+        """The end offset up to which a reader can read, if it is known without a request; else None.
+
+        It is known if the reader has not reached the end offset of the last answer yet, or if the last answer is
+        recent. While a request waits at the broker, the last answer counts as recent for longer, because the broker
+        would have answered with any new records; but not if the broker has been silent for _LONGEST_KNOWN_S.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -106,14 +111,15 @@ class FetchedPartition(AssignedPartition):
         return self.end if time.monotonic() - self.empty_at < for_s else None
 
     def fetch_offset(self) -> int:
-        """After the records that are being decoded."""
+        """The offset of the next fetch: after the records that are being decoded."""
         assert self.position is not None, "only a partition with a position is fetched"
         return self.position if self.decoding is None else max(self.position, self.decoding.end_offset)
 
 
 class _Way(NamedTuple):
-    """The connections for a request: the first of `over` on which no request waits, else the first of all; none if it
-    `is_optional`. `then_aside`: partitions that have nothing again wait at the broker from then on.
+    """The connections for a request. It uses the first connection of `over` on which no request waits. If there is
+    none, it uses the first connection, or, if it `is_optional`, is not sent. `then_aside`: partitions whose answer is
+    empty again wait at the broker after this request.
     """
 
     longest_wait_ms: int
@@ -123,7 +129,7 @@ class _Way(NamedTuple):
 
 
 class _Request(NamedTuple):
-    """`was_empty`: the answer to the request before brought nothing."""
+    """A request for one partition. `was_empty`: True if the answer to the previous request had no records."""
 
     partition: FetchedPartition
     number: int
@@ -131,8 +137,8 @@ class _Request(NamedTuple):
 
 
 class Fetcher:
-    """`partitions`: those of the reader. They change under `changed`, which is notified of every answer with which it
-    has something to do. `polls`: how often it has polled.
+    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. They change under `changed`,
+    which is notified of each answer that the reader has to handle. `polls`: the number of the reader's polls.
     """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
@@ -152,11 +158,11 @@ class Fetcher:
         self._turn = 0
 
     def connect(self) -> None:
-        """Connect already, so that the first records need not wait for it. Called in the loop."""
+        """Connect in advance, so that the first fetch need not wait for it. Call it on the event loop."""
         self._in_background(self._connect())
 
     def start(self, longest_wait_ms: int) -> None:
-        """Ask for records of every partition that needs some. Called in the loop."""
+        """Fetch records of every partition that needs some. Call it on the event loop."""
         with self.changed:
             requests = self._new_requests(self._needed(), waits=longest_wait_ms > 0)
         if requests:
@@ -164,8 +170,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """The same while there are records to process: one that had nothing later than `empty_before` is left alone.
-        One that has nothing again waits at the broker from then on. Called in the loop.
+        """Fetch as `start` does, while the reader still has records to process. Leaves out partitions whose last answer
+        was empty and came after `empty_before`. A partition whose answer is empty again then waits at the broker. Call
+        it on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -186,7 +193,7 @@ class Fetcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self) -> None:
-        with contextlib.suppress(NotNow, KafkaRefused):  # the first request says why
+        with contextlib.suppress(NotNow, KafkaRefused):  # the first request reports the error
             await self._leadership.led(())
             await self._waiting.led(())
 
@@ -205,14 +212,16 @@ class Fetcher:
         }
 
     async def _fetch(self, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
-        """Partitions that have no leader, or whose leader does not answer, do not hold up the others."""
+        """Send the requests to all leaders. Partitions that have no leader, or whose leader does not answer, do not
+        delay the others.
+        """
         reasons: list[BaseException] = []
         try:
             led = await way.over[0].led(requests)
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
-            self._turn += 1  # brokers fill an answer in this order and may stop before its end
+            self._turn += 1  # brokers fill an answer in this order, and may leave out the last ones
             for partition in rotated(list(led.leaders), self._turn):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
             asked = [self._ask(leader, {p: requests[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
@@ -231,21 +240,21 @@ class Fetcher:
                 self.changed.notify_all()
 
     async def _ask(self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
-        """Over the first connection on which no request waits already."""
+        """Send a request to one leader, over the connection that `way` selects, and start the request that follows."""
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
-                return  # those that wait there are soon asked for again, and these with them
+                return  # the request that waits there ends soon; the next one will include these partitions
             over = way.over[0]
             with self.changed:
                 for one, *_ in requests.values():
-                    one.end_is_kept = False  # the broker handles this request after the one that waits there
+                    one.end_is_kept = False  # the broker handles this request after the request that waits there
         if way.longest_wait_ms == 0:
             following = await self._ask_over(over, leader, requests, way)
         else:
             self._holding.append((over, leader))
             try:
-                await over.led(requests)  # so that it knows the broker
+                await over.led(requests)  # so that `over` knows the broker's address
                 following = await self._ask_over(over, leader, requests, way)
             finally:
                 self._holding.remove((over, leader))
@@ -256,7 +265,7 @@ class Fetcher:
     async def _ask_over(
         self, leadership: Leadership, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way
     ) -> Mapping[TopicPartition, _Request]:
-        """Returns the requests to send now that these are answered."""
+        """Send a request and take its answer. Returns the requests that should follow at once."""
         settings, polls = self._settings, self.polls
         with self.changed:
             offsets = {p: one.fetch_offset() for p, (one, *_) in requests.items() if self._is_current(p, one)}
@@ -271,7 +280,7 @@ class Fetcher:
         answer = await leadership.connections.send(request, leader)
         outside = await self._outside(offsets, answer)
         moved: NotNow | None = None
-        with self.changed:  # all of an answer at once, so that partitions share a poll
+        with self.changed:  # take the whole answer under the lock, so that its partitions share a poll
             for topic, answers in answer.topics:
                 for each in answers:
                     partition = TopicPartition(topic, each[0])
@@ -283,7 +292,7 @@ class Fetcher:
                         moved = reason
             following = {} if moved else self._following(leader, requests, way, still_polls=polls != self.polls)
             if way.longest_wait_ms == 0 or not following or not following.keys() <= requests.keys():
-                self.changed.notify_all()  # else the reader has nothing new to take
+                self.changed.notify_all()  # otherwise the reader has nothing new to take
         if moved is not None:
             raise moved
         return following
@@ -291,7 +300,7 @@ class Fetcher:
     def _following(
         self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way, *, still_polls: bool
     ) -> dict[TopicPartition, _Request]:
-        """Partitions that shall wait at the broker, now that these are answered."""
+        """The requests that should wait at the broker after this answer."""
         idle = [p for p in self._needed() if self.partitions[p].empty_at > 0]
         if way.longest_wait_ms > 0:
             waited_long = still_polls and way.longest_wait_ms == LONGEST_WAIT_MS
@@ -301,7 +310,7 @@ class Fetcher:
         return self._new_requests([p for p in idle if p in requests and requests[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """Partitions whose offset really is out of range: while a leader changes, any offset may get that answer."""
+        """The partitions whose offset really is out of range: while a leader changes, any offset may get this error."""
         reported = [
             TopicPartition(topic, each[0])
             for topic, answers in answer.topics
@@ -324,7 +333,9 @@ class Fetcher:
         answer: Any,
         outside: Collection[TopicPartition],
     ) -> None:
-        """`answer`: number, error, high watermark, last stable offset, first offset, aborted, ..., records."""
+        """Take the answer for one partition. `answer`: number, error, high watermark, last stable offset, first offset,
+        aborted, ..., records.
+        """
         code, high_watermark, stable, _, aborted = answer[1:6]
         records = answer[-1]
         if code == _OFFSET_OUT_OF_RANGE and partition not in outside:
@@ -354,7 +365,7 @@ class Fetcher:
             if isinstance(reason, KafkaRefused):
                 return self._fail(LogError(f"{where}: fetching: {reason}"))
             if not isinstance(reason, NotNow):
-                return self._fail(reason)  # a bug of ours has to reach the reader, too
+                return self._fail(reason)  # an unexpected error is a bug, and has to reach the reader, too
         for leadership in (self._leadership, self._waiting, self._aside):
             leadership.forget()
         now = time.monotonic()

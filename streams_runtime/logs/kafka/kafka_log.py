@@ -1,7 +1,7 @@
 """The log on Kafka. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: one cluster, any number of processes. All network calls of one log run in one thread of its own. Each consumer
-and each producer has its own connections, because a broker answers the requests of one connection one after the other.
+Rules: one cluster, any number of processes. All network calls of one log run in one separate thread. Each consumer and
+each producer has its own connections, because a broker answers the requests of one connection one after the other.
 In the child of a fork the log opens new connections; consumers and producers made before the fork belong to the parent.
 """
 
@@ -72,7 +72,7 @@ _LIMITS = (
 
 
 class _KnownLimits(NamedTuple):
-    """What a topic takes and keeps, as it was looked up. `at`: monotonic time in seconds."""
+    """The limits and the retention of a topic. `at`: the monotonic time of the look-up, in seconds."""
 
     at: float
     partitions: int
@@ -81,9 +81,9 @@ class _KnownLimits(NamedTuple):
 
 
 class KafkaLog:
-    """A `Log`. Connects with its first call. `properties`: of Kafka's clients, and those of `settings`.
+    """A `Log`. Connects at its first call. `properties`: properties of Kafka's clients, and those of `log_settings`.
 
-    Raises InputError for properties that are not known or cannot be used.
+    Raises InputError for unknown or unusable properties.
     """
 
     def __init__(self, bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> None:
@@ -103,12 +103,13 @@ class KafkaLog:
         self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
-        self._parents = (self._admin, self._leadership, self._claims_writer)  # must not be collected: see Connections
+        # kept, because these objects must not be garbage-collected in the child: see Connections
+        self._parents = (self._admin, self._leadership, self._claims_writer)
         self._open = set()
         self._connect()
 
     def cluster_id(self) -> None:
-        """Not asked for: the log connects with its first call, and an application may start before its brokers do."""
+        """Returns None: the id would need a call to the brokers, and an application may start before its brokers."""
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)
@@ -132,7 +133,7 @@ class KafkaLog:
         self._limits.pop(name, None)
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """The brokers forget the offsets that groups have of them."""
+        """The brokers also delete the offsets that groups have of these topics."""
         asked = list(names)
         if not asked:
             return
@@ -141,7 +142,7 @@ class KafkaLog:
             self._limits.pop(name, None)
 
     def topics(self) -> Mapping[str, TopicDescription]:
-        """With the configs that were set on them, where these may be read."""
+        """The topics with the configs that were set on them; without configs if these may not be read."""
 
         async def both() -> dict[str, TopicDescription]:
             known = await self._admin.topics()
@@ -219,11 +220,11 @@ class KafkaLog:
         return producer
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """None, too, without the right to read the topic's configs."""
+        """Returns None also without the right to read the topic's configs."""
         return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """Does nothing: as in Kafka Streams, the operator of the brokers decides how long a topic is kept."""
+        """Does nothing: as in Kafka Streams, the operator of the brokers decides the retention of a topic."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
         """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
@@ -233,10 +234,10 @@ class KafkaLog:
         self._run(self._admin.delete_records(before), before)
 
     def maintain(self) -> None:
-        """The brokers do it."""
+        """Does nothing: the brokers do compaction and retention by themselves."""
 
     def close(self) -> None:
-        """Consumers and producers of this log are closed with it. No other call may run meanwhile."""
+        """Close the log, its consumers and its producers. No other call may run meanwhile."""
         if self._closed:
             return
         for each in list(self._open):
@@ -252,7 +253,7 @@ class KafkaLog:
         await self._leadership.close()
         await self._admin.close()
 
-    # --- for producers and claims
+    # --- calls of producers and claims
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition, LogTimeout."""
@@ -270,7 +271,9 @@ class KafkaLog:
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Recognise the record when it is sent again. Reads the topic's configs again: they may have changed."""
+        """Remember the record, so that it is refused when it is sent again. The topic's configs are read again, because
+        they may have changed.
+        """
         known = self._limits.get(partition.topic)
         if known is not None:
             known.limits.checks.was_refused(record, reason, for_its_timestamp=for_its_timestamp)
@@ -311,12 +314,12 @@ class KafkaLog:
             checks = BrokerChecks(*times_ms)
         else:
             checks = known.limits.checks
-            checks.configure(*times_ms)  # producers have it
+            checks.configure(*times_ms)  # changed in place, because producers have this object
         limits = replace(configs.record_limits, checks=checks)
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
-        """Empty without the right to read them: the brokers check every record anyway."""
+        """The configs of topics. Empty without the right to read them: the brokers check every record anyway."""
         try:
             return await self._admin.topic_configs(topics, only_own=only_own)
         except KafkaRefused:
@@ -330,7 +333,7 @@ class KafkaLog:
 
 
 def _by_group(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
-    """Claims of no partition are left out."""
+    """The claims by group, without claims of no partition."""
     by_group: dict[str, list[Claim]] = {}
     for claim in claims:
         if claim.epochs:
@@ -339,7 +342,7 @@ def _by_group(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
 
 
 async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPartition] = ()) -> T:
-    """Raises errors of a log instead of the client's. `partitions`: those that were asked for."""
+    """Awaits `call`, and raises a log's errors instead of the client's. `partitions`: the partitions of the call."""
     try:
         return await call
     except UnknownTopic as error:

@@ -1,10 +1,10 @@
-"""Which broker to ask: leaders of partitions, and coordinators of groups and transactional ids.
+"""The brokers to ask: the leaders of partitions, and the coordinators of groups and transactional ids.
 
-Rules: every request is tried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
-try, leaders and coordinators are looked up again, unless the coordinator answered that it still writes markers. A
-partition counts as unknown when fresh metadata has lacked it for half a second, because a broker may not know it right
-after its topic was made or while its leader moves. An error that no retry can help is a LogError that says what to do.
-Source: `Metadata`, `NetworkClient`, `TransactionManager`.
+Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
+try, leaders and coordinators are looked up again, unless the coordinator answered that it still writes transaction
+markers. A partition counts as unknown after fresh metadata has lacked it for half a second, because a broker may not
+know a partition right after its topic was created or while its leader moves. An error that no retry can fix is raised
+as a LogError, whose message says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOr
 T = TypeVar("T")
 
 UNKNOWN_AFTER_S = 0.5
-"""When fresh metadata has lacked a partition for so long, there is no such partition."""
+"""The time in seconds for which fresh metadata has to lack a partition before the partition counts as unknown."""
 
 
 async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
-    """Wait for all, which run at the same time; then raise one of their errors, or `also`. An error that no retry can
-    help comes first.
+    """Runs all calls concurrently, and waits for all. Then raises one of their errors, or `also`. An error that no
+    retry can fix has priority.
     """
     found = await asyncio.gather(*calls, return_exceptions=True)
     errors = [each for each in (*found, also) if each is not None]
@@ -48,14 +48,14 @@ class CoordinatorOf(IntEnum):
 
 
 class Led(NamedTuple):
-    """`failure`: why a partition that was asked for has no leader here; None when all have one."""
+    """The known leaders. `failure`: the reason why a given partition is not in `leaders`; None if all are."""
 
     leaders: dict[TopicPartition, int]
     failure: NotNow | UnknownTopicOrPartition | None
 
 
 class Leadership:
-    """Caches leaders and coordinators, and has connections of its own. Used inside one event loop."""
+    """Caches leaders and coordinators, and has its own connections. Use it on one event loop."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -68,16 +68,16 @@ class Leadership:
         self._max_age_s = settings.milliseconds("metadata.max.age.ms") / 1_000
 
     async def call(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """The result of the first `attempt` that succeeds.
+        """Returns the result of the first `attempt` that succeeds.
 
-        Raises LogTimeout, LogError, and its errors except NotNow.
+        Raises LogTimeout, LogError, and the errors of `attempt` except NotNow.
         """
 
         async def once() -> T:
             try:
                 return await attempt()
             except NotNow as reason:
-                if reason.code != CONCURRENT_TRANSACTIONS:  # the right broker answered: it still writes markers
+                if reason.code != CONCURRENT_TRANSACTIONS:  # this code comes from the right coordinator
                     self.forget()
                 raise
 
@@ -100,14 +100,16 @@ class Leadership:
         self._coordinators.clear()
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """Raises UnknownTopicOrPartition that names one; NotNow when one has no leader for the moment."""
+        """The leaders of these partitions. Raises UnknownTopicOrPartition, which names a partition that does not exist,
+        and NotNow while a partition has no leader.
+        """
         found = await self.led(partitions)
         if found.failure is not None:
             raise found.failure
         return found.leaders
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Led:
-        """The leaders that are known. Raises NotNow, KafkaRefused when no broker can be asked."""
+        """The leaders of those partitions that have one. Raises NotNow, KafkaRefused if no broker gives metadata."""
         asked = list(partitions)
         await self._know({partition.topic for partition in asked})
         leaders: dict[TopicPartition, int] = {}
@@ -126,7 +128,7 @@ class Leadership:
         return Led(leaders, failure)
 
     async def coordinator(self, kind: CoordinatorOf, key: str) -> int:
-        """Raises NotNow, KafkaRefused."""
+        """The id of the broker that coordinates this group or transactional id. Raises NotNow, KafkaRefused."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known
@@ -138,7 +140,7 @@ class Leadership:
         return found
 
     async def ask_coordinator(self, kind: CoordinatorOf, key: str, request: Any) -> Any:
-        """Its answer. Raises NotNow, KafkaRefused."""
+        """Sends a request to the coordinator, and returns the answer. Raises NotNow, KafkaRefused."""
         return await self.connections.send(request, await self.coordinator(kind, key))
 
     async def close(self) -> None:

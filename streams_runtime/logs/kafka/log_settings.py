@@ -1,8 +1,8 @@
-"""The settings of a log on Kafka: properties of every client, of producers, of consumers and of new topics.
+"""The settings of a log on Kafka: properties of all clients, of producers, of consumers and of new topics.
 
-Rules: names, meanings and bounds are Kafka's. Defaults are those of Kafka Streams where it has its own. An unknown key
-is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: `compression.type` is lz4
-(none in Kafka). `linger.ms` means the same for the logs of one machine.
+Rules: names, meanings and bounds are Kafka's. If Kafka Streams has its own default, it is used. An unknown key is an
+error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: the default of
+`compression.type` is lz4 (none in Kafka). `linger.ms` has the same meaning for the embedded and the in-memory log.
 """
 
 from __future__ import annotations
@@ -30,12 +30,14 @@ _INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest; each
     "fetch.max.bytes": (52_428_800, 1, JAVA_INT_MAX),
 }
 LOG_KEYS = frozenset((*_INTEGERS, COMPRESSION_TYPE))
-"""Keys of a log, beside the properties of every client."""
+"""The keys of a log, in addition to the properties of all clients."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogSettings:
-    """`replication_factor`: of new topics; -1 leaves it to the brokers. `codec`: Kafka's number of the compression."""
+    """The settings of one log. `replication_factor`: the replication factor of new topics; -1 for the brokers' default.
+    `codec`: Kafka's number of the compression type.
+    """
 
     client: ClientSettings
     codec: int
@@ -48,7 +50,7 @@ class LogSettings:
 
 
 def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> LogSettings:
-    """Raises InputError that names the property."""
+    """Reads the settings from properties. Raises InputError that names the property."""
     given = {key: str(value).strip() for key, value in (properties or {}).items()}
     own = {key: given.pop(key) for key in LOG_KEYS & given.keys()}
     codec = own.get(COMPRESSION_TYPE, "lz4")
@@ -59,7 +61,7 @@ def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = 
 
 
 def linger_ms(properties: Mapping[str, str] | None = None) -> int:
-    """The longest time that a record waits for others to be written with it. Raises InputError."""
+    """The longest time that a record waits for other records to be written with it. Raises InputError."""
     return _integer(LINGER_MS, properties or {})
 
 

@@ -1,13 +1,13 @@
 """A producer on Kafka. It takes records in the caller's thread; the event loop sends them.
 
 Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
-after the first of them, after `send_now`, and at the latest by `flush` or a commit. When `buffer.memory` bytes are not
-acknowledged, `send` waits. A time-out of `flush` or a commit leaves everything as it was: the same call can be tried
-again.
+after the first waiting record, after `send_now`, and at the latest by `flush` or a commit. While more than
+`buffer.memory` bytes are not acknowledged, `send` waits. A time-out of `flush` or a commit changes nothing: the same
+call can be tried again.
 
-A commit goes in this order: records and offsets, claims, end of the transaction; `claims_topic` has the reason.
-When the answer to the end of the transaction is lost, only the same commit can be tried again, or the id is opened
-again.
+A commit has three steps in this order: write records and offsets, check the claims, end the transaction. `claims_topic`
+has the reason. If the answer to the end of the transaction is lost, the caller can only repeat the same commit, or open
+the transactional id again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
 
@@ -44,7 +44,7 @@ class ProducerLog(Protocol):
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """The brokers have refused a record that passed the topic's limits. Called in the event loop."""
+        """Note that the brokers have refused a record that passed the topic's limits. Called on the event loop."""
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
         """Raises CommitFenced."""
@@ -120,7 +120,7 @@ class KafkaProducer:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
-        self._make_room()  # before the rows are taken: it may fail
+        self._make_room()  # waits before the rows are taken, because the wait may fail
         if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
             self._notify_sender()
 
@@ -158,14 +158,14 @@ class KafkaProducer:
             self._transaction_ended()
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Claims are checked before the records are written, and again before the offsets are."""
+        """Checks the claims before it writes the records, and again before it commits the offsets."""
         self._state.check_commits_offsets()
         check_offsets(offsets)
         self._accumulator.close_open()
         self._run(self._commit_offsets(offsets))
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """This log cannot check claims while it writes."""
+        """Does nothing: this log cannot check claims while it writes."""
 
     def discard(self) -> None:
         self._state.discard()
@@ -233,7 +233,7 @@ class KafkaProducer:
         if self._is_ending:
             self._state.fail(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
-        if unknown:  # a batch on its way could become part of the next transaction; a new epoch prevents that
+        if unknown:  # a batch in flight could become part of the next transaction; a new epoch prevents this
             await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0
@@ -242,7 +242,7 @@ class KafkaProducer:
             await self.transactions.end(commit=False)
 
     async def _abort_quietly(self) -> None:
-        """As far as it works: otherwise the coordinator aborts the transaction when its time-out is over."""
+        """Abort the transaction, and ignore errors: the coordinator will abort it when its time-out is over."""
         try:
             async with asyncio.timeout(_ABORT_TIMEOUT_S):
                 await self._abort()
@@ -268,11 +268,11 @@ class KafkaProducer:
             raise
         except LogError:
             if not self._state.is_transactional:
-                self._sender.error = None  # the caller gets it now; the sender goes on with the rest
+                self._sender.error = None  # the caller gets this error; the sender continues with the rest
             raise
 
     def _look_up_limits_again(self) -> None:
-        """A record was refused that had passed the limits."""
+        """Refresh the limits, because the brokers refused a record that had passed them."""
         with suppress(LogError):
             for partition, target in self._targets.items():
                 self._targets[partition] = target._replace(limits=self._log.limits_of(partition))
@@ -286,7 +286,7 @@ class KafkaProducer:
         return target
 
     def _notify_sender(self) -> bool:
-        """Have full batches sent at once, and others after `linger.ms`. Returns whether a batch is full."""
+        """Make the sender send full batches at once, and others after `linger.ms`. Returns whether a batch is full."""
         if self._accumulator.lingers:
             self._call_soon(self._sender.linger)
         if not self._accumulator.has_full:
@@ -296,7 +296,7 @@ class KafkaProducer:
         return True
 
     def _make_room(self) -> None:
-        """Wait while more than `buffer.memory` is unacknowledged. Raises errors of the sender."""
+        """Wait while more than `buffer.memory` bytes are unacknowledged. Raises errors of the sender."""
         most = self._settings.buffer_memory
         if self._accumulator.bytes > most:
             self._run(self._sender.drain(lambda: self._accumulator.bytes <= most))
@@ -314,7 +314,7 @@ class KafkaProducer:
 
 
 def _by_group(offsets: OffsetsToCommit) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-    """Groups without an offset to move are left out."""
+    """The offsets by group, without groups that have no offset to commit."""
     groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
     for claim, moved in offsets:
         if moved:

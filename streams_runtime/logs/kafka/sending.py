@@ -1,11 +1,11 @@
-"""The half of a producer that lives in the event loop: it sends batches to the leaders of their partitions, in passes.
+"""The part of a producer that runs in the event loop: it sends batches to the leaders of their partitions, in passes.
 
-Rules: a pass takes the first batch of every partition and sends one request to each leader, all at once. A batch that
-was not acknowledged is sent again with the same sequence number, so the broker writes it once. The sender tries for as
-long as the producer lives; a caller waits at most `default.api.timeout.ms` and may wait again. Under a transactional
-id a partition joins the transaction before its first batch is sent. A batch that is refused for one of its records is
-split until the record stands alone; all others are written. Source: `Sender`, KIP-98. Differs from Kafka: there, a
-refused record takes the others of its batch with it, and the transaction.
+Rules: a pass takes the first batch of each partition and sends one request to each leader, all concurrently. A batch
+that was not acknowledged is sent again with the same sequence number, so the broker writes it once. The sender retries
+until the producer is closed; a caller waits at most `default.api.timeout.ms` and may wait again. Under a transactional
+id a partition joins the transaction before its first batch is sent. A batch that is refused because of one record is
+split until the record has a batch of its own; all other records are written. Source: `Sender`, KIP-98. Differs from
+Kafka: there, a refused record also fails the other records of its batch, and the transaction.
 """
 
 from __future__ import annotations
@@ -36,12 +36,14 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 
 
 Refused = Callable[[TopicPartition, AnyRecord, str, bool], None]
-"""Called in the loop with a record that the brokers refuse, the reason, and whether the reason is its timestamp."""
+"""A function that is called on the event loop with a record that the brokers refuse, the reason, and whether the reason
+is the record's timestamp.
+"""
 
 
 class Sender:
-    """`in_transaction`: partitions of the open transaction. `error`: while it is set, no batch is sent. `refused`:
-    messages about the records that the brokers have refused.
+    """Sends the batches of one producer. `in_transaction`: the partitions of the open transaction. `error`: while it is
+    set, no batch is sent. `refused`: messages about the records that the brokers have refused.
     """
 
     def __init__(
@@ -68,21 +70,22 @@ class Sender:
         self._open_is_due = False
 
     def linger(self) -> None:
-        """Send soon: a first record waits. Called in the loop."""
+        """Send the waiting records after `linger.ms`. Call it on the event loop when a first record waits."""
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
 
     def send_open(self) -> None:
-        """Send the records that wait for `linger.ms` at once, or after the request on its way. Called in the loop.
+        """Send the records that wait for `linger.ms` now, or right after the requests in flight. Call it on the event
+        loop.
 
-        Records that come meanwhile go with it: so a broker that answers slowly gets few large batches, not many small
-        ones.
+        Records that arrive meanwhile go into the same batches, so a broker that answers slowly gets few large batches,
+        not many small batches.
         """
         self._open_is_due = True
         self.start()
 
     def start(self) -> None:
-        """Send closed batches. Called in the loop."""
+        """Send closed batches. Call it on the event loop."""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._run())
 
@@ -97,7 +100,7 @@ class Sender:
                     running = self._running
                     await asyncio.wait([running])
                     if running.done() and not running.cancelled():
-                        running.result()  # it handles the errors of a log itself; any other one is a bug
+                        running.result()  # `_run` handles a log's errors itself; any other error is a bug
         except TimeoutError:
             raise LogTimeout(
                 f"Kafka at {self._leadership.settings.bootstrap_servers} has not taken all records within "
@@ -107,7 +110,9 @@ class Sender:
             raise self.error
 
     async def stop(self) -> bool:
-        """Send no more and forget the rest. True when some of the rest may have been written, or may still be."""
+        """Stop sending, and drop the unacknowledged batches. Returns True if some of these may be written, now or
+        later.
+        """
         if self._lingering is not None:
             self._lingering.cancel()
             self._lingering = None
@@ -124,7 +129,7 @@ class Sender:
         self.start()
 
     def _due_heads(self) -> dict[TopicPartition, Batch]:
-        """The batches to send next: closed ones, and open ones once no closed one is left and they are due."""
+        """The batches to send next: the closed batches, or, if there are none, open batches that are due."""
         heads = self._accumulator.heads()
         if not heads and self._open_is_due:
             self._open_is_due = False
@@ -162,6 +167,7 @@ class Sender:
         for partition, batch in heads.items():
             leader = leaders[partition]
             sizes[leader] = sizes.get(leader, 0) + batch.size
+            # batches beyond the size of a request are sent in a later pass
             if sizes[leader] <= _REQUEST_BYTES or leader not in by_leader:
                 by_leader.setdefault(leader, {})[partition] = batch
         await all_of((self._send(leader, batches) for leader, batches in by_leader.items()), failure)
@@ -192,9 +198,9 @@ class Sender:
             raise not_now
 
     def _take(self, partition: TopicPartition, batch: Batch, answer: Any) -> bool:
-        """`answer`: number, error, offset of the first record, ...
+        """Handle the answer for one partition. `answer`: number, error, offset of the first record, ...
 
-        True when the broker has lost our sequence numbers.
+        Returns True if the broker has lost the producer's sequence numbers.
         """
         code = answer[1]
         if code in (0, _DUPLICATE):
@@ -223,14 +229,16 @@ class Sender:
             self._on_refused(partition, record, reason, code == _INVALID_TIMESTAMP)
 
     def raise_refused(self) -> None:
-        """Once for all records that were refused since the last call. Raises RecordsRefused."""
+        """Raises one RecordsRefused for all records that were refused since the last call, if there are any."""
         refused, self.refused = self.refused, []
         if refused:
             more = "" if len(refused) == 1 else f"; and {len(refused) - 1} more"
             raise RecordsRefused(f"{refused[0]}{more}. All other records are written")
 
     async def _renumber(self) -> None:
-        """Send unacknowledged batches under a new producer id. Inside a transaction that would not be safe."""
+        """Send unacknowledged batches under a new producer id. With a transactional id this would not be safe, so
+        raises ProducerFenced.
+        """
         if self._transactions.transactional_id is not None:
             raise self._transactions.fenced()
         await self._transactions.open()

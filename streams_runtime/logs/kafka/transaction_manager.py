@@ -1,8 +1,9 @@
-"""The producer id of a producer and its transactions, as their coordinator keeps them; commits of offsets.
+"""A producer's id and its transactions, by calls of the transaction coordinator; and commits of offsets.
 
-Rules: opening a transactional id fences the producer that had it before and ends its open transaction. The coordinator
-answers (until then: CONCURRENT_TRANSACTIONS) only when the markers of that transaction are written everywhere, so
-nothing of it can appear afterwards. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
+Rules: opening a transactional id fences the producer that had the id before and ends its open transaction. The
+coordinator confirms this (until then it answers CONCURRENT_TRANSACTIONS) only after the markers of that transaction are
+written everywhere, so no part of the transaction can appear later. Source: `TransactionManager`,
+`TransactionCoordinator`, KIP-98.
 """
 
 from __future__ import annotations
@@ -34,13 +35,16 @@ _NO_GENERATION = _NO_RETENTION = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 FENCED = frozenset({47, 48, 49, 52, 90, 120})
 """INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
-PRODUCER_FENCED, TRANSACTION_ABORTABLE: someone else, or the coordinator itself after the time-out, has ended it."""
+PRODUCER_FENCED, TRANSACTION_ABORTABLE: another producer, or the coordinator after the time-out, has ended the
+transaction."""
 _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
 """ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS."""
 
 
 class TransactionManager:
-    """`transactional_id` None: only idempotent. `producer_id` -1: not opened yet."""
+    """The producer id, the epoch and the transactions of one producer. `transactional_id` None: the producer is
+    idempotent, without transactions. `producer_id` -1: not opened yet.
+    """
 
     def __init__(self, leadership: Leadership, transactional_id: str | None, timeout_ms: int) -> None:
         self.transactional_id = transactional_id
@@ -49,7 +53,7 @@ class TransactionManager:
         self._timeout_ms = timeout_ms
 
     async def open(self) -> None:
-        """Get a new epoch. Raises LogTimeout, LogError."""
+        """Get a producer id with a new epoch. Raises LogTimeout, LogError."""
         request = InitProducerIdRequest(self.transactional_id, self._timeout_ms)
 
         async def attempt() -> None:
@@ -57,7 +61,7 @@ class TransactionManager:
                 answer = await self._leadership.connections.send(request)
             else:
                 answer = await self._ask(request)
-            if answer.error_code in (47, 90):  # another producer is opening the id; this one opens it afterwards
+            if answer.error_code in (47, 90):  # another producer is opening the id; try again afterwards
                 raise NotNow(f"producer {self.transactional_id} is being opened elsewhere")
             check(answer.error_code, f"opening producer {self.transactional_id or ''}")
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -65,7 +69,7 @@ class TransactionManager:
         await self._call("opening a producer", attempt)
 
     async def add_partitions(self, partitions: Iterable[TopicPartition]) -> None:
-        """Add to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
+        """Add partitions to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
         request = AddPartitionsToTxnRequest(*self._identity(), list(by_topic(partitions).items()))
 
         async def attempt() -> None:
@@ -77,7 +81,7 @@ class TransactionManager:
         await self._call("adding partitions to the transaction", attempt)
 
     async def add_offsets(self, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Add to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
+        """Add a group's offsets to the transaction. Raises ProducerFenced, LogTimeout, LogError."""
         of_group = AddOffsetsToTxnRequest(*self._identity(), group)
 
         async def add_group() -> None:
@@ -99,8 +103,8 @@ class TransactionManager:
         """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does.
 
         A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit at the moment in which another producer opens the
-        same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). The
-        next try gets the outcome. Differs from Kafka's own producer, which gives up for good.
+        same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry
+        gets the outcome of the commit. Differs from Kafka's own producer, which fails for good.
         """
         request = EndTxnRequest(*self._identity(), commit)
 
@@ -131,7 +135,9 @@ class TransactionManager:
         check(code, what)
 
     async def _call(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        """The markers of the last transaction take some milliseconds, so the first tries follow each other quickly."""
+        """Call `attempt` with quick retries first: the coordinator writes the markers of the last transaction within
+        some milliseconds.
+        """
 
         async def patient() -> None:
             for _ in range(_QUICK_TRIES):
@@ -149,10 +155,11 @@ class TransactionManager:
 async def commit_offsets(
     leadership: Leadership, group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]
 ) -> None:
-    """Outside of a transaction and of the group, as `ConsumerCoordinator.sendOffsetCommitRequest` does.
+    """Commits offsets outside of a transaction and not as a member of the group, as
+    `ConsumerCoordinator.sendOffsetCommitRequest` does.
 
-    The group has no members on the brokers, so the commit names no generation: claims decide who may commit. A group
-    that has members belongs to another application. Raises LogTimeout, LogError.
+    The group has no members on the brokers, so the commit names no generation: claims decide the owner that may commit.
+    If the group has members, it belongs to another application. Raises LogTimeout, LogError.
     """
     request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _offsets_by_topic(offsets))
 
@@ -170,7 +177,7 @@ async def commit_offsets(
 def _offsets_by_topic(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> list[tuple[str, list[tuple[int, int, str]]]]:
-    """As requests carry them: number, offset, metadata."""
+    """The offsets in the form of a request: by topic, the partition's number, offset and metadata."""
     topics: dict[str, list[tuple[int, int, str]]] = {}
     for (topic, number), (offset, metadata) in offsets.items():
         topics.setdefault(topic, []).append((number, offset, metadata))

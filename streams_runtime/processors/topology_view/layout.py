@@ -1,9 +1,10 @@
 """The places of the nodes of a subtopology in its picture: in columns from left to right, without overlaps.
 
-This is the layered method of Sugiyama, Tagawa and Toda (1981). Columns come from the longest path. Bends break edges
-that cross several columns. Sorting each column by the mean place of its neighbours reduces crossings. Heights are the
-nearest ones that keep the order (isotonic regression). Input topics are the first column, output topics the last, sinks
-the one before it.
+This is the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node comes from the longest path to the
+node. Edges that cross several columns get a bend in each of them. Sorting each column by the mean place of its
+neighbours reduces crossings. Heights are as near to the neighbours as the order in a column allows (isotonic
+regression). Input topics are in the first column, output topics in the last column, and sinks in the column before the
+last.
 """
 
 from __future__ import annotations
@@ -43,7 +44,8 @@ class Item(NamedTuple):
 class Layout:
     """Places of the centres, in units of one shape: x is the column, y grows downwards from 0.
 
-    `edges`: each is a chain of items, from one shape over bends to the next. `store_links`: processor and store.
+    `edges`: each is a chain of items, from one shape over bends to the next. `store_links`: pairs of a processor and a
+    store.
     """
 
     places: Mapping[Item, tuple[float, float]]
@@ -54,7 +56,7 @@ class Layout:
 
 
 def lay_out(definition: TopologyDefinition, names: Sequence[str]) -> Layout:
-    """`names`: the nodes of one subtopology, parents first."""
+    """Computes the layout of one subtopology. `names`: its nodes, parents first."""
     graph = _graph(definition, names)
     column_of = _columns(graph)
     stores_under, store_links = _stores(definition, names)
@@ -110,7 +112,9 @@ def _columns(graph: nx.DiGraph[Item]) -> dict[Item, int]:
 def _stores(
     definition: TopologyDefinition, names: Sequence[str]
 ) -> tuple[dict[Item, list[Item]], list[tuple[Item, Item]]]:
-    """A store stands under the first processor that uses it."""
+    """Returns the stores under each processor, and the pairs of processor and store. A store stands under the first
+    processor that uses it.
+    """
     under: dict[Item, list[Item]] = {}
     links: list[tuple[Item, Item]] = []
     seen: set[str] = set()
@@ -126,7 +130,7 @@ def _stores(
 
 
 def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[list[Item]]:
-    """Adds the bends to `column_of`."""
+    """Returns each edge as a chain with its bends. Adds the bends to `column_of`."""
     chains: list[list[Item]] = []
     bends = 0
     for start, end in graph.edges:
@@ -165,7 +169,7 @@ def _heights(
     """
     top: dict[Item, float] = {}
     for column in columns:
-        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores hang below, and push nothing up
+        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores do not count for the centre
         for item in column:
             top[item] = at
             at += cell[item]
@@ -182,10 +186,13 @@ def _heights(
 
 
 def _spread(wanted: Sequence[float], sizes: Sequence[float]) -> list[float]:
-    """The places nearest to the wanted ones (least squares) such that each begins after the one before it ends."""
+    """The places nearest to the wanted places (least squares) such that each place begins after the end of the previous
+    place.
+    """
     offsets = [0.0]
     for size in sizes:
         offsets.append(offsets[-1] + size)
+    # Without the offsets, the condition is that places do not decrease. The algorithm is "pool adjacent violators".
     blocks: list[tuple[float, int]] = []  # mean and length of runs without gaps
     for place, offset in zip(wanted, offsets, strict=False):
         blocks.append((place - offset, 1))

@@ -1,8 +1,8 @@
 """A picture of a topology: each subtopology is a box, one below the other, with records going from left to right.
 
 Sources, processors, sinks, stores and topics differ by shape and colour. A topic between two subtopologies stands to
-the right of the subtopology that writes it, and to the left of the one that reads it. A dashed line around the boxes
-joins both places. As in `describe()`, nodes and topics have the names that the user gave.
+the right of the subtopology that writes it, and to the left of the subtopology that reads it. A dashed line around the
+boxes joins both places. As in `describe()`, nodes and topics have the names that the user gave.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _COLUMN, _ROW = 2.65, 0.92
 _PAD, _TITLE, _LANE = 0.28, 0.34, 0.16
 _DOTS_PER_INCH = 150
 _LONGEST_SIDE_DOTS = 30_000
-_LONGEST_LINE = 22  # letters
+_LONGEST_LINE = 22  # characters
 
 _FILL = {
     Kind.SOURCE: "#b9e3c6",
@@ -101,7 +101,9 @@ def draw_topology(definition: TopologyDefinition, path: Path) -> Path:
 
 
 def _topics_between(definition: TopologyDefinition, layouts: Mapping[int, Layout]) -> list[tuple[str, int, int]]:
-    """Each topic between subtopologies, with the ids of the one that writes it and the one that reads it."""
+    """Each topic between subtopologies, with the ids of the subtopology that writes it and the subtopology that reads
+    it.
+    """
     return [
         (item.name, writer, reader)
         for writer, layout in layouts.items()
@@ -231,8 +233,8 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
     """The sides and the bottom of a cylinder. The lid is drawn over them."""
-    # A cubic reaches 3/4 of the depth of its control points. With these 2/3 of the lid's height deep, the bottom is as
-    # deep as the lower half of the lid.
+    # A cubic curve reaches 3/4 of the depth of its control points. With control points at a depth of 2/3 of the lid's
+    # height, the bottom is as deep as the lower half of the lid.
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3
     vertices = [(left, rim), (left, foot), (left, foot + bulge), (right, foot + bulge), (right, foot), (right, rim)]
     return PathPatch(Stroke(vertices, [Stroke.MOVETO, Stroke.LINETO, *[Stroke.CURVE4] * 3, Stroke.LINETO]))

@@ -4,8 +4,8 @@
     ProtobufSerde(Order, {...})        Order: a message class that protoc made
     JsonSchemaSerde(schema, {...})
 
-Subjects are those of Kafka Streams: of the topic that the bytes go to, which for a store is its changelog. The serdes
-can be pickled; they ask the registry when their first record needs it, once for each schema.
+The subject of a schema is chosen as in Kafka Streams: by the topic to which the bytes go; for a store, its changelog.
+The serdes can be pickled. They call the registry when their first record needs a schema, once for each schema.
 Source: `GenericAvroSerde`, `KafkaProtobufSerde`, `KafkaJsonSchemaSerde`.
 """
 

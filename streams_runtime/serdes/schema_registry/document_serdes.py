@@ -2,7 +2,7 @@
 `KafkaAvroSerializer`, `KafkaAvroDeserializer`, `KafkaJsonSchemaSerializer`, `KafkaJsonSchemaDeserializer`.
 
 Keys of JSON objects are sorted, so that equal values have equal bytes. As in Kafka, JSON values are checked against the
-schema only on request, because that costs many times what writing costs.
+schema only on request, because the check takes many times as long as writing.
 """
 
 from __future__ import annotations
@@ -34,11 +34,13 @@ _AVRO, _JSON = "AVRO", "JSON"
 
 
 GivenSchema = str | Mapping[str, Any] | Sequence[Any]
-"""As text, or as parsed JSON."""
+"""A schema, as text or as parsed JSON."""
 
 
 class _DocumentSerde(RegistrySerde[T]):
-    """`to_dict`, `from_dict`: from an object of one's own to plain values, and back."""
+    """A serde with a schema document. `to_dict`, `from_dict`: functions that convert a user's object to plain values,
+    and back.
+    """
 
     _own_configs: ClassVar[frozenset[str]] = frozenset()
 
@@ -58,16 +60,16 @@ class _DocumentSerde(RegistrySerde[T]):
         self._from_dict = from_dict
 
     def _checked(self, schema: GivenSchema) -> Schema:
-        """Raises InputError."""
+        """Checks and converts the given schema. Raises InputError."""
         raise NotImplementedError
 
 
 class AvroSerde(_DocumentSerde[T]):
     """Values as fastavro takes them: a dict for a record, plain values for other types.
 
-    `schema`: as JSON text or as parsed JSON; what is read is resolved to it. None: values are read as they were
-    written, and written only with `use.latest.version`. `to_dict`, `from_dict`: from an object of one's own to what
-    fastavro takes, and back. Raises InputError for a schema or a config that cannot be used.
+    `schema`: JSON text or parsed JSON; values that are read are resolved to this schema. None: values are read with
+    the writer's schema, and writing needs `use.latest.version`. `to_dict`, `from_dict`: functions that convert a user's
+    object to a value for fastavro, and back. Raises InputError for an unusable schema or config.
     """
 
     def _checked(self, schema: GivenSchema) -> Schema:
@@ -89,7 +91,7 @@ class AvroSerde(_DocumentSerde[T]):
             stream.write(head)
             try:
                 schemaless_writer(stream, parsed, value if to_dict is None else to_dict(value))
-            except Exception as error:  # fastavro raises whatever the value makes it stumble over
+            except Exception as error:  # fastavro raises errors of many kinds for a wrong value
                 raise SerializationError(f"Avro schema {_name(parsed)} cannot write this value: {error!r}") from error
             return stream.getvalue()
 
@@ -108,7 +110,7 @@ class AvroSerde(_DocumentSerde[T]):
             stream.seek(HEADER_BYTES)
             try:
                 value: Any = schemaless_reader(stream, written, wanted)
-            except Exception as error:  # fastavro raises whatever the bytes make it stumble over
+            except Exception as error:  # fastavro raises errors of many kinds for wrong bytes
                 raise SerializationError(
                     f"these bytes cannot be read by Avro schema {schema_id} ({_name(written)}): {error!r}"
                 ) from error
@@ -118,12 +120,13 @@ class AvroSerde(_DocumentSerde[T]):
 
 
 class JsonSchemaSerde(_DocumentSerde[T]):
-    """Values as `json` takes them. `to_dict`, `from_dict`: from an object of one's own to such a value, and back.
+    """Values as `json` takes them. `to_dict`, `from_dict`: functions that convert a user's object to such a value, and
+    back.
 
-    `schema`: a JSON Schema as text or as parsed JSON. None: values are read whatever their schema, and written only
-    with `use.latest.version`. The config `json.fail.invalid.schema` (false) has every value checked against it; without
-    one, against the schema that it is written with, unless that refers to others. Raises InputError for a schema or a
-    config that cannot be used.
+    `schema`: a JSON Schema as text or as parsed JSON. None: values of any schema are read, and writing needs
+    `use.latest.version`. If the config `json.fail.invalid.schema` is true (default: false), every value is checked
+    against `schema`; without `schema`, against the schema with which it is written, unless that schema refers to other
+    schemas. Raises InputError for an unusable schema or config.
     """
 
     _own_configs = frozenset((FAIL_INVALID,))
@@ -193,7 +196,7 @@ def _check_type(schema_id: int, schema: Schema) -> None:
 
 
 def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = None) -> Any:
-    """`named`: types that are known already; those that the schema refers to are added."""
+    """Parses an Avro schema. `named`: the named types so far; the types to which the schema refers are added."""
     if schema.schema_type not in (None, _AVRO):
         raise SerializationError(f"the schema is one of {schema.schema_type}, not of Avro")
     known: dict[str, Any] = {} if named is None else named
@@ -207,7 +210,7 @@ def _parsed(registry: Registry, schema: Schema, named: dict[str, Any] | None = N
 
 
 def _name(parsed: Any) -> str | None:
-    """The full name of a named type, the name of any other; a union has none."""
+    """The full name of a named type, or the name of another type; None for a union."""
     if isinstance(parsed, dict):
         found = parsed.get("name", parsed.get("type"))
         return found if isinstance(found, str) else None

@@ -1,9 +1,10 @@
 """Protobuf in Confluent's wire format: messages of one class, and messages of any type as JSON.
 
-Equal messages have equal bytes, whatever the order of their maps. `ProtobufSerde` reads a message as the class that was
-given; that the writer's type has the same full name is checked once for each schema and type. `DescribedProtobufSerde`
-is for programs that have no class: the registry describes the messages. Source: `KafkaProtobufSerializer`,
-`KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`, `ProtobufMessageReader`.
+Equal messages have equal bytes, whatever the order of their maps. `ProtobufSerde` reads messages as instances of a
+given class. Once for each schema and type, it checks that the writer's type has the same full name as the class.
+`DescribedProtobufSerde` is for programs that have no message class: it uses the descriptors in the registry. Source:
+`KafkaProtobufSerializer`, `KafkaProtobufDeserializer` with its dynamic messages, `ProtobufMessageFormatter`,
+`ProtobufMessageReader`.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ M = TypeVar("M", bound=Message)
 
 _PROTOBUF = "PROTOBUF"
 _AS_DESCRIPTOR = "serialized"
-"""The form of a schema to ask for: its descriptor, as base64."""
+"""The form in which schemas are requested from the registry: the file's descriptor, as base64."""
 
 _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
 
@@ -46,8 +47,8 @@ _EVERY_REGISTRY_HAS = ("google/protobuf/", "google/type/", "confluent/")
 class ProtobufSerde(RegistrySerde[M]):
     """Messages of one class that protoc made. The class has to be importable on executors.
 
-    Files that its file imports are registered under their own names. Raises InputError for anything else than a message
-    class, and for a config that cannot be used.
+    The files that the class's .proto file imports are registered under their own names. Raises InputError for anything
+    other than a message class, and for an unusable config.
     """
 
     def __init__(self, message: type[M], configs: Mapping[str, object]) -> None:
@@ -99,10 +100,10 @@ class ProtobufSerde(RegistrySerde[M]):
 
 
 class DescribedProtobufSerde(RegistrySerde[Any]):
-    """Values as Protobuf's JSON has them, with fields under their own names.
+    """Values in Protobuf's JSON form, with the field names of the .proto file.
 
-    A value is written as the first message of the subject's latest schema, so `use.latest.version` is needed. Raises
-    InputError for a config that cannot be used.
+    A value is written as the first message of the subject's latest schema, so writing needs `use.latest.version`.
+    Raises InputError for an unusable config.
     """
 
     def __init__(self, configs: Mapping[str, object]) -> None:
@@ -121,8 +122,8 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
         def encode(value: Any) -> bytes:
             try:
                 message = json_format.ParseDict(value, made(), descriptor_pool=file.pool)
-            except (json_format.ParseError, AttributeError, TypeError) as error:  # the last two: it is no object
-                name, reason = made.DESCRIPTOR.full_name, " ".join(str(error).split())  # it may be several lines
+            except (json_format.ParseError, AttributeError, TypeError) as error:  # the last two: it is no JSON object
+                name, reason = made.DESCRIPTOR.full_name, " ".join(str(error).split())  # the text may have line breaks
                 raise SerializationError(f"{name} cannot be made of this value: {reason}") from error
             return head + message.SerializeToString(deterministic=True)
 
@@ -151,7 +152,7 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
 
 
 def _schema(registry: Registry, file: FileDescriptor) -> Schema:
-    """The file as the registry takes it, after the files that it imports."""
+    """Registers the files that `file` imports, and returns the schema of `file` for the registry."""
     references: list[SchemaReference] = [
         registry.reference(imported.name, _schema(registry, imported))
         for imported in file.dependencies
@@ -161,9 +162,10 @@ def _schema(registry: Registry, file: FileDescriptor) -> Schema:
 
 
 def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
-    """None: the registry knows no other form than the text of a .proto file, in which nothing is looked up here.
+    """Returns the file's descriptor; None if the registry gives only the text of the .proto file, which is not parsed
+    here.
 
-    Raises SerializationError for a schema that is not of Protobuf, which `what` names.
+    Raises SerializationError for a schema that is not Protobuf. `what`: the name of the schema in the error.
     """
     if schema.schema_type != _PROTOBUF:
         raise SerializationError(f"{what} is one of {schema.schema_type or 'AVRO'}, not of Protobuf")
@@ -174,7 +176,7 @@ def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
 
 
 def _steps(descriptor: Descriptor) -> tuple[int, ...]:
-    """The message's position among the messages of its file, and before it those of the messages around it."""
+    """The path of a message type: the indexes of its enclosing messages, outermost first, and then its own index."""
     names: list[str] = []
     around: Descriptor | None = descriptor
     while around is not None:
@@ -219,7 +221,7 @@ def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
     pool = descriptor_pool.DescriptorPool()
     try:
         return pool.FindFileByName(_added(pool, set(), registry, schema, what, name=None))
-    except (TypeError, KeyError) as error:  # as the pool refuses what does not fit together
+    except (TypeError, KeyError) as error:  # the pool raises these for files that do not fit together
         raise SerializationError(f"{what} cannot be used: {error}") from error
 
 
@@ -231,7 +233,9 @@ def _added(
     what: str,
     name: str | None,
 ) -> str:
-    """Put the file into the pool, after those that it imports; its name. `name`: by which others import it."""
+    """Adds a file to the pool, after the files that it imports. Returns the file's name. `name`: the name by which
+    other files import it.
+    """
     file = _descriptor_of(schema, what)
     if file is None:
         raise SerializationError(
@@ -251,7 +255,7 @@ def _added(
 
 
 def _add_well_known(pool: descriptor_pool.DescriptorPool, known: set[str], name: str) -> None:
-    """A file that every registry has: Protobuf's own are modules of its library."""
+    """Adds a file that every registry has. Protobuf's own files are modules of its Python library."""
     file = FileDescriptorProto()
     try:
         module = import_module(name.removesuffix(".proto").replace("/", ".") + "_pb2")

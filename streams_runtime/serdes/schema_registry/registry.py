@@ -1,10 +1,11 @@
-"""A schema registry, as serdes ask it: by Confluent's client, one for each process and configuration.
+"""The calls of a schema registry that serdes need, through Confluent's client. There is one client for each process and
+configuration.
 
-The URL mock://name is a registry in the memory of the process, which Confluent's client brings for unit tests.
-A client is made when a serde first needs it, in the process that needs it: serdes travel to executors, connections do
-not. Answers are kept by the client and by the serdes, so a registry is asked once for each schema. There
-are two errors: the registry answers that the schema or the record is wrong (SerializationError), or it could not be
-asked (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
+The URL mock://name is a registry in the memory of the process, which Confluent's client provides for unit tests.
+A client is made when a serde first needs it, in the process that needs it: serdes are pickled for executors, and
+connections cannot be pickled. The client and the serdes cache answers, so a registry is asked once for each schema.
+There are two errors: the registry answers that the schema or the record is wrong (SerializationError), or the registry
+gives no usable answer (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ Answer = TypeVar("Answer")
 
 _DEFAULT_TIMEOUT_S = 30.0
 _NO_SUCH_SCHEMA = (40400, 40401, 40402, 40403)
-"""40400 is what the client's own mock of a registry says."""
+"""The error codes for a schema that does not exist. 40400 is the code of the client's mock registry."""
 _REFUSED = (401, 403)
 
 _clients: dict[tuple[object, ...], SchemaRegistryClient] = {}
@@ -31,7 +32,9 @@ _lock = threading.Lock()
 
 
 class Registry:
-    """Cheap to make; everything that lasts is in the client, which all of a process share."""
+    """A schema registry. An object is cheap to make: connections and caches are in the client, which is shared by all
+    objects of a process with the same configuration.
+    """
 
     def __init__(self, settings: RegistrySettings) -> None:
         self.url = settings.url
@@ -39,7 +42,7 @@ class Registry:
         self._client = _client(settings)
 
     def id_for(self, subject: str, schema: Schema) -> int:
-        """Register the schema, or look it up when it is not to be registered; its id."""
+        """Registers the schema, or only looks it up if `auto.register.schemas` is false. Returns its id."""
         settings = self._settings
         if settings.auto_register:
             return self._ask(
@@ -53,7 +56,7 @@ class Registry:
         return _known(found.schema_id)
 
     def reference(self, name: str, schema: Schema) -> SchemaReference:
-        """Register a schema that others import, under its own name as subject, and refer to it."""
+        """Registers a schema that other schemas import, with `name` as its subject. Returns a reference to it."""
         self.id_for(name, schema)
         found = self._ask(
             f"schema {name}, which others import, is not registered",
@@ -62,7 +65,9 @@ class Registry:
         return SchemaReference(name, name, found.version)
 
     def latest(self, subject: str, form: str | None = None) -> tuple[int, Schema]:
-        """`form`: of the schema, where its type has several."""
+        """Returns the id and the schema of the subject's latest version. `form`: the form of the returned schema, if
+        its type has several forms.
+        """
         found = self._ask(
             f"subject {subject} has no schema to use as its latest",
             lambda: self._client.get_latest_version(subject, fmt=form),
@@ -70,7 +75,7 @@ class Registry:
         return _known(found.schema_id), found.schema
 
     def schema(self, schema_id: int, form: str | None = None) -> Schema:
-        """`form`: of the answer, where the type of schema has several."""
+        """Returns the schema with this id. `form`: the form of the returned schema, if its type has several forms."""
         return self._ask(f"schema {schema_id} is not known", lambda: self._client.get_schema(schema_id, fmt=form))
 
     def referenced(self, reference: SchemaReference, form: str | None = None) -> Schema:
@@ -96,7 +101,7 @@ class Registry:
                     ) from error
                 raise SerializationError(f"schema registry {self.url}: {refusal}: {detail}") from error
             raise SchemaRegistryUnavailable(f"schema registry {self.url} cannot answer: {detail}") from error
-        except Exception as error:  # of its HTTP client, which is one of two libraries
+        except Exception as error:  # errors of the HTTP client, which is one of two libraries
             raise SchemaRegistryUnavailable(
                 f"schema registry {self.url} does not answer ({type(error).__name__}: {error}); "
                 "check schema.registry.url, and that it runs"
@@ -117,7 +122,7 @@ def _client(settings: RegistrySettings) -> SchemaRegistryClient:
         if client is None:
             try:
                 client = SchemaRegistryClient.new_client({"timeout": _DEFAULT_TIMEOUT_S, **dict(settings.client)})
-            except (OSError, ValueError) as error:  # OSError: a file of a certificate, ssl.SSLError is one
+            except (OSError, ValueError) as error:  # OSError: a certificate file; ssl.SSLError is one
                 raise SchemaRegistryUnavailable(
                     f"the client for schema registry {settings.url} could not be made: {error}"
                 ) from error

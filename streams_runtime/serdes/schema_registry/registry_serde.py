@@ -1,11 +1,11 @@
-"""The common part of the serdes of a schema registry: topic, subject, Confluent's wire format, and kept schemas.
+"""The common part of the serdes of a schema registry: topic, subject, Confluent's wire format, and cached schemas.
 
-Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. Protobuf puts the way to the
-message's type before its data: the number of steps, then the position among the messages of the file or of the message
-around it, all as zig-zag varints; the first message of a file, which is the usual case, is a single zero byte.
+Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. Protobuf puts the path of the
+message's type before its data: the number of steps, and for each step the index among the messages of the file or of
+the enclosing message, all as zig-zag varints. The path of a file's first message, the usual case, is a single zero
+byte.
 
-Such a serde is a value until its first record: it is pickled without what it has learnt. Source:
-`AbstractKafkaSchemaSerDe`, `MessageIndexes`.
+A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe`, `MessageIndexes`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def header(schema_id: int) -> bytes:
 
 
 def schema_id_of(data: bytes) -> int:
-    """Raises SerializationError for bytes that are not in this format."""
+    """Reads the schema id. Raises SerializationError for bytes that are not in Confluent's wire format."""
     if len(data) < HEADER_BYTES:
         raise SerializationError(
             f"{len(data)} bytes are too few for Confluent's wire format, which begins with a zero byte "
@@ -52,7 +52,7 @@ def message_indexes(steps: Sequence[int]) -> bytes:
 
 
 def read_message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
-    """The steps, and where the message begins. Raises SerializationError."""
+    """Returns the steps of the path, and the index in `data` at which the message begins. Raises SerializationError."""
     count, at = _read_varint(data, at)
     if count == 0:
         return (0,), at
@@ -66,7 +66,7 @@ def read_message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
 
 
 def _varint(value: int) -> bytes:
-    """Zig-zag, seven bits a byte, lowest first; `value` is not negative."""
+    """Encodes a number that is not negative as a zig-zag varint: seven bits a byte, lowest bits first."""
     rest = value << 1
     encoded = bytearray()
     while rest > 0x7F:
@@ -91,13 +91,13 @@ T = TypeVar("T")
 
 Encode = Callable[[T], bytes]
 Decode = Callable[[bytes], T]
-"""Both with the header: `decode` is called for one schema id only."""
+"""The bytes of `Encode` and `Decode` include the header. A `Decode` function reads records of one schema id only."""
 
 
 class RegistrySerde(Generic[T]):
-    """`for_topic` gives the serde that can write; reading works without a topic.
+    """A serde of a schema registry. Writing needs the serde that `for_topic` returns; reading works without a topic.
 
-    A subclass says how to write (`_encoder`) and how to read what was written with a schema (`_decoder`).
+    A subclass implements writing (`_encoder`), and reading of the records of one schema (`_decoder`).
     """
 
     def __init__(self, settings: RegistrySettings) -> None:
@@ -115,7 +115,7 @@ class RegistrySerde(Generic[T]):
         return f"{type(self).__name__}({self._settings.url}{place})"
 
     def for_topic(self, topic: str, *, is_key: bool) -> Self:
-        """The same serde under the subjects of this topic."""
+        """Returns a copy of the serde that uses the subjects of this topic."""
         bound = type(self).__new__(type(self))
         bound.__dict__.update(self.__getstate__(), _topic=topic, _is_key=is_key)
         return bound
@@ -142,7 +142,9 @@ class RegistrySerde(Generic[T]):
         raise NotImplementedError
 
     def _schema_to_write(self, registry: Registry, record: str | None, given: Schema | None) -> tuple[int, Schema]:
-        """With its id: the latest one of the subject where the configs say so, else `given`, which is registered."""
+        """Returns the id and the schema to write with: with use.latest.version the subject's latest schema, otherwise
+        `given`, as `Registry.id_for` finds it.
+        """
         if self._settings.use_latest:
             return registry.latest(self._subject(record))
         if given is None:

@@ -1,8 +1,8 @@
 """The settings of a serde for its schema registry, under Confluent's names. An unknown key is an error that names the
-nearest one.
+nearest known key.
 
-Keys of the registry's client may begin with `schema.registry.`, as Java's clients write them; files are PEM, as
-Confluent's clients in Python and C take them. Source: `AbstractKafkaSchemaSerDeConfig`, `SchemaRegistryClientConfig`,
+Keys of the registry's client may begin with `schema.registry.`, as for Java's clients. Certificate files are PEM files,
+as for Confluent's clients in Python and C. Source: `AbstractKafkaSchemaSerDeConfig`, `SchemaRegistryClientConfig`,
 `TopicNameStrategy`, `RecordNameStrategy`, `TopicRecordNameStrategy`.
 """
 
@@ -17,8 +17,9 @@ from assignor.errors import InputError
 from assignor.names.near_names import did_you_mean
 
 SubjectNameStrategy = Callable[[str | None, bool, str | None], str | None]
-"""Topic (None: not known), whether it is for keys, and the record's full name (None: the schema has none) to the
-subject. None: what the strategy needs is not known."""
+"""A function that returns the subject of a schema. Its arguments are the topic (None: unknown), whether the schema is
+for keys, and the record's full name (None: the schema has no name). It returns None if the topic or the name that it
+needs is missing."""
 
 
 def topic_name_strategy(topic: str | None, is_key: bool, record: str | None) -> str | None:
@@ -41,7 +42,9 @@ _STRATEGIES: dict[str, SubjectNameStrategy] = {
 
 
 def subject_name_strategy(key: str, configs: Mapping[str, object], where: str) -> SubjectNameStrategy:
-    """By its simple name, by the full name of Confluent's class, or a function. Raises InputError."""
+    """Reads a config for a strategy: its simple name, the full name of Confluent's class, or a function. Raises
+    InputError.
+    """
     given = configs.get(key, "TopicNameStrategy")
     if callable(given):
         return given
@@ -53,15 +56,16 @@ def subject_name_strategy(key: str, configs: Mapping[str, object], where: str) -
 
 URL = "schema.registry.url"
 MOCK = "mock://"
-"""Begins the URL of a registry in this process's memory, for unit tests. Source: `AbstractKafkaSchemaSerDe`."""
+"""The prefix of the URL of a registry in this process's memory, for unit tests. Source: `AbstractKafkaSchemaSerDe`."""
 _PREFIX = "schema.registry."
 _PROXIES = ("http", "https", "socks5", "socks5h")
 
 
 @dataclass(frozen=True, slots=True)
 class RegistrySettings:
-    """`url`: of one registry, or several with commas between, or mock://name; it never holds a password. `client`:
-    what Confluent's client takes; it may hold secrets. Exactly one of `auto_register` and `use_latest` may be true.
+    """The settings of one serde. `url`: the URL of one registry, or several URLs with commas between, or mock://name;
+    it never contains a password. `client`: the settings for Confluent's client; may contain secrets. `auto_register`
+    and `use_latest` are never both true.
     """
 
     url: str
@@ -74,7 +78,7 @@ class RegistrySettings:
 
     @classmethod
     def from_configs(cls, configs: Mapping[str, object], where: str) -> RegistrySettings:
-        """Raises InputError that names the key."""
+        """Reads the settings from configs. Raises InputError that names the key."""
         client: dict[str, object] = {}
         given: dict[str, object] = {}
         for key, value in configs.items():
@@ -119,7 +123,7 @@ def _text(key: str, value: object, where: str) -> str:
 def _url(key: str, value: object, where: str) -> str:
     urls = _text(URL, value, where)
     for url in urls.split(","):
-        if "@" in url:  # not quoted, whatever else is wrong with it
+        if "@" in url:  # the error does not quote the URL, because it has a password
             raise InputError(f"{URL} must not hold a password: give it as basic.auth.user.info", where)
     if urls.startswith(MOCK):
         if "," in urls:
@@ -147,7 +151,7 @@ def _proxy(key: str, value: object, where: str) -> str:
 
 
 def _file(key: str, value: object, where: str) -> str:
-    """Looked for where the client is made: the file may be on executors only."""
+    """Does not check that the file exists: it may be on executors only. The client opens it."""
     return str(value) if isinstance(value, Path) else _text(key, value, where)
 
 
@@ -182,7 +186,7 @@ _SERDE_KEYS = (
     "key.subject.name.strategy",
     "value.subject.name.strategy",
 )
-# what Java's clients take instead, for those who copy their configs
+# advice for keys of Java's clients, which users may copy
 _INSTEAD = {
     "ssl.truststore.location": "a file in PEM form as 'ssl.ca.location'",
     "ssl.keystore.location": "files in PEM form as 'ssl.certificate.location' and 'ssl.key.location'",
@@ -190,7 +194,7 @@ _INSTEAD = {
 
 
 def _check_credentials(client: dict[str, object], where: str) -> None:
-    """The source says where credentials are; the only place that this client knows is the key itself."""
+    """Removes and checks the source of the credentials: this client reads them only from `basic.auth.user.info`."""
     source = client.pop("basic.auth.credentials.source", None)
     if source not in (None, "USER_INFO"):
         raise InputError(f"basic.auth.credentials.source must be USER_INFO, not {source!r}", where)

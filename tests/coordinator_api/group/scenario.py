@@ -179,7 +179,7 @@ class _Player:
     def _told(self, outcome: Outcome) -> Words:
         group = self._recorded.group
         said = [_answer(outcome.response)]
-        said += [f"* {record.in_words()}" for record in outcome.records]
+        said += [f"* {record.as_text()}" for record in outcome.records]
         if outcome.rebalance is not None:
             asked = outcome.rebalance
             said.append(
@@ -217,7 +217,7 @@ def _process(options: Options) -> str | None:
 
 def _last_rebalance(last: LastRebalance) -> str:
     assert last.cause is not None
-    return f"last rebalance {last.generation_id}: {last.cause.in_words()}, {last.end.outcome}"
+    return f"last rebalance {last.generation_id}: {last.cause.as_text()}, {last.end.outcome}"
 
 
 def _member(described: DescribedMember) -> str:

@@ -109,7 +109,7 @@ def test_should_know_that_there_was_no_rebalance_before_without_a_poll() -> None
     rebalance = RecordedView(documents("recordings/static.jsonl.gz")[0])
     assert reported_sums(rebalance.snapshot) == {}
     found = rebalance.found(PolledViews((after_creation(rebalance),), before=None, may_create=True))
-    assert (found.words, found.differences) == ("internal topics as created in this rebalance", ())
+    assert (found.description, found.differences) == ("internal topics as created in this rebalance", ())
     assert found.view.existing_internal_topics == {}
 
 
@@ -119,7 +119,7 @@ def test_should_keep_the_first_poll_and_say_what_differs_when_no_view_explains_t
     rebalance.snapshot = replace(rebalance.snapshot, configs=other)
     found = rebalance.found(PolledViews((rebalance.seen,), before=rebalance.seen))
     assert found.view == rebalance.seen
-    assert found.words == ""
+    assert found.description == ""
     assert any("standby tasks" in difference for difference in found.differences)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 import yaml
 
-from assignor_cli.console import say
+from assignor_cli.console import print_message
 from assignor_cli.output import Format, show
 from assignor_cli.tables import Column, View, fitted, paragraph, table_text
 from tests.hostile_names import HOSTILE_NAMES
@@ -47,7 +47,7 @@ def test_should_give_each_row_of_a_table_one_line() -> None:
 
 
 def test_should_show_paragraphs_and_messages_harmlessly(capsys: pytest.CaptureFixture[str]) -> None:
-    say(f"error: {FORGED}")
+    print_message(f"error: {FORGED}")
 
     assert is_harmless(capsys.readouterr().err)
     assert is_harmless(fitted(FORGED, View()))

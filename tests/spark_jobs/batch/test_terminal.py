@@ -23,7 +23,7 @@ def test_should_say_a_line_every_five_seconds_when_there_is_no_terminal() -> Non
         for second in range(13):
             clock.now_s = 100.0 + second
             progress.show(1_000 + 100 * second, 5_000, second // 10)
-        progress.say("done")
+        progress.report("done")
     assert talk.getvalue().splitlines() == [
         "squares: 1,500 of 5,000 rows, 100 rows/s, 0:35 left",
         "squares: 2,000 of 5,000 rows (1 rejects), 100 rows/s, 0:30 left",

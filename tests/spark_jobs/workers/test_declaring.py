@@ -49,14 +49,14 @@ def test_should_say_what_to_do_when_no_coordinator_answers(log_directory: Path) 
             CoordinatorUnavailable, match=rf"no coordinator answers at {NOBODY} \(.*refused.*`assignor serve`"
         ),
     ):
-        declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, say=lines)
+        declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, report=lines)
     assert lines.said == []
 
 
 def test_should_end_after_the_time_that_it_states(log_directory: Path) -> None:
     lines = Lines()
     with CoordinatorClient(NOBODY) as client, pytest.raises(CoordinatorUnavailable, match="no coordinator answers"):
-        declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, say=lines, wait_s=0.2)
+        declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, report=lines, wait_s=0.2)
     (line,) = lines.said
     assert line.startswith(f"waiting for the coordinator at {NOBODY}, for 0.2 s at most (")
 
@@ -69,7 +69,7 @@ def test_should_go_on_once_the_coordinator_is_up(
         coordinator.kill()
         lines = Lines(lambda line: coordinator.start() if line.startswith("waiting") else None)
         with CoordinatorClient(coordinator.url) as client:
-            declare(settings_of("late", log_directory, coordinator.url), client, instances=1, say=lines, wait_s=60)
+            declare(settings_of("late", log_directory, coordinator.url), client, instances=1, report=lines, wait_s=60)
     assert [line.partition(",")[0] for line in lines.said] == [
         f"waiting for the coordinator at {coordinator.url}",
         f"the coordinator at {coordinator.url} answers",
@@ -83,7 +83,7 @@ def running(
     settings = InstanceSettings(
         small_application("twice", log_directory), coordinator.url, 1, str(tmp_path / "state"), None
     )
-    declare(settings, client, instances=1, say=Lines())
+    declare(settings, client, instances=1, report=Lines())
     return settings
 
 
@@ -97,7 +97,7 @@ def test_should_refuse_instances_that_are_alive(
     with pytest.raises(
         InputError, match=r"^twice: its instances run already, started by another program \(twice-p0-t0\)"
     ):
-        declare(running, client, instances=1, say=lines)
+        declare(running, client, instances=1, report=lines)
     assert lines.said == ["the group has twice-p0-t0 already: waiting until it leaves"]
     client.drain("twice")
     instance.wait()
@@ -109,7 +109,7 @@ def test_should_wait_for_instances_that_are_about_to_leave(
     instance = RunningInstance(running)
     wait_until_joined(client)
     lines = Lines(lambda _line: client.drain("twice"))
-    declare(running, client, instances=1, say=lines)
+    declare(running, client, instances=1, report=lines)
     assert len(lines.said) == 1
     instance.wait()
 
@@ -118,7 +118,7 @@ def test_should_leave_instances_of_other_numbers_alone(running: InstanceSettings
     instance = RunningInstance(running, partition=1)
     wait_until_joined(client)
     lines = Lines()
-    declare(running, client, instances=1, say=lines)
+    declare(running, client, instances=1, report=lines)
     assert lines.said == []
     client.drain("twice")
     instance.wait()
@@ -128,10 +128,10 @@ def test_should_leave_instances_of_other_hosts_alone(running: InstanceSettings, 
     instance = RunningInstance(replace(running, host="there"))
     wait_until_joined(client)
     lines = Lines()
-    declare(replace(running, host="here"), client, instances=1, say=lines)
+    declare(replace(running, host="here"), client, instances=1, report=lines)
     assert lines.said == []
     with pytest.raises(Waiting, match="the group has twice-there-p0-t0 already: waiting until it leaves"):
-        declare(replace(running, host="there"), client, instances=1, say=Lines(stop_waiting))
+        declare(replace(running, host="there"), client, instances=1, report=Lines(stop_waiting))
     client.drain("twice")
     instance.wait()
 

@@ -9,8 +9,8 @@ PLACE = Surroundings("spark://a:7077", "http://b:4040", "http://c:8080")
 
 def said(instances: int, running: int, joined: int, elapsed_s: float, place: Surroundings = PLACE) -> str:
     watch = BeginningsWatch(instances, place)
-    assert watch.look(running, joined, 100.0) is None
-    return watch.look(running, joined, 100.0 + elapsed_s) or ""
+    assert watch.poll(running, joined, 100.0) is None
+    return watch.poll(running, joined, 100.0 + elapsed_s) or ""
 
 
 def test_should_say_nothing_while_all_is_well_or_young() -> None:
@@ -34,6 +34,6 @@ def test_should_ask_for_the_way_to_the_coordinator_when_nobody_joins() -> None:
 
 def test_should_say_it_once_and_again_when_it_has_changed() -> None:
     watch = BeginningsWatch(3, PLACE)
-    lines = [watch.look(running, 1, float(now_s)) for now_s, running in enumerate([0] * 40 + [1] * 40 + [3] * 40)]
+    lines = [watch.poll(running, 1, float(now_s)) for now_s, running in enumerate([0] * 40 + [1] * 40 + [3] * 40)]
     found = [(now_s, line[:6]) for now_s, line in enumerate(lines) if line is not None]
     assert found == [(SLOTS_AFTER_S, "3 of 3"), (40 + SLOTS_AFTER_S, "2 of 3")]

@@ -308,12 +308,12 @@ def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: Coordinato
     lines: list[str] = []
     started = threading.Event()
 
-    def say(line: str) -> None:
+    def report(line: str) -> None:
         lines.append(line)
         started.set()
 
     app = "tests.spark_jobs.slow_to_import:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, say) as instances:
+    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, report) as instances:
         assert started.wait(TIMEOUT_S)
         assert instances.stop() == [InstanceEnd(0, InstanceState.NOT_RUNNING)]
     assert lines == ["instance-0: importing for ever"]

@@ -70,13 +70,13 @@ def test_should_join_as_static_members_and_serve_and_end_cleanly_when_drained(
     assert endpoint is not None
     assert endpoint.startswith("127.0.0.1:")
     with GroupWatch(client, group_id) as watch:
-        seen = watch.look()
+        seen = watch.poll()
     assert [(row.instance, row.thread) for row in seen.threads] == [(endpoint, one.client_id) for one in members]
     assert {copy.task for row in seen.threads for copy in row.copies} == TASKS
     client.drain(group_id)
     assert instance.wait() == CLEAN
     with GroupWatch(client, group_id) as watch:
-        ended = watch.look()
+        ended = watch.poll()
     assert (ended.view.state, ended.view.generation_id) == ("Empty", seen.view.generation_id + 1)
     assert ended.threads == ()
 
@@ -94,7 +94,7 @@ def test_should_serve_its_stores_to_others_only_with_a_token(
             GroupWatch(knowing, settings.application.id) as watch,
             GroupWatch(client, settings.application.id) as blind,
         ):
-            states = [[row.state for row in one.look().threads] for one in (watch, blind)]
+            states = [[row.state for row in one.poll().threads] for one in (watch, blind)]
 
     assert endpoint is not None
     assert endpoint.startswith(f"{EXECUTOR.host}:")

@@ -173,7 +173,7 @@ def test_should_give_an_instance_up_that_fails_at_each_start(
         instances=1,
         coordinator_url=coordinator.url,
         state_dir=str(tmp_path),
-        say=said.append,
+        report=said.append,
     )
     reason = (
         r"instance 0 failed in executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"
