@@ -155,8 +155,8 @@ class Settings(BaseSettings):
     `https://coordinator-1:8080`. By default the address on which it listens.
     """
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
-    """On PostgreSQL: time after which the other coordinators of the database take the groups of a coordinator that was
-    killed. All coordinators of a database need the same value.
+    """On PostgreSQL: time within which the other coordinators of the database take over the groups of a coordinator
+    that was killed. All coordinators of a database need the same value.
     """
     database_statement_timeout_ms: Annotated[int, Field(ge=100, le=JAVA_INT_MAX)] = 3_000
     """On PostgreSQL: time limit of a statement that reads or writes a group, and of the wait for a connection. A
@@ -193,8 +193,8 @@ class Settings(BaseSettings):
     request_timeout_ms: Positive = 30_000
     """Time limit for the arrival of a request body; 408 above."""
     longpoll_max_count: Positive = 10_000
-    """Most requests that are held at one time, GETs and heartbeats; above, a GET gets 429, and a heartbeat is answered
-    at once.
+    """Limit for the requests (GETs and heartbeats) that are held at one time. Above this limit, a GET gets 429, and a
+    heartbeat is answered at once.
     """
     longpoll_max_wait_ms: Natural = 60_000
     """Longest wait of one GET or heartbeat; a larger `wait_ms` is reduced to this value."""
@@ -293,8 +293,8 @@ class Settings(BaseSettings):
     metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
     """Number of groups with lines of their own in GET /metrics, the first by id. 0: no label names a group."""
     audit_log_file: Path | None = None
-    """File for the audit log, which has a line for each call that changes something or was refused; by default these
-    lines go to the service's log.
+    """File for the audit log, which has a line for each call that changes something, also if the call was refused; by
+    default these lines go to the service's log.
     """
     log_level: Literal["debug", "info", "warning", "error"] = "info"
     """Lowest level of the lines that are logged."""

@@ -144,7 +144,8 @@ def export_log(
 
     The log may be damaged: it is saved as it is.
 
-    Save the log before you repair the group: a repair deletes the damaged records from the store.
+    Save the log before you repair the group: a repair deletes the commit with the first damaged record, and all later
+    records, from the store.
     """
     with nullcontext(sys.stdout) if file is None else _new_file(file) as opened:
         log = calls.get(f"{group_path(group)}/log")

@@ -53,7 +53,8 @@ def drain(
 ) -> None:
     """Tell all members to stop, or empty one instance.
 
-    With --instance or --member, no member is told to stop: its tasks move to others, each after it is restored there.
+    With --instance or --member, no member is told to stop. The tasks of this instance or member move to others, each as
+    soon as another instance has caught up on the task.
     Repeat the command to see whether the instance or member can be stopped, and the tasks that still have to move.
     """
     group = command.group

@@ -22,11 +22,11 @@ class DeclareGroup:
 
     `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. Its spelling is
     canonical (sorted keys), because a definition counts as changed if this text has changed. If the group has members,
-    a changed definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. Any PUT
-    ends a drain of the group. `replaces_topology`: accept the definition even if members run another topology or use
-    another cluster; without it, such a definition is refused while the group has members. `declared_by`: the name of
-    the caller. `no_room`: the reason (a quota) for which a changed definition is refused; None when the quota allows
-    it. Answered with `Declared`.
+    a changed definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. An
+    accepted PUT, changed or unchanged, ends a drain of the group. `replaces_topology`: accept the definition even if
+    members run another topology or use another cluster; without it, such a definition is refused while the group has
+    members. `declared_by`: the name of the caller. `no_room`: the reason (a quota) for which a changed definition is
+    refused; None when the quota allows it. Answered with `Declared`.
     """
 
     input_json: str

@@ -99,8 +99,8 @@ class Group:
         return outcome
 
     def respond(self, event: HeartbeatOrFetch, now_ms: int, image: GroupImage) -> ImmediateResponse:
-        """Restart the member's session timeout, and answer the heartbeat or fetch from `image`, the last committed
-        state.
+        """Answer the heartbeat or fetch from `image`, the last committed state. Restarts the session timeout of each
+        member that is not refused, unless the event is a recheck.
 
         Nothing has to be committed. The state of this group may be ahead of `image`, by events whose records are being
         committed.

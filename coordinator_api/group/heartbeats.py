@@ -59,8 +59,8 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
 def respond(
     liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
 ) -> ImmediateResponse:
-    """Answer from `image`, and restart the session timeout. `liveness`: the sessions of `working`, which may be ahead
-    of `image`.
+    """Answer from `image`. Restarts the session timeout of each member that is not refused, unless the event is a
+    recheck. `liveness`: the sessions of `working`, which may be ahead of `image`.
     """
     answered = answer(image, event)
     if isinstance(answered, Rejected):

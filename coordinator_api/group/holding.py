@@ -13,8 +13,10 @@ Rules:
   other moves.
 - A generation is computed again at most once, which avoids a loop; a follow-up with an unchanged result is settled
   (`rebalance_result`). After a discard, the follow-up keeps every task in place as well.
-- An approval covers the follow-up and probing rebalances that follow from it, because they complete the approved moves.
-  A rebalance with any other cause needs a new approval (`RebalanceStarted`).
+- An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
+  It ends when a member joins or is removed, when the definition changes, when the drain of an instance or a member
+  begins or ends, or when a rebalance with another cause begins (`GroupImage.with_nothing_approved`,
+  `RebalanceStarted`).
 
 Kafka has no counterpart.
 """

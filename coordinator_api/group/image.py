@@ -133,7 +133,7 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     def _index(self, before: ClassicGroupMember | None, after: ClassicGroupMember | None) -> None:
         """Update the indexes: `after` replaces `before`; None stands for no member."""
         known, new = _other_names(before), _other_names(after)
-        if known != new:  # a rejoin changes no names, so most copies share them
+        if known != new:  # a rejoin changes no names, so most copies of this mapping share one `_names`
             self._names = self._names | new
             for name in known.keys() - new.keys():
                 if self._names.get(name) == known[name]:  # otherwise another member has this name by now

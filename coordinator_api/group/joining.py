@@ -16,8 +16,9 @@ come back:
 - A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the fetches
   after it wait for this member. Its own requests are refused, because a process that left sends none.
 - A dynamic member comes back by a first join with its client id and its process id, a static member by its group
-  instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, and no input of a
-  rebalance has changed. Otherwise its join starts a rebalance.
+  instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, the last rebalance
+  asked for no follow-up and did not fail, and the member's topics, process id, endpoint, tags, rack and versions are
+  unchanged (`static_identity`). Otherwise its join starts a rebalance.
 - A rebalance that runs meanwhile treats the member as if it still held its assigned tasks (`subscription_now`). A
   process whose members are all away gets no new tasks (`assignor.task_assignors.steering.away`), so the tasks of a
   failed process go to running processes.
@@ -247,10 +248,11 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     """Handle the join of a static member without a member id: the process was restarted, or repeats a join whose answer
     was lost.
 
-    The newer incarnation takes over the place and the assignment of the older one. No rebalance is needed if the group
-    is stable and the inputs of a rebalance are the same. Differs from Kafka: an `incarnation` that is lower than the
-    known one is refused; an equal one with equal bytes is a repeated request; and a member whose process, tags, topics
-    or versions have changed starts a rebalance, where Kafka keeps the old assignment.
+    The newer incarnation takes over the place and the assignment of the older one. No rebalance is needed if
+    `_assignment_still_holds`: owned partitions and offset sums may differ, but not the `static_identity`. Differs from
+    Kafka: an `incarnation` that is lower than the known one is refused; an equal one with equal bytes is a repeated
+    request; and a member whose process, tags, topics or versions have changed starts a rebalance, where Kafka keeps the
+    old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:

@@ -112,8 +112,8 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
-    """Whether all members held the assignment of the previous generation. Consumers before ConsumerProtocol version 2
-    do not send their generation; they count as holding it.
+    """Whether no member that takes part held an older assignment than that of the previous generation. Members that
+    send no generation (they held no assignment, or use ConsumerProtocol before version 2) count as holding it.
     """
     taking_part = (member for member in image.members.values() if image.takes_part(member))
     held = {held_generation(member.last_join.subscription) for member in taking_part}

@@ -186,7 +186,7 @@ def awaits_warm_ups(image: GroupImage) -> bool:
     A warm-up triggers at most one early rebalance. If it is still a warm-up afterwards (its changelog grows faster than
     it is restored, or a user's own assignor never ends warm-ups), the group waits for the deadline, so the rebalances
     do not go on for ever. A warm-up may trigger another early rebalance after one of these: a join, a leave, a drain, a
-    rebalance that is neither a follow-up nor a probing rebalance, or a new promotion.
+    rebalance that is neither a follow-up nor a probing rebalance, or promotion that is switched on again.
     """
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or image.led_by is not None or last is None:

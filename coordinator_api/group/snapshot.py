@@ -238,7 +238,8 @@ def plan_repair(
     known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
-        # the snapshot lost its generation: each generation before it has a record of its own, unless it was skipped
+        # the snapshot lost its generation: each earlier generation had a record of its own, which the compaction has
+        # deleted, unless the generation was skipped
         by_number = records[0].number - 1 if records[0].number < JAVA_INT_MAX else 0
         given_out = max(given_out, by_number) + PASSED_OVER_BEFORE
     if image.led_by is None:

@@ -26,10 +26,10 @@ OPEN_PATHS = frozenset({"/livez", "/readyz"})
 """The health checks, which need no token."""
 
 PRINCIPAL = "principal"
-"""The key of a request's `state` with the request's caller."""
+"""The key under which a request's `state` holds the request's caller."""
 
 CALL = "call"
-"""The key of a request's `state` with the `Call` that `RequestGuard` found; None if it found none."""
+"""The key under which a request's `state` holds the `Call` that `RequestGuard` found; None if it found none."""
 
 PAGE = "/ui"
 LOGIN = "/ui/login"

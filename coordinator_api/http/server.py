@@ -104,8 +104,8 @@ async def _serve(
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # No running member pauses longer between heartbeats. If uvicorn closed a connection earlier, its process
-            # would seem to have failed.
+            # No running member pauses longer between heartbeats. If uvicorn closed the connection within such a pause,
+            # the member's process would seem to have failed.
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )

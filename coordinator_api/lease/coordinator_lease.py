@@ -158,7 +158,7 @@ class CoordinatorLease:
                     )
 
     def is_unknown(self, group_id: str) -> bool:
-        """Whether the last poll found no group of this id, and none was created here since."""
+        """Whether there is no group of this id, as of the newest poll and later changes here."""
         return isinstance(self._holder.whereabouts(group_id), NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:

@@ -27,8 +27,9 @@ class EndCoordinator:
 
 @dataclass(frozen=True, slots=True)
 class Take:
-    """Take a free group, or an own group that is not open here, if its owner and epoch are still these. Then load the
-    group from the store: memory from before the take may be stale.
+    """Take a group that is free, or that this coordinator owns but has not opened. The group is taken only if its row
+    still has this `owner` and this `epoch`. Then load the group from the store: memory from before the take may be
+    stale.
     """
 
     group_id: str

@@ -204,7 +204,8 @@ class Quotas:
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
         """Returns the reason why the tenant may not have `more` of this kind, in words; None if it may.
 
-        The text has the tenant's own use, but not the use of an outer tenant, which the caller must not see.
+        For the tenant itself, the text says how much it uses. For a tenant with a shorter prefix, the text does not,
+        because the caller must not see that number.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):

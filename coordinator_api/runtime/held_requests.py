@@ -4,11 +4,11 @@ A held request is the GET of an assignment that is not available yet, or the hea
 
 Held requests are answered in batches ("waves"). If thousands of members learned of a rebalance at one moment, they
 would rejoin at once, and their heartbeats would queue behind all those joins, or behind all the large assignments that
-they fetch. So a batch answers at most `WAVE_MEMBERS` members with about `WAVE_BYTES` of assignments, and then a pause
-follows in which the event loop handles the requests that these members send. If the pause ends late, the event loop was
-busy, and the next pause is longer by this delay: other requests get half of the loop's time, and batches are never
-faster than the joins that follow them. (Another process could answer heartbeats instead; then a join and a heartbeat
-could disagree about the members.)
+they fetch. So a batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments, whichever comes first.
+Then a pause follows, in which the event loop handles the requests that these members send. If the pause ends late, the
+event loop was busy, and the next pause is longer by this delay: other requests get half of the loop's time, and batches
+are never faster than the joins that follow them. (Another process could answer heartbeats instead; then a join and a
+heartbeat could disagree about the members.)
 
 A held request costs a future. `wake` asks the group again for each held request, and answers only if the answer has
 changed.
@@ -36,8 +36,9 @@ from coordinator_api.group.events import FetchAssignment, ProcessHeartbeat
 from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
-"""The most members that one batch answers. Each costs the event loop about 0.5 ms, most of it in one turn of the loop.
-Another member's heartbeat may wait for the whole batch.
+"""The number of members after which a batch ends. A process heartbeat with more members is still answered as a whole.
+Each member costs the event loop about 0.5 ms, most of it in one turn of the loop. Another member's heartbeat may wait
+for the whole batch.
 """
 
 WAVE_BYTES = 4_194_304
@@ -47,7 +48,7 @@ WAVE_S = 0.005
 """The longest time for which a batch may block the event loop while it looks for changed answers."""
 
 PAUSE_S = 0.01
-"""The shortest pause between two batches."""
+"""The shortest pause after a batch that answered members."""
 
 LONGEST_PAUSE_S = 0.25
 

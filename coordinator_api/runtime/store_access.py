@@ -66,7 +66,9 @@ class StoreReadiness:
 
 
 PIECE_BYTES = 65_536
-"""The smallest size of a piece but the last: a thread for each member's few bytes would cost far more."""
+"""The minimum size of every piece except the last. A chunk of one member may be only a few bytes, and a call in a
+thread for each chunk would be slow.
+"""
 
 AT_ONE_TIME = 2
 """The number of slots. It is small, because threads that unpack share the interpreter lock with the event loop, and

@@ -13,8 +13,8 @@ from typing import NamedTuple, Protocol
 
 class CoordinatorRow(NamedTuple):
     """The row of a coordinator. `url`: its address for others. `renewals`: the number of times that it has renewed the
-    row. `release`: its version of this project. `takes`: whether it may get groups; False before it serves and once it
-    stops.
+    row. `release`: its version of this project. `takes`: whether it may get groups; False before it serves, while it
+    does not renew its row, and once it stops.
     """
 
     coordinator_id: str
@@ -25,8 +25,8 @@ class CoordinatorRow(NamedTuple):
 
 
 class GroupOwner(NamedTuple):
-    """The owner of a group. `owner`: a coordinator's id, None without one. `epoch`: the number of changes of owner.
-    `members`: the number of its members, which sets its weight.
+    """The owner of a group. `owner`: a coordinator's id, None without one. `epoch`: a number that each take and
+    each hand-over of the group raises by one. `members`: the number of its members, which sets its weight.
     """
 
     group_id: str

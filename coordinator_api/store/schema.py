@@ -38,7 +38,7 @@ groups = sa.Table(
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     # the coordinator that owns the group; NULL for none, and always on SQLite, which only one process uses
     sa.Column("owner", sa.String(64)),
-    # incremented at each change of owner; a write with another epoch is refused
+    # incremented by each take and each hand-over of the group; a write with another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
     # the number of its members, from which its weight is computed
     sa.Column("members", sa.Integer, nullable=False, server_default="0"),
@@ -55,7 +55,7 @@ coordinators = sa.Table(
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
     sa.Column("release", sa.String(32), nullable=False),
-    # whether the coordinator may get groups; false before it serves and once it stops
+    # whether the coordinator may get groups; false before it serves, while it does not renew its row, and once it stops
     sa.Column("takes", sa.Boolean, nullable=False),
 )
 

@@ -11,7 +11,7 @@ show it too. Three cases stay open:
 - A cogroup reads a repartition topic with a name of the user. If the cogroup created the topic (`Grouped.as`), Kafka
   co-partitions the topics upstream of it; if the user did (`Repartitioned.as`), Kafka co-partitions this topic.
 - A repartition topic with a name of the user has several readers. If one call of the DSL created the topic for the
-  first reader, Kafka's builder notes for each later reader a source that becomes no node, and so requires nothing of
+  first reader, Kafka's builder records for each later reader a source that becomes no node, and so requires nothing of
   the topic for these readers.
 
 `copartition.py` decides these cases. Source: `AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`,
@@ -103,8 +103,8 @@ class Copartitioning:
 
 @dataclass(frozen=True, slots=True)
 class _UnnotedReaders:
-    """By node, its parent sources that Kafka's builder does not note. `certain`: surely not noted; `possible`: the text
-    leaves it open.
+    """For each node, the source nodes among its parents that Kafka's builder does not record as sources of this node.
+    `certain`: surely not recorded; `possible`: the text leaves it open.
     """
 
     certain: Mapping[str, frozenset[str]]
@@ -249,7 +249,7 @@ class _ShownJoins:
         return self._definition.source_topics(source)
 
     def _unnoted_readers(self) -> _UnnotedReaders:
-        """The readers of repartition topics for which Kafka's builder notes a source that does not become a node."""
+        """The readers of repartition topics for which Kafka's builder records a source that does not become a node."""
         certain: dict[str, frozenset[str]] = {}
         possible: dict[str, frozenset[str]] = {}
         for source, node in self._definition.nodes.items():

@@ -193,9 +193,9 @@ class SeenChangelogs:
 
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
-    """The stores and the assumptions about them. `in_doubt`: stores whose kind neither the text nor the cluster shows,
-    as texts such as `counts (key-value or windowed)`. `assumed`: all stores with an assumption, about logging, the
-    changelog topic, or the kind.
+    """The stores and the assumptions about them. `unknown_kind`: stores whose kind neither the text nor the cluster
+    shows, as texts such as `counts (key-value or windowed)`. `assumed`: all stores with an assumption, about logging,
+    the changelog topic, or the kind.
     """
 
     definitions: Mapping[str, StoreDefinition]

@@ -5,9 +5,10 @@ All processes share one group.instance.id in the application's group, so only on
 The leader of the election group, a classic group, is the elected process. When the elected process dies, the next one
 takes its place in the application's group before its session in that group expires. A standby learns of the death when
 the session of the dead process in the election group expires. A process that starts does not have to wait so long: its
-join begins a rebalance of the election group, and a dead candidate does not join in time. An elected process that was
-away longer than its session has been replaced, and ends. If two processes ever believe that they lead, the
-application's group fences the older one (KIP-345). Source: `GroupMetadataManager.completeClassicGroupJoin`.
+join begins a rebalance of the election group, and a dead candidate does not join in time. If the elected process was
+away longer than its session and another candidate has been elected meanwhile, the process that was away ends. If two
+processes ever believe that they lead, the application's group fences the older one (KIP-345).
+Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
 from __future__ import annotations

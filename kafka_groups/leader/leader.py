@@ -7,8 +7,9 @@ Rules:
   back, and a JVM leader decides. Kafka's own leader would throw at once, and its stream thread would end. In the cases
   in which Kafka's leader sends an error assignment, this leader sends it too.
 - A process that does not get the lead leaves the group at once, unless `join_anyway` is set.
-- The leader itself starts a rebalance only when source topics change, or at a probing deadline that no member can
-  carry. When a standby comes or goes, the leader joins again as the same static member with another session time-out;
+- The leader itself starts a rebalance only when source topics change, at a probing deadline that no member can carry,
+  or if it takes over a group in which topics of the topology are missing or source partitions have no owner.
+- When a standby comes or goes, the leader joins again as the same static member with another session time-out;
   this starts no rebalance. Members that were asked to rejoin at once, and the member that carries the probing deadline,
   start their rebalances themselves.
 

@@ -1,11 +1,11 @@
 """Infers the leader's view of the cluster in a rebalance from polls before and after the rebalance and from its result.
 
 Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the
-first of the two polls lacks were created in the rebalance, and offsets only grow. The first poll after all members had
-joined is tried first. If this project's own assignor decides differently on that view, other views between the polls
-are tried. The recorder uses the first view on which its result equals that of the group's leader, and the line names
-the view. If no view gives that result, the line keeps the first poll and tells how the results differ. No I/O; reads
-only the clock.
+first of the two polls lacks were created in the rebalance, and offsets only grow. Of the polls after all members had
+joined, the earliest is tried first as the leader's view. If this project's own assignor decides differently on that
+view, other views between the polls are tried. The recorder uses the first view on which its result equals that of the
+group's leader, and the line names the view. If no view gives that result, the line keeps the earliest of these polls
+and tells how the results differ. No I/O; reads only the clock.
 
 A leader uses only the sum of a task's offsets: it compares the sum with each member's sum, and the difference with
 `acceptable.recovery.lag`. So only a few sums per task are worth trying: the ends of the range, and the sums at which a

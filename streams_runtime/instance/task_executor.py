@@ -180,7 +180,9 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """Commit these tasks together, without checkpoints. Raises LogTimeout if nothing was committed."""
+        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time; the
+        tasks may be committed nevertheless.
+        """
         offsets = []
         for task in tasks:
             task.prepare_commit()

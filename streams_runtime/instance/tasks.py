@@ -119,7 +119,9 @@ class Tasks:
             self.wake([task for task, alarm_ms in self._alarms_ms.items() if alarm_ms <= now_ms])
 
     def let_sleep(self) -> None:
-        """Let awake tasks sleep if they have nothing left to do. Call it after all awake tasks have punctuated."""
+        """Let awake tasks sleep if they have nothing left to do. Call it after all awake tasks have processed and
+        punctuated.
+        """
         awake = []
         for task in self.awake:
             if not task.may_sleep:

@@ -31,7 +31,7 @@ from streams_runtime.membership.member_events import HeartbeatReplied, SentHeart
 from streams_runtime.membership.member_machine import MemberMachine
 
 JOINS_TOGETHER_MS = 100
-"""Time limit of a heartbeat's wait for joins that are about to be answered."""
+"""Time limit of a heartbeat's wait for joins that are about to be sent or answered."""
 
 QUICK_ANSWER_MS = 50
 QUICK_ANSWERS = 5

@@ -155,7 +155,8 @@ class SubscriptionBody(_SentByMember):
     join_id: Annotated[str, Field(min_length=1, max_length=MAX_JOIN_ID_LENGTH)] | None = Field(
         None,
         description="Id of a first join, chosen by the caller. A first join with the same id is a repetition: it makes "
-        "no second member, and gets the answer of the first join.",
+        "no second member, and its answer has the member id of the first join and the generation for which the member "
+        "waits now.",
     )
     leave_on_disconnect: bool = Field(
         False,
