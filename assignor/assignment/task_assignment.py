@@ -77,8 +77,8 @@ class KafkaStreamsAssignment:
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
         """Returns an assignment of the same process with a deadline. The two objects share their tasks, so a change of
         one changes both. The process requests a rebalance at `deadline_ms` (milliseconds since 1970), or at once if it
-        is
-        0. The deadline holds for this assignment only. Raises IllegalArgumentError for a time that is no 64-bit number.
+        is 0. The deadline holds for this assignment only. Raises IllegalArgumentError for a time that is no 64-bit
+        number.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
             raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")

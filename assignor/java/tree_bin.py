@@ -18,7 +18,7 @@ Three operations convert between a list and a tree:
 - When a bucket becomes a tree, its entries are inserted in the order of the plain list. The list keeps its order,
   except that the root moves to the front.
 - When the table doubles, the list is split into two parts. A part of six entries or fewer becomes a plain list again; a
-  larger part becomes a new tree.
+  larger part becomes a new tree, unless it has all entries: then the tree stays.
 - A removal turns a small tree into a plain list. Java does not count the entries for this: it checks which nodes exist
   near the root.
 

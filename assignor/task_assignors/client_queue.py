@@ -23,7 +23,8 @@ from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
 """A sort key; the client with the lowest key has the most room. Its fields are the tasks per thread and the negative
-number of threads. All empty clients have the key `EMPTY`, which is lower than all others.
+number of threads (0 without `prefers_more_threads`). All empty clients have the key `EMPTY`, which is lower than all
+others.
 """
 
 EMPTY: Room = (-1.0, 0)

@@ -62,9 +62,7 @@ NOT_QUEUED stands for a client that was not in the heap.
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""Two entries. A parent in the heap that lies strictly between them would have a child that is less than itself: the
-heap would be out of order.
-"""
+"""Two entries. If the parent of the changed position lies strictly between them, the heap may be out of order."""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
@@ -217,8 +215,8 @@ class _HashSetOrder:
         return sorted(entries, key=self._buckets_at(capacity).__getitem__)
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
-        """True if a bucket gets more than eight keys at any capacity of the growing table. Then the order needs all
-        four rules of `java/order.py`.
+        """True if a bucket gets more than eight keys at the final capacity, or at a capacity of 64 or more before it.
+        Then the order needs all four rules of `java/order.py`. (Below 64, a crowded bucket only doubles the table.)
         """
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:

@@ -114,8 +114,9 @@ class StickyPlacement:
                     break
 
     def place_remaining_active(self) -> None:
-        """Places the remaining active tasks, in the order of their ids. Each goes to its previous owner or standby,
-        unless this client is full and another client has more room; then it goes to the client with the most room.
+        """Places the remaining active tasks, in the order of their ids. Each goes to its previous owner, or else to a
+        previous standby, unless that client is full and another client has more room. All other tasks, also those
+        without a previous client, go to the client with the most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
@@ -298,8 +299,9 @@ class LegacyStickyTaskAssignor:
 
     1. Active tasks stay with their owner up to its fair share (tasks per thread, rounded down).
     2. Tasks that are left go to a client that had a standby of them, up to the same share.
-    3. The remaining tasks go, in the order of their ids, to the previous owner or standby; if this client is full and
-       another client has more room, they go to the client with the most room.
+    3. The remaining tasks are placed in the order of their ids. Each goes to its previous owner, or else to a previous
+       standby, unless that client is full and another client has more room. All other tasks, also those without a
+       previous client, go to the client with the most room.
     4. Standbys are placed by the rule of step 3, but clients that bring new pairs of tasks together are preferred.
 
     With a rack-aware strategy, swaps that save traffic follow after step 3 and after step 4. Raises IllegalStateError

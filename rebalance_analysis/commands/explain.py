@@ -1,7 +1,7 @@
 """`assignor explain`: recorded rebalances and their reasons, as the history of each group or of one task.
 
-With a data format and without --last, --group and --all, every line of a file is explained by itself: the output has a
-document for each task.
+With a FILE, a data format and none of --last, --group and --all, each line of the file is explained by itself: the
+output has a document for each task. In all other cases, the output is a history.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class ExplainOptions:
     ] = None
     every: Annotated[
         bool,
-        typer.Option("--all", help="Each task by itself, also where nothing changed, with every step of the reason."),
+        typer.Option("--all", help="In text: each task by itself, changed or not, with every step of its reason."),
     ] = False
     coordinator: Annotated[
         str | None,
@@ -93,7 +93,7 @@ class ExplainOptions:
 
     @property
     def shows_history(self) -> bool:
-        """True for a history over several rebalances; False if each line is explained by itself."""
+        """True if the output is a history; False if each line of a file is explained by itself, as data."""
         by_itself = self.files and self.group is None and self.last is None and not self.every
         return not (by_itself and self.format.is_data)
 
@@ -121,8 +121,8 @@ def explain_files(options: ExplainOptions) -> None:
 
     For each rebalance of a group, shows its trigger, the old and the new place of each task that changed, and the
     reason. One line counts the tasks that stay where they are. FILEs have recordings; without a FILE the command asks a
-    running coordinator. With --format json or yaml and a FILE alone, prints one document for each task of each
-    rebalance.
+    running coordinator. With --format json or yaml, a FILE alone prints one document for each task of each
+    rebalance, with its reason; --last, --group and --all print the history in numbers.
 
     Exit 1 when there is nothing to explain.
     """

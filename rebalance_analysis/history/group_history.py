@@ -14,8 +14,9 @@ from rebalance_analysis.history.task_history import TaskHistory, TaskRebalance, 
 
 
 class Move(NamedTuple):
-    """An active task that changes its process. `giver`: its process before, `receiver`: its process now; None if the
-    task had or has no process. `held_back`: the receiver gets the task only after the giver has revoked it.
+    """A change of the process of an active task. `giver`: the process after the previous rebalance; None if the task
+    had no process, or nothing earlier is recorded. `receiver`: the process after this rebalance; None if the task has
+    no process. `held_back`: the receiver gets the task only after the previous owner has revoked it.
     """
 
     task: TaskId

@@ -20,7 +20,10 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 
 class TaskChange(StrEnum):
-    """The change that a rebalance made to a task. If several kinds apply, the first one counts."""
+    """The change that a rebalance made to a task, by the recordings. If several kinds apply, the first one counts.
+
+    `ChangeTitle` in `presentation/moves.py` has the kinds of changes as they are shown to people.
+    """
 
     ABSENT = "not there"  # the rebalance has no such task
     NOT_PLACED = "not placed"  # the rebalance placed no tasks at all, or gave this one to no member
@@ -52,9 +55,9 @@ class TaskWaiting(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
     """One task in one rebalance. `before`: the task's copies when the rebalance began, as the previous rebalance left
-    them. `outcome`, `reason` and `explanation` come from this program's own run; `differs`: this run placed the task
-    elsewhere than the recording. `is_held_back`: no member was given the task yet. `problem`: the input of the
-    assignor.
+    them; empty for the first recorded rebalance. `outcome`, `reason` and `explanation` come from this program's own
+    run; `differs`: this run placed the task elsewhere than the recording. `is_held_back`: no member was given the task
+    yet. `problem`: the input of the assignor.
     """
 
     task: TaskId

@@ -68,7 +68,10 @@ class Title(NamedTuple):
 
 
 class ChangeTitle(Enum):
-    """Kinds of changes, most important first."""
+    """Kinds of changes as they are shown to people, most important first.
+
+    `TaskChange` in `history/task_history.py` has the kinds of changes by the recordings; `title_of` converts them.
+    """
 
     MOVES = Title("moves", "move")
     HELD_BACK = Title("moves once it is given up", "move once they are given up")

@@ -32,7 +32,7 @@ class Line:
     content: bytes | None = None
 
     def usable_document(self) -> Mapping[str, object]:
-        """Returns the document. Raises InputError with the line's problem if there is none."""
+        """Returns the document. Raises InputError, with the line's problem, if the line has no document."""
         if self.document is None:
             raise InputError(self.problem or "is not usable")
         return self.document

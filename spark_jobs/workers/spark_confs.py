@@ -52,8 +52,9 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks `conf`, and returns defaults: as many executors as instances, so that each instance has its own. An
-    executor has one core unless `conf` sets more, and its instance gets all its cores. Raises InputError as
+    """Checks `conf`, and returns defaults. Unless the master is local, there are as many executors as instances, so
+    that each instance has its own. An executor has one core unless `conf` sets `spark.executor.cores` or
+    `spark.task.cpus`. Its instance gets all its cores unless `conf` sets `spark.task.cpus`. Raises InputError as
     `with_defaults` does.
     """
     refuse_unusable(conf)

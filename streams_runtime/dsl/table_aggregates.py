@@ -66,8 +66,8 @@ COUNT = TableAggregation.by(zero, one_more, one_less, LONG)
 
 @dataclass(frozen=True)
 class KTableRepartitionMap(Operator):
-    """Gives both values of a change their new keys. Forwards one record if these are equal, else two, the old value
-    first.
+    """Gives both values of a change their new keys. Forwards one record if the change has both values and their new
+    keys are equal; otherwise one record for each value that has a new key, the old value first.
 
     Keys are equal if their bytes are equal, because the topic, the store and the partitioner use the bytes. In Python,
     1 equals True and 1.0, and NaN does not equal itself. `topic`: the repartition topic without the application id;

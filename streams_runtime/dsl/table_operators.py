@@ -77,9 +77,8 @@ class TableOperator(Operator):
 
     def getter(self, context: NodeContext, *, flushed: bool = False) -> Getter:
         """Returns the function that reads the table. `context`: the context of the reading node. `flushed`: without the
-        changes that a
-        record cache still holds back, except the change of the record being processed; only for a table with a
-        key-value store.
+        changes that a record cache still holds back, except the change of the record being processed; only for a table
+        with a key-value store.
         """
         assert self.store is not None
         return stored_getter(context, self.store.name, flushed=flushed)

@@ -59,8 +59,8 @@ class TaskInputs:
     - Committed offsets are looked up after the claim, because a previous owner cannot commit any more then.
       `StreamTask.complete_restoration` looks up the offsets itself if its caller has not.
 
-    One per stream thread, which alone uses it. `producer`: the producer of the thread; its transactional id owns the
-    claims.
+    Each stream thread has its own `TaskInputs`, which no other thread uses. `producer`: the producer of the thread; its
+    transactional id owns the claims.
 
     Source: `KafkaConsumer.committed`, which takes all partitions of an assignment. Kafka has no claims.
     """

@@ -65,9 +65,9 @@ class OpenTask:
 class ThreadStatus:
     """The status of one stream thread.
 
-    `tasks`: in order of their ids, active before standby. `generation_id`: 0 before the first assignment. `processed`,
-    `dropped`, `passed_over`: the numbers of input records since the thread started. Records are passed over if the log
-    has deleted them before the group read them.
+    `tasks`: first the active tasks, then the standbys, each in the order of their ids. `generation_id`: 0 before the
+    first assignment. `processed`, `dropped`, `passed_over`: the numbers of input records since the thread started.
+    Records are passed over if the log has deleted them before the group read them.
     """
 
     name: str

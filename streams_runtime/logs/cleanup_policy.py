@@ -159,8 +159,9 @@ def _fits(group: _BatchGroup, batch: BatchSummary, kept: RecordBatch | None, siz
         return True
     records = sum(map(len, group.kept)) + len(kept)
     span = kept.offsets[-1] - group.kept[0].offsets[0]
-    # Merge only batches with the same delete horizon: a later horizon for the merged batch would keep tombstones for
-    # ever, an earlier one would delete them before slow readers saw them.
+    # Do not merge batches with different delete horizons (a batch without tombstones has none and fits any): a later
+    # horizon for the merged batch would keep tombstones for ever, an earlier one would delete them before slow readers
+    # saw them.
     same_horizon = None in (group.horizon_ms, horizon_ms) or group.horizon_ms == horizon_ms
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 

@@ -5,7 +5,7 @@ Rules:
   the least lag.
 - The client gets the metadata, which has the hosts of each partition, from several instances. It uses the newest
   generation, so that the metadata of an instance that is cut off from the group is not used for long. It gets the
-  metadata again after some seconds, and whenever an instance answers "not here" or "not ready", or does not answer.
+  metadata again after ten seconds, and whenever none of the copies that it asked gave a usable answer.
 - When the time is over, the client raises an error with the last answer of each host. Only a copy that is fresh enough
   may answer that there is no value. A query that can never be answered fails at once.
 
@@ -97,7 +97,7 @@ class _NoAnswerYet(Exception):
 class QueryFailed(AssignorFault):
     """There was no answer in time, or there can never be one. `tried`: the last answer of each host.
 
-    `code`: the reason why there can never be an answer; None if there was no answer in time.
+    `code`: the reason why there can never be an answer; None in all other cases.
     """
 
     def __init__(self, message: str, tried: Mapping[str, str], code: QueryCode | None = None) -> None:
@@ -128,9 +128,9 @@ class Tries:
 class StateStoreClient:
     """A client of one application's stores. Thread-safe; close it after use. Every call may raise QueryFailed.
 
-    An HTTP call takes at most the time that its query has left. A query continues if an instance cannot be reached,
-    gives an invalid answer or answers "not here", because another instance may have the key. A query fails at once if
-    it can never be answered.
+    The time-out of an HTTP call is at most the time that its query has left, but at least 50 ms. A query continues if
+    an instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have the
+    key. A query fails at once if it can never be answered.
     """
 
     def __init__(

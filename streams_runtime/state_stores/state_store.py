@@ -60,7 +60,6 @@ def ignore_read_again(_store: str, _reason: str) -> None:
 class StoreContext:
     """The values and callbacks that a store gets from its task when it is opened.
 
-
     `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in it.
     `changes`: None for a store that is not logged.
     `rocksdb_config_setter`: the setting `rocksdb.config.setter`.

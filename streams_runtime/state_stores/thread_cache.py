@@ -11,7 +11,7 @@ Rules:
 - A put evicts only from the cache of its own store. While this cache is being flushed, a put evicts nothing, because a
   downstream operator may put into the store whose change it receives. The next put evicts.
 - When the thread's share shrinks because a thread was added to the instance, all caches evict their clean values. The
-  dirty values become clean at the next commit, and are evicted then.
+  dirty values become clean at the next commit, and are evicted in the thread's next pass, or at a put before.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
 
 The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or becomes

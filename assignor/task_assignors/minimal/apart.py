@@ -39,8 +39,9 @@ class ApartPlacement:
         self._named = Counter(rule for of_task in rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the client of each task, and the tasks for which no client without a conflict was found. `most`:
-        client to its greatest number of tasks, which it exceeds only if all clients without a conflict are full.
+        """Returns the client of each task, and the tasks that were set aside, because no client without a conflict
+        was found. `most[client]`: the number of tasks up to which a client without a conflict is preferred. Tasks that
+        are exchanged and tasks that were set aside may exceed it.
         """
         order = sorted(
             range(len(self._tasks)),

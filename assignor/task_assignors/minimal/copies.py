@@ -109,8 +109,8 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
 
 
 def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
-    """Returns `lags` with each unknown lag replaced by the length of the whole changelog. (Kafka sorts unknown lags
-    before all others, because UNKNOWN_OFFSET_SUM is negative.)
+    """Replaces each unknown reported lag by the length of the whole changelog, and each unknown unreported lag by the
+    greatest long. (Kafka sorts unknown lags before all others, because UNKNOWN_OFFSET_SUM is negative.)
 
     `whole[task]`: the number of records that a client without state of the task has to restore, as far as known.
     """

@@ -7,8 +7,8 @@ out all tasks anew over the sorted process ids in each rebalance, so a new clien
 tasks. Here, only as many tasks move as the new client has to get.
 
 If a rack-aware strategy is set (either of the two) and all racks are known, cross-rack traffic decides between
-placements that move equally many tasks. No task moves only to save traffic, so the configured costs of traffic and
-non-overlap have no effect.
+placements that move equally many tasks of equal total weight. No task moves only to save traffic, so the configured
+costs of traffic and non-overlap have no effect.
 
 The steps, in this order: the targets of active tasks (`targets.py`), the targets of standbys (`standby_targets.py`),
 the clients that may run tasks now, given their lags (`transition.py`), and the stateless tasks, which can move at once.

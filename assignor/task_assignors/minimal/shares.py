@@ -1,9 +1,10 @@
 """The number of tasks that each client should have, in proportion to its threads.
 
 A client's share is a fraction. The client gets the share rounded down or rounded up; these two numbers are its bounds.
-Without pins, the bounds are computed in whole numbers, so that no rounding error decides. With pins, some tasks may go
-to only some of the clients. Then the tasks with the fewest threads to choose from are distributed first. Each group of
-tasks goes to those of its clients that have the fewest tasks per thread, until these have equally many per thread.
+Without pins, and unless a client already has more than its share, the bounds are computed in whole numbers, so that no
+rounding error decides. (A pin restricts a task to some of the clients.) In all other cases, the tasks with the fewest
+threads to choose from are distributed first. Each group of tasks goes to those of its clients that have the fewest
+tasks per thread, until these have equally many per thread.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], pres
 
 
 def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
-    """Returns the bounds if pins restrict tasks to some clients.
+    """Returns the bounds if pins restrict tasks to some clients, or if a client already has more than its share.
 
     Tasks with the same allowed clients form a group. The groups are distributed one after the other, the group with the
     fewest threads to choose from first. A later group may fill clients that an earlier group can avoid, so all groups

@@ -1,9 +1,9 @@
 """The clients that may get a task's standbys: clients without a copy, spread over tags, within the task's pins.
 
 Tags follow the rule of Kafka's ClientTagAwareStandbyTaskAssignor. The next standby should go to a client that has none
-of the tags of the clients with a copy. A tag key stops counting when at least as many clients have copies as the key
-has values. If every client without a copy has a used tag, a standby may go to any of them. The same rule stands in
-`standby_assignors.py` and in `assignor/assignment/standbys.py`. Source: KIP-708.
+of the tags of the clients with a copy. When a client with a tag key gets a copy, and at least as many clients then have
+copies as the key has values, the key stops counting. If every client without a copy has a used tag, a standby may go to
+any of them. The same rule stands in `standby_assignors.py` and in `assignor/assignment/standbys.py`. Source: KIP-708.
 """
 
 from __future__ import annotations

@@ -183,7 +183,7 @@ class SpreadStandbys:
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
         """Moves one standby from `source` to the client that lacks the most copies per thread and may hold it. Tries
-        the tasks of which `source` has the least state first, and of these the lightest first.
+        the tasks of which `source` has the least state first; of tasks with equal state, the lightest first.
         """
         state = self._state
         lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]

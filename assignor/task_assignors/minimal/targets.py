@@ -256,7 +256,8 @@ class _EvenPlacement:
         return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
-        """Returns the tasks of `own` that stay in any case, if `own` and `also` together are more than `low` tasks.
+        """Returns the tasks of `own` that certainly stay. Call it only if `own` and `also` together are more than `low`
+        tasks; otherwise all of `own` stay.
 
         The heaviest tasks stay. `low` of them stay for certain; only tasks that are heavier than the lightest of these
         are returned, because tasks of equal weight may be exchanged.

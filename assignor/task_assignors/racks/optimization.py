@@ -1,9 +1,9 @@
 """Swaps tasks between clients so that fewer partitions are read across racks; no client's number of tasks changes.
 
 A copy of a task costs `traffic cost` for each of its partitions that has no replica on the client's rack, plus
-`non-overlap cost` if the client does not have the copy already. The places of all active tasks are optimized together.
-Standbys are swapped between two clients on different racks, one pair of clients after the other, in at most four rounds
-over all pairs, and only if the standby assignor allows the swap.
+`non-overlap cost` if the client does not have the copy already. All stateful active tasks are optimized together, and
+so are all stateless ones. Standbys are swapped between two clients on different racks, one pair of clients after the
+other, in at most four rounds over all pairs, and only if the standby assignor allows the swap.
 
 Source: `RackAwareTaskAssignor.optimizeActiveTasks`, `optimizeStandbyTasks`, `canEnableRackAwareAssignor`,
 `validateClientRack`, `getCost`.
@@ -226,7 +226,8 @@ def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreig
 
 
 class Standbys:
-    """The copies that swaps of standbys read and change. Tasks and clients are numbers in sorted order.
+    """The copies that swaps of standbys read and change. Tasks are numbered in sorted order. Clients are numbered by
+    process id, or in the leader's order; then the swaps get `ranks`.
 
     `active[client]`, `standby[client]`: the numbers of the client's tasks. The swaps change `standby`.
     """

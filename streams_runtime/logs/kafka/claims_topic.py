@@ -378,7 +378,8 @@ class ClaimsWriter:
     async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> int | None:
         """Write records. Returns the offset after the last record, or None if it is not known.
 
-        Raises LogTimeout, LogError. After an error the records may be written already, but are not written later.
+        Raises LogTimeout, LogError. After an error the records may or may not have been written, but none is
+        written later.
         """
         async with self._lock:
             if self._sender is None:

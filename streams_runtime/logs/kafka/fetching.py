@@ -101,8 +101,9 @@ class FetchedPartition(AssignedPartition):
         """The end offset up to which a reader can read, if it is known without a request; else None.
 
         It is known if the reader has not reached the end offset of the last answer yet, or if the last answer is
-        recent. While a request waits at the broker, the last answer counts as recent for longer, because the broker
-        would have answered with any new records; but not if the broker has been silent for _LONGEST_KNOWN_S.
+        recent. While a request that followed the last answer at once waits at the broker, that answer counts as recent
+        for longer, because the broker would have answered with any new records; but not if the broker has been silent
+        for _LONGEST_KNOWN_S.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
