@@ -10,6 +10,7 @@ import pytest
 
 from assignor.types import TopicPartition
 from kafka_client.connections import Connections
+from kafka_client.requests import VersionedRequest
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from tests.oracle.broker import Broker
@@ -31,6 +32,10 @@ def partition(log: KafkaLog) -> TopicPartition:
     return TopicPartition(name, 0)
 
 
+EVERY_VERSION = dict.fromkeys(range(100), (0, 99))
+"""API keys of Kafka to the versions of a broker that knows all."""
+
+
 @pytest.fixture
 def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The names of all requests of this process, in their order."""
@@ -38,7 +43,8 @@ def requests(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     send = Connections.send
 
     async def noted(self: Connections, request: Any, node_id: int | None = None) -> Any:
-        sent.append(type(request).__name__.removesuffix("Request"))
+        struct = request.prepare(EVERY_VERSION) if isinstance(request, VersionedRequest) else request
+        sent.append(type(struct).__name__.partition("Request")[0])
         return await send(self, request, node_id)
 
     monkeypatch.setattr(Connections, "send", noted)
