@@ -8,8 +8,6 @@ to one line and an exit code (`console.py`). The exit code is 130 after Ctrl-C, 
 reader of stdout has closed it, as a shell reports these three.
 """
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import io

@@ -8,8 +8,6 @@ Exit codes:
 - 128 plus the number of the signal: a signal ended the command, as a shell reports it.
 """
 
-from __future__ import annotations
-
 import signal
 import sys
 from collections import Counter

@@ -7,8 +7,6 @@ A module that registers commands must not import packages of its extra when it i
         return
 """
 
-from __future__ import annotations
-
 import importlib.util
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The text that `--help` shows below the options of a command."""
 
-from __future__ import annotations
-
 _KEEP_LINES = "\b"
 """Click's mark of a paragraph whose lines the help must not rewrap."""
 

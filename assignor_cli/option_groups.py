@@ -6,8 +6,6 @@ A value is made by a callable whose parameters are the options: a frozen datacla
 declared once, as one such callable. So each value can be made and tested without a command line.
 """
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Callable
 

@@ -4,8 +4,6 @@ Importing the commands and their libraries takes a second, and many seconds on a
 would print a traceback.
 """
 
-from __future__ import annotations
-
 import signal
 
 

@@ -5,8 +5,6 @@ then names are shortened in their middle. A column that allows neither stays com
 out of it.
 """
 
-from __future__ import annotations
-
 import textwrap
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 `--quick`: small sizes, which show that a benchmark works, not how fast anything is.
 """
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The applications that are measured: a stateless map, and a count with its store, as a user of the DSL writes them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path

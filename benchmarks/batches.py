@@ -6,8 +6,6 @@ the thread: of all that it does, from an empty task to the last committed record
 reading bytes, the function, and handing its results to the producer. The rest is the log's.
 """
 
-from __future__ import annotations
-
 import math
 import operator
 import random

@@ -1,7 +1,5 @@
 """Measured cells as lines of JSON, so that a run can go on where another one ended."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

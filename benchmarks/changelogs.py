@@ -1,7 +1,5 @@
 """Changelogs to restore from: many different keys, drawn with a seed, each record as new as the others."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

@@ -3,8 +3,6 @@
 It has one coordinator process, an embedded log, a standby for each task, and exactly-once.
 """
 
-from __future__ import annotations
-
 import random
 import signal
 from collections.abc import Callable, Iterator, Mapping

@@ -9,8 +9,6 @@ the lost task that took longest.
 Once the group has all the time it needs, and once it runs flat out: then it has to have counted right in the end.
 """
 
-from __future__ import annotations
-
 import signal
 import statistics
 import tempfile

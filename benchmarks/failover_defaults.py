@@ -9,8 +9,6 @@ The peer is Kafka Streams on the JVM, on the same broker, also with its own defa
 file of results; a run on an existing file measures what is missing, and prints the table of all of it.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence

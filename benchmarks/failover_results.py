@@ -1,7 +1,5 @@
 """The ends that failover-defaults measures: a line of JSON each in a file that a later run continues, and a table."""
 
-from __future__ import annotations
-
 import json
 import statistics
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Writes a few records to a log every few milliseconds, so that a task that runs always has some soon."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator, Sequence

@@ -3,8 +3,6 @@
 And whether the group has counted right in the end, in spite of all that happened to it.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -5,8 +5,6 @@ the shape of a real one: a first rebalance, follow-up rebalances while tasks cha
 copies warm up, a stable rebalance, and then the next instance. Every choice is drawn from one seed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from random import Random

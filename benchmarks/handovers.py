@@ -1,7 +1,5 @@
 """How a lost task comes to its new owner, in steps, as the threads' ownership logs tell it."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence

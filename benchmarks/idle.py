@@ -5,8 +5,6 @@ own RocksDB store. Every task counts one record; the measurement begins when all
 benchmark run in processes of their own.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import signal

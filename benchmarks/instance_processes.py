@@ -3,8 +3,6 @@
 They are forked from a process that has imported everything, so that starting one takes no CPU from the others.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

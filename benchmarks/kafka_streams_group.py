@@ -3,8 +3,6 @@
 What README sets is set here, too (exactly-once, one standby, two threads), and nothing else.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

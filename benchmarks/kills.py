@@ -14,8 +14,6 @@ apart: its new owner has to read the changelog. A task that had such a standby m
 such as the one that has just started, whose old state is not older than acceptable.recovery.lag allows.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import signal

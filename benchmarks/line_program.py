@@ -1,7 +1,5 @@
 """A program that is told one command a line on its standard input, and answers each with a line."""
 
-from __future__ import annotations
-
 import subprocess
 import tempfile
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ thousand rebalances for the larger growth, so the seeds are spread over all core
 placement with even shares has to read across racks, however much moves for it.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """One task with its stores and a changelog reader, as a stream thread holds them, without the thread."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from types import TracebackType
 from typing import Self

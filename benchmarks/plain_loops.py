@@ -4,8 +4,6 @@ They consume as a thread does and commit at the same intervals, in transactions 
 other counts, with a get and a put of rocksdict for each record, and writes the changelog too if asked.
 """
 
-from __future__ import annotations
-
 import struct
 import time
 from collections.abc import Callable

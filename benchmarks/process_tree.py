@@ -1,7 +1,5 @@
 """A process and its descendants, and the most memory that each has used. Read from Linux's /proc."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

@@ -4,8 +4,6 @@ What runs is all of a stream thread's work (`ThreadWork`: poll, restore, process
 processors, but without a group; from an empty task to the last committed record.
 """
 
-from __future__ import annotations
-
 import random
 import shutil
 import tempfile

@@ -1,7 +1,5 @@
 """How much processor time processes have used, with everything below them. Read from Linux's /proc."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -7,8 +7,6 @@ promotion it runs once more for real: a coordinator in a process of its own, mem
 wall. Instances restore at a fixed rate.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from contextlib import ExitStack

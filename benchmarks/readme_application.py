@@ -4,8 +4,6 @@ Nothing is changed but the address of the log. What has to be somewhere (the dat
 directories for state and ownership logs) is added to the commands.
 """
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -5,8 +5,6 @@ and on such executors again while one of them is killed. The rows of all three m
 benchmark fails. Rates cover the time from the first chunk to the last; start-up times stand beside them.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

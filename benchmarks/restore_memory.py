@@ -5,8 +5,6 @@ so only filling these budgets may show as growth. The restore runs in a process 
 after its warm-up; the ratio is its largest memory over that one.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

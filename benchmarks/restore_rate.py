@@ -4,8 +4,6 @@ The peer writes the same batches, as they were restored, straight into rocksdict
 and decodes no columns. Both end once everything is flushed to disk. A restore must reach at least half of that rate.
 """
 
-from __future__ import annotations
-
 import shutil
 import tempfile
 import time

@@ -5,8 +5,6 @@ are timed: in the first nobody holds anything, in the second every member report
 third one more process has joined with nothing, so that tasks have to move and warm up, or one process has gone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Rebalances take no time here, and everybody is heard every 100 ms.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any

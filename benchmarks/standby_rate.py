@@ -5,8 +5,6 @@ rate. After that, a second process writes changelog records at a steady rate, wh
 in a stream thread; its lag is sampled every few milliseconds.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import shutil
 import statistics

@@ -2,8 +2,6 @@
 or all together send so many a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import time

@@ -1,7 +1,5 @@
 """The work of one stream thread, with its own consumer, producer, tasks and loop, but without a group."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.types import TaskId

@@ -1,7 +1,5 @@
 """Contenders measured in turns, so that other load on the machine affects all of them alike."""
 
-from __future__ import annotations
-
 import os
 import statistics
 from collections.abc import Callable, Mapping

@@ -25,8 +25,6 @@ thread of its own, and does not stop its clock.
 Each group has one timer (`GroupTimer`), which fires when the group's next `Tick` is due by this clock.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable

@@ -4,8 +4,6 @@ A group refuses a request by a return value (`group.outcome.Rejected`); the code
 `http/problems.py` alone translates them to HTTP. Source of the names: `org.apache.kafka.common.protocol.Errors`.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from assignor.errors import AssignorFault, DecodeError

@@ -4,8 +4,6 @@ Source of the names: the broker's `GroupCoordinatorMetrics` and the client's `Co
 documentation is checked against `METRICS`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple, TypeVar

@@ -3,8 +3,6 @@
 The functions are pure: no HTTP, no clock, no templates.
 """
 
-from __future__ import annotations
-
 import unicodedata
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple

@@ -19,8 +19,6 @@ Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. 
 NOT_COORDINATOR does not name the coordinator, so that the client has to find the coordinator itself.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -3,8 +3,6 @@
 A refusal is a problem document (RFC 9457) whose `code` is Kafka's error name (`Errors`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ and a relative link (`../ARCHITECTURE.md`, `../../assignor/explain.py`) works in
 to a page leads to the page, a link to any other file to a copy of that file that the site carries. Sphinx checks both.
 """
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -8,8 +8,6 @@ and never returns to the bootstrap servers. Connections that no caller has close
 garbage-collected, or when the program ends, because short scripts do not close them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import atexit
 import concurrent.futures

@@ -3,8 +3,6 @@
 Source: `Errors` of kafka-clients; a code is retriable here when its exception there is a `RetriableException`.
 """
 
-from __future__ import annotations
-
 from aiokafka.errors import for_code
 
 from kafka_client.errors import KafkaRefused, NotNow

@@ -15,8 +15,6 @@
 Each message is one line that names the address, the request and what to check. Commands print it unchanged.
 """
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from assignor.errors import AssignorFault, Unavailable

@@ -6,8 +6,6 @@ thread, so its next call starts a new thread and loop. Objects of the old loop, 
 parent, and the child does not use them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import concurrent.futures
 import threading

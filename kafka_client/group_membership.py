@@ -11,8 +11,6 @@ Kafka Streams' members. Here metadata and assignments pass through unchanged. Ru
 - The caller makes one call at a time. Source: `AbstractCoordinator`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

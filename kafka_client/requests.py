@@ -7,8 +7,6 @@ changes some configs and keeps the others (KIP-339).
 Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import Any
 

@@ -20,8 +20,6 @@ Options add facts that the text of `Topology#describe` lacks:
 The application's `topology.optimization` says whether the tables of the DSL are restored from their source topics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path

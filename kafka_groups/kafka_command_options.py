@@ -1,7 +1,5 @@
 """The optional dependencies of `assignor record` and `assignor lead`, and the options that both commands have."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Annotated
 

@@ -9,8 +9,6 @@ A report is one POST of the rebalance/1 document to the coordinator that owns th
 failed report, and shows RebalanceNotReported as a warning.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 

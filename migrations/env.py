@@ -5,8 +5,6 @@ driver. `target_metadata`: the tables of the code, which `alembic revision --aut
 not depend on the program that owns the tables.
 """
 
-from __future__ import annotations
-
 import asyncio
 
 from alembic import context

@@ -6,8 +6,6 @@ reads its content, and a process that may open it, even only for reading, may ho
 may write the guarded file may open its lock file.
 """
 
-from __future__ import annotations
-
 import contextlib
 import logging
 import os

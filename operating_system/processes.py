@@ -8,8 +8,6 @@ using or even closing such a connection in the child. Spark forks worker process
 So `reset_in_children` registers objects that are reset in the child before any other code runs there.
 """
 
-from __future__ import annotations
-
 import errno
 import gc
 import os

@@ -5,8 +5,6 @@ target is a symbolic link, the link stays, and the file to which it leads is rep
 file, such as `/dev/null` or a pipe, is written to directly: a rename would replace the device for the whole machine.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

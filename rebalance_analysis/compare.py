@@ -5,8 +5,6 @@ the wire they come in the order of Java's hash maps, which means nothing to the 
 classes are equal; differences of message and cause are reported separately, as is equality to the byte.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ the clients' reports: an active task moved if it was active on another process, 
 copy of the task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain

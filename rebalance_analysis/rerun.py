@@ -3,8 +3,6 @@
 Replay, what-if, forecast and sweep all use this file, so that their results cannot differ from `assignor assign`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar

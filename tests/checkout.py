@@ -1,7 +1,5 @@
 """Where things are in the checkout that the tests run in."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]

@@ -4,8 +4,6 @@ Imports find a compiled module before its source. So whoever changes the source,
 otherwise test what was compiled before.
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What tests of every folder may ask for, the order in which they run, and how many cases Hypothesis makes up."""
 
-from __future__ import annotations
-
 import gc
 import os
 import signal

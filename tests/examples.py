@@ -1,7 +1,5 @@
 """How many cases of a test run where the others do: those that Hypothesis makes up, and those of a long list."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

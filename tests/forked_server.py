@@ -4,8 +4,6 @@ A plain start spends most of a second of CPU on imports, six times as much as th
 tests start hundreds. What a plain start does is tested in `tests/coordinator_api/workers`.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

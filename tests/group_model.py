@@ -4,8 +4,6 @@ All goes through bytes: `subscriptions()` is what members would send, `receive()
 invariants that hold in every round are asserted while receiving; the tests add what holds in the end.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Names that mean harm: to paths, to lines of text, to terminals. None of them is a name of Kafka's."""
 
-from __future__ import annotations
-
 HOSTILE_NAMES = (
     "",
     ".",

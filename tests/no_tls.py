@@ -1,7 +1,5 @@
 """For calls to services on loopback that speak no TLS: they need none of the authorities that a client would load."""
 
-from __future__ import annotations
-
 import ssl
 
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -1,7 +1,5 @@
 """Only the process that others are forked from imports this, after all else: what it does here, they need not do."""
 
-from __future__ import annotations
-
 import gc
 
 from assignor_cli.app import program

@@ -4,8 +4,6 @@ A test that leaves a signal blocked or handled makes later tests fail, in the pr
 A test that leaves a logger silent makes later tests fail that read the log.
 """
 
-from __future__ import annotations
-
 import logging
 import signal
 from typing import Any, NamedTuple

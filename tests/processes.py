@@ -1,7 +1,5 @@
 """Which processes run on this machine, as /proc has them."""
 
-from __future__ import annotations
-
 import contextlib
 import time
 from collections.abc import Iterable, Iterator

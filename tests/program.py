@@ -4,8 +4,6 @@
 pipes, terminals, imports.
 """
 
-from __future__ import annotations
-
 import io
 import json
 import os

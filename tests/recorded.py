@@ -1,7 +1,5 @@
 """The vectors and recordings that stand in tests/vectors, as documents."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from typing import Any

@@ -4,8 +4,6 @@ Fast and pure comes first, so that what a change breaks shows within seconds. Wh
 processes are missed, comes last, the longest first, so that no process is left alone with it in the end.
 """
 
-from __future__ import annotations
-
 from pytest import Config  # noqa: PT013 - a class to annotate with, in a file that is no test
 from xdist.remote import Producer
 from xdist.scheduler import LoadScopeScheduling

@@ -4,8 +4,6 @@
 tasks of each member, `active`, `standby` and `warm_up`, as Kafka's own class placed them.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement

@@ -1,7 +1,5 @@
 """What the documents say is what the code says: settings, metrics, and the rules of the lock files."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 

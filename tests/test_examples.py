@@ -1,7 +1,5 @@
 """Each application of `examples/`, run with the one command that its first lines name, prints what it should."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

@@ -4,8 +4,6 @@ The commands run in this process. What would contact somebody, listen, or start 
 then its arguments were read.
 """
 
-from __future__ import annotations
-
 import functools
 import io
 import multiprocessing.process

@@ -1,7 +1,5 @@
 """Every folder has its floor, a class name one meaning, and every error of the product one root."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """Authorities, and certificates of theirs as PEM files, for tests of TLS."""
 
-from __future__ import annotations
-
 import ipaddress
 import os
 from datetime import UTC, datetime, timedelta

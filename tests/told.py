@@ -1,7 +1,5 @@
 """What a test has to say to the reader of a run: seeds, tables, times. Shown at the end, whichever process ran it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

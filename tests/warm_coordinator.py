@@ -1,7 +1,5 @@
 """The coordinator that members' tests run against: `CoordinatorProcess`, started from what is imported already."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from typing import IO, cast

@@ -5,8 +5,6 @@ signals, can be killed, and runs the same `main`. What a plain start does is tes
 `tests/streams_runtime/local_run/test_coordinator_process.py`.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import resource

@@ -4,8 +4,6 @@ All data are read from the placement problem when they are first used. Source: `
 `TaskInfo`, `TaskTopicPartition`, and `StreamsPartitionAssignor.buildApplicationState`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property

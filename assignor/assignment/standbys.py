@@ -6,8 +6,6 @@ client is queued, so `heapq` gives the same clients as Kafka's ConstrainedPriori
 `TaskAssignmentUtils.defaultStandbyTaskAssignment`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from heapq import heapify, heappop, heappush
 from math import inf

@@ -6,8 +6,6 @@ the order of a HashSet of objects without a hash code of their own, which differ
 a HashSet of task ids. Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assignor.assignment.application_state import ApplicationState

@@ -4,8 +4,6 @@ Source: `hashCode` of `TaskId`, `Subtopology`, `ProcessId` (`UUID`), `TopicParti
 `Map`; `Objects.hash`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from functools import lru_cache
 

@@ -1,7 +1,5 @@
 """A mapping that iterates in the order of a `java.util.HashMap`. Source: `HashMap` of Java 17."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable, Iterator, MutableMapping
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ So the index of each element in the heap's array matters, and `heapq` moves elem
 Source: `java.util.PriorityQueue` of Java 17.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 

@@ -1,7 +1,5 @@
 """Loads the names of a package when they are first used (PEP 562), so that the import of the package is cheap."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 

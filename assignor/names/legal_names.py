@@ -5,8 +5,6 @@ used as a path cannot leave its directory, and a printed name cannot break a lin
 Source: `org.apache.kafka.common.internals.Topic.validate`, Kafka Streams' `Named.validate`.
 """
 
-from __future__ import annotations
-
 import re
 
 from assignor.errors import InputError

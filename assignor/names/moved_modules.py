@@ -4,8 +4,6 @@ A package appends an entry to its `__path__` that is no directory. If no directo
 calls the finder of this entry.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Mapping, MutableSequence
 from importlib.machinery import ModuleSpec

@@ -3,8 +3,6 @@
 A weak match would mislead, so there may be no suggestion.
 """
 
-from __future__ import annotations
-
 import difflib
 from collections.abc import Iterable
 

@@ -5,8 +5,6 @@ a bidirectional override shows a name in another order. These characters are rep
 `\\n`, `\\u202e`. Letters and signs of all scripts stay as they are.
 """
 
-from __future__ import annotations
-
 import json
 import re
 

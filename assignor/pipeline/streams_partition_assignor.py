@@ -10,8 +10,6 @@ A what-if calls `gather_members`, `make_tasks` and `sum_end_offsets` before it c
 tasks and changelogs as the leader. Source: `StreamsPartitionAssignor.assign`.
 """
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager

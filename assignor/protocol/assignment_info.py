@@ -11,8 +11,6 @@ tuple is written in its own order. The topic dictionary is written in the order 
 these hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

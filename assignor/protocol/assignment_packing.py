@@ -8,8 +8,6 @@ the same parts, give equal bytes. This format is not part of Kafka's protocol: i
 send it between processes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.errors import DecodeError

@@ -6,8 +6,6 @@ fields at the end. Bytes after the last field are ignored.
 Source: `ConsumerProtocol`, `ConsumerProtocolSubscription`, `ConsumerProtocolAssignment`; KIP-429, KIP-792, KIP-881.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterable
 from dataclasses import dataclass

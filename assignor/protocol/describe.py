@@ -4,8 +4,6 @@ Tasks are written `0_3`, partitions `[topic, partition]`, hosts `host:port`. The
 well, in the field `user_data`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from types import MappingProxyType
 

@@ -8,8 +8,6 @@ an unknown version is an error. Source: `GroupMetadataKey`, `GroupMetadataValue`
 `GroupCoordinatorRecordSerde`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

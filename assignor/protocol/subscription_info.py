@@ -9,8 +9,6 @@ LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `Subscr
 KIP-441, KIP-708.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ the version that all members support, lowers its own version and rejoins. `recei
 KIP-268.
 """
 
-from __future__ import annotations
-
 from assignor.errors import TaskAssignmentError
 
 LATEST_SUPPORTED_VERSION = 11

@@ -5,8 +5,6 @@ Numbers have the bounds of Kafka's types. Counts that decide how much memory is 
 document may come from an untrusted source.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

@@ -1,7 +1,5 @@
 """Reads placement/1: the input of a task assignor alone, without topics or subscription bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

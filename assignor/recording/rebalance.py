@@ -1,7 +1,5 @@
 """Reads rebalance/1: a recorded rebalance, with its input as a snapshot, and with its output if it has one."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 

@@ -1,7 +1,5 @@
 """Reads and writes `input.topology` of rebalance/1. Source: `TopicsInfo`."""
 
-from __future__ import annotations
-
 from assignor.errors import InputError
 from assignor.recording.fields import (
     Fields,

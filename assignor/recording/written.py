@@ -1,7 +1,5 @@
 """Writes rebalance/1 and placement/1. The readers of this package give the written values back."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -13,8 +13,6 @@ Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`, `TaskAssignmentUti
 `RackAwareTaskAssignor.racksForPartition`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum

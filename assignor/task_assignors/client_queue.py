@@ -11,8 +11,6 @@ becomes a tree. Source: `LegacyStickyTaskAssignor.findLeastLoaded`, `findClients
 `ClientState.hasMoreAvailableCapacityThan`, `java.util.HashSet`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from heapq import heapify, heappop, heappush, heapreplace

@@ -19,8 +19,6 @@ source is skipped if even the least loaded client could not take a task from it.
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from heapq import heapify, heapreplace
 from itertools import cycle, islice

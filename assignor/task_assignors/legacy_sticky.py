@@ -8,8 +8,6 @@ FallbackPrior does not: in Kafka it gets no RackAwareTaskAssignor.
 Source: `LegacyStickyTaskAssignor` (`StickyTaskAssignor` before 3.8), `FallbackPriorTaskAssignor`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 
 from assignor.errors import IllegalStateError

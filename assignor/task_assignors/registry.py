@@ -7,8 +7,6 @@ assignor's module is imported when the assignor is first requested.
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from assignor.errors import InputError

@@ -13,8 +13,6 @@ passes no RackAwareTaskAssignor to the factory. A client's `client.rack` is not 
 Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAwareStandbyTaskAssignor`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from heapq import heapify, heappop, heappush
 from itertools import repeat

@@ -11,8 +11,6 @@ or if a client holds both and at least one of them was placed there as a standby
 Source: `LegacyStickyTaskAssignor.TaskPairs`.
 """
 
-from __future__ import annotations
-
 from assignor.types import TaskId
 
 

@@ -1,7 +1,5 @@
 """The topology of a group: as a graph of nodes, in the form of `rebalance/1`, and the topics and tasks made from it."""
 
-from __future__ import annotations
-
 from assignor.names.moved_modules import MOVED_FROM_TOPOLOGY, name_new_modules
 
 name_new_modules(__path__, MOVED_FROM_TOPOLOGY)

@@ -4,8 +4,6 @@ Topics have the iteration order of the JVM's collections, because tasks and part
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `copartitionGroups`, `validateCopartition`, `decorateTopic`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from assignor.errors import TopologyError

@@ -5,8 +5,6 @@ the graph, `description.py` makes the text of `Topology#describe`, and a runtime
 Source: the node factories of `InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -5,8 +5,6 @@ the number of paths below it. The neighbours of a node are sorted by the sizes t
 Source: `InternalTopologyBuilder.describe`, `TopologyDescription`.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections.abc import Iterable, Sequence
 

@@ -6,8 +6,6 @@ the behaviour. Source: `InternalTopologyBuilder.TopicsInfo`, `TopologyMetadata.S
 `*ChangelogTopicConfig` classes.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

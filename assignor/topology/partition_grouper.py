@@ -7,8 +7,6 @@ group of thousands of tasks would spend a third of each rebalance on them. Do no
 `PartitionGrouper`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, repeat, zip_longest

@@ -6,8 +6,6 @@ after their creation. The description of a topic is not used if a partition has 
 without a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import zip_longest

@@ -1,7 +1,5 @@
 """`python -m benchmarks.group_load [--quick] [ROW ...]`."""
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks.group_load.running import main

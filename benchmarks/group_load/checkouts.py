@@ -1,7 +1,5 @@
 """Coordinators that are compared: of this checkout or of another one, on SQLite or on PostgreSQL."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

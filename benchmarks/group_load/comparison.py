@@ -6,8 +6,6 @@ right after the other; above 1 this checkout is slower, or costs more. The lowes
 how much of it is chance.
 """
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack

@@ -5,8 +5,6 @@ The group is that of `members-200`: processes of two threads with one held heart
 CPU is that of the coordinator with its worker processes, and of the server of its database where it has one.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

@@ -3,8 +3,6 @@
 The members are those of `tests.acceptance.fleet`; here they also say when they joined, heard and fetched.
 """
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import multiprocessing

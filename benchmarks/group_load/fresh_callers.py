@@ -1,7 +1,5 @@
 """Somebody who opens a connection for each call, 20 times a second, in a process of its own."""
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import socket

@@ -6,8 +6,6 @@ what the hostile callers send is made before anything is measured: a driver that
 the measuring one, and be taken for the service.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import selectors

@@ -2,8 +2,6 @@
 large group, and how fast the service ends in each state.
 """
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import time

@@ -1,7 +1,5 @@
 """How long a run waits and watches. A quick run shows that everything works; its figures are no results."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -10,8 +10,6 @@ as others join meanwhile, as Kafka does. The time is counted from the moment at 
 wait is over, and what the joins took beyond the first delay is added.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Iterator

@@ -4,8 +4,6 @@ Every figure of the goals' table has a key here, with its goal. A row that is ru
 a ratio finds the other side of it there.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import time

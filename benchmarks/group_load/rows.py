@@ -1,7 +1,5 @@
 """Every row of the goals' table by its name, each of which can run alone."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 import tempfile

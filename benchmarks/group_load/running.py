@@ -2,8 +2,6 @@
 `--stores` and `--beside DIR` compare coordinators in turns instead.
 """
 
-from __future__ import annotations
-
 import argparse
 import time
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What is compared: assignors, racks, shapes and rebalances. What matters first comes first."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Decoding ends at a member's tasks and offset sums, in the user data; encoding begins there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from contextlib import ExitStack
 from functools import partial

@@ -3,8 +3,6 @@
 `Leader.java` reads it with Java's DataInputStream: big-endian numbers, and ASCII text with its length.
 """
 
-from __future__ import annotations
-
 import pickle
 import struct
 from pathlib import Path

@@ -4,8 +4,6 @@ Cells are measured minutes apart, and a machine that others use is a fifth faste
 there is to find out. So here all sizes are warm at the same time, and each runs once before any runs again.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from math import log

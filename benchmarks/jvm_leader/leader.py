@@ -5,8 +5,6 @@ FILE" writes what the last one sent; "codec OPERATION" times one codec; "memory"
 had. What the first run finds is imported and no more: nothing has run before it.
 """
 
-from __future__ import annotations
-
 import hashlib
 import resource
 import sys

@@ -1,7 +1,5 @@
 """One cell: the first run in fresh processes, then runs in turns once both are warm."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack

@@ -1,7 +1,5 @@
 """The cells that were measured, in this run and in those before it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from pathlib import Path

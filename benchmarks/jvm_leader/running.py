@@ -5,8 +5,6 @@ the median of later runs, after a warm-up. The ratio is our CPU time over that o
 GC and JIT threads; the whole JVM process' CPU stands beside it.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

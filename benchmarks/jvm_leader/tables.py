@@ -1,7 +1,5 @@
 """What was measured, as tables for people: on a console and as Markdown."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What is compared: applications, numbers of keys and record caches."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Who is measured, and on which log each of them runs: fresh application, state and output topic for each run."""
 
-from __future__ import annotations
-
 import shutil
 import time
 import uuid

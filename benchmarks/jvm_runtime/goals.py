@@ -1,7 +1,5 @@
 """The goals, what was measured of each, and whether it was reached."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 

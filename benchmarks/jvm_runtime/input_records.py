@@ -4,8 +4,6 @@ The same numbers give the same records. A key is eight bytes, a value a hundred.
 timestamps, over ten minutes. The table has every key once, and all of it is older than the first event.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Iterator

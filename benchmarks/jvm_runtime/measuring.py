@@ -1,7 +1,5 @@
 """One cell: the JVM is warmed up, then everybody runs in turns, and what all of them wrote has to be equal."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ one stream thread. The clock starts when all instances together have processed t
 `/metrics`. CPU is that of the instances' processes; those of the coordinator and of this program do not count.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

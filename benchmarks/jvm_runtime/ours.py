@@ -5,8 +5,6 @@ instance is `LocalRun`'s: an instance with its stream threads, its heartbeats an
 coordinator in another one, whose CPU does not count.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from contextlib import ExitStack

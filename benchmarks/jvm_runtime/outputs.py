@@ -1,7 +1,5 @@
 """What an application wrote, as one small value that is equal when the results are."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b

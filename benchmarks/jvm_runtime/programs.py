@@ -1,7 +1,5 @@
 """The two programs that are timed, as processes that answer one command at a time, within a limit."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from dataclasses import dataclass

@@ -4,8 +4,6 @@ The function, the topics and the results are those of the other programs. Quix c
 transactions, and keeps its state in RocksDB with a changelog. It needs `quixstreams`, which is no dependency of ours.
 """
 
-from __future__ import annotations
-
 import sys
 import threading
 import time

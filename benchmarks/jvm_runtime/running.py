@@ -11,8 +11,6 @@ count. The results of all contenders have to be equal, with their timestamps: al
 last of each key with a record cache.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 import time

@@ -5,8 +5,6 @@ how many records there are, and how many a micro-batch takes. It says `records N
 records are committed. It ends when its stdin ends.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping

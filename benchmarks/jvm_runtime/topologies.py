@@ -1,7 +1,5 @@
 """The applications in Python, as a user writes them. `Instance.java` has the same ones in Java."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Mapping
 

@@ -5,8 +5,6 @@ its poll returned the record, so both clients count. `CLOCK_MONOTONIC` is the sa
 record that comes twice, as it may after a kill, counts when it comes first.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import signal

@@ -1,7 +1,5 @@
 """What was measured of each cell, as a table, and which cell is worst against its goal."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -10,8 +10,6 @@ thread does all the work, so a rate that it cannot process has a backlog and no 
 store with its cache, exactly-once. README starts the instances on Spark; here they are processes as well.
 """
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections.abc import Iterator, Sequence

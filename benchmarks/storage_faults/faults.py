@@ -4,8 +4,6 @@
 nobody may write (root, on a file system with `chattr`).
 """
 
-from __future__ import annotations
-
 import os
 import shutil
 import sqlite3

@@ -3,8 +3,6 @@
 Every call is noted with what was answered and how long it took. Nobody stops at an error: that is what is measured.
 """
 
-from __future__ import annotations
-
 import itertools
 import threading
 import time

@@ -1,7 +1,5 @@
 """One fault: a healthy service, the fault, the time after it, `kill -9`, and the next start on what is left."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from contextlib import ExitStack

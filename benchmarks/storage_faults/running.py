@@ -1,7 +1,5 @@
 """All faults, one after the other, as tables. `python -m benchmarks storage-faults --help` for single ones."""
 
-from __future__ import annotations
-
 import argparse
 import tempfile
 from collections import Counter

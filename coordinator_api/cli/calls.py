@@ -1,7 +1,5 @@
 """The options and calls of commands that call a running coordinator, and tables of its answers."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """One call of a command to a running coordinator. Returns the JSON, or raises an error with a message of one line."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Mapping
 from pathlib import Path

@@ -4,8 +4,6 @@
 The service's libraries are imported when a command runs, so that other commands of `assignor` start without them.
 """
 
-from __future__ import annotations
-
 import typer
 
 from assignor_cli.extras import Extra

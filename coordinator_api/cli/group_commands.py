@@ -3,8 +3,6 @@
 Names are shortened as long as they stay unique; `-o wide` shows whole names.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Reads the last recorded rebalances of a group from a running coordinator over HTTP, for `assignor explain --last`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any

@@ -3,8 +3,6 @@
 Each command has a `--reason`, which the coordinator's audit log and the description of the group show.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Annotated, Any
 from uuid import UUID

@@ -1,7 +1,5 @@
 """`assignor rebalances`: lists and explains the recorded rebalances of a group."""
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ Rules: a new token is the only line on stdout, so that it can be redirected to a
 (`auth.tokens.file`) has only hashes, can be read by its owner only, and is replaced as a whole.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from pathlib import Path

@@ -17,8 +17,6 @@ not processed until other instances have restored them.
 Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; Kafka has no counterpart of the other commands.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace

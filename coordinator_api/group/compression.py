@@ -4,8 +4,6 @@ Rules: the same bytes give the same compressed bytes. Decompression never produc
 It takes time in proportion to its input, even if an attacker wrote the input.
 """
 
-from __future__ import annotations
-
 import zstandard
 
 from assignor.errors import InputError

@@ -2,8 +2,6 @@
 rebalance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

@@ -5,8 +5,6 @@ machine cannot make, such as a new member id, come with the event. Source: the J
 LeaveGroup requests.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -3,8 +3,6 @@
 The docstring of this package shows the loop that calls a group. Source: the classic group of `GroupMetadataManager`.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable, Mapping
 from typing import Self

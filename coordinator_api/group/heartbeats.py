@@ -17,8 +17,6 @@ The same rules fence or refuse members that join:
 Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `ClassicGroup.validateMember`; KIP-345.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

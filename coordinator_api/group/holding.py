@@ -21,8 +21,6 @@ Rules:
 Kafka has no counterpart.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 from assignor.types import AssignorErrorCode, ProcessId, TaskId

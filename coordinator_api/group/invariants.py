@@ -3,8 +3,6 @@
 Source of the idea: `validate_state` of dask's scheduler.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from coordinator_api.group.administration import drains_of_gone

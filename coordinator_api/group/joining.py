@@ -34,8 +34,6 @@ Kafka has no counterpart of the grace. Nearest are static members (KIP-345), but
 static member from its failure.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from coordinator_api.group.events import Join, Leave

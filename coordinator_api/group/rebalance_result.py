@@ -9,8 +9,6 @@ rebalance is not settled. Differs from Kafka: there such a group goes on rebalan
 A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

@@ -13,8 +13,6 @@ Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an o
 is no leader to elect, and no member waits for a SyncGroup.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

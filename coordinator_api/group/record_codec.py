@@ -12,8 +12,6 @@ or an unknown key is an error. A field is not written while it has its default, 
 of a new field has to stand for the behaviour of the releases before the field.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

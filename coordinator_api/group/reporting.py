@@ -6,8 +6,6 @@ because only the leader knows which members are alive. Members cannot join here:
 two members. For the same reason a group that this coordinator leads accepts no reports.
 """
 
-from __future__ import annotations
-
 from assignor.protocol.assignment_packing import share
 from assignor.types import AssignorErrorCode
 from coordinator_api.group import events

@@ -25,8 +25,6 @@ The repair of a damaged log (`plan_repair`) keeps the records before the damage:
 - A group that is led elsewhere keeps the state of its last whole report, because its members do not join here.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 

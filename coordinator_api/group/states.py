@@ -3,8 +3,6 @@
 State names are Kafka's own, as Kafka prints them. Source: `ClassicGroupState`.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

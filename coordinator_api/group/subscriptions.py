@@ -6,8 +6,6 @@ that came back is unchanged: its owned tasks and offsets may differ as well, bec
 Bytes that cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

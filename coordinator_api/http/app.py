@@ -1,7 +1,5 @@
 """The service as one ASGI application."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.metadata import version

@@ -10,8 +10,6 @@ such token cannot be revoked, because without it no token could be created. A ch
 is answered after that. Other coordinators of the same database see it within about a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress

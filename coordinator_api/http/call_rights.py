@@ -8,8 +8,6 @@ The addresses below /ui belong to the web page and may change with it. A browser
 accepted below /ui only, so that no other web page can have a browser make a call below /v1.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from typing import NamedTuple

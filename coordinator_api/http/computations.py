@@ -5,8 +5,6 @@ much work as one rebalance of the largest group that the service accepts, so the
 the group is limited.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from pydantic import BaseModel

@@ -14,8 +14,6 @@ as a broken connection only while a heartbeat of the process is held, because th
 which it forwarded the heartbeat.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Coroutine
 from itertools import count

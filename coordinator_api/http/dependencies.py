@@ -1,7 +1,5 @@
 """The code that all routes share: the coordinator, the ids in an address, bodies, answers, and refusals as problems."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable, Iterator

@@ -17,8 +17,6 @@ So the answer also has a condition. The advice names the step that ends the pres
 continues by itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Sequence
 from dataclasses import asdict

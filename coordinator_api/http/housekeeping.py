@@ -20,8 +20,6 @@ Memory: glibc keeps freed memory. The memory of a thousand answers would stay wi
 disconnected.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

@@ -6,8 +6,6 @@ reading and processing a large document can take seconds. A worker process does 
 returned, and it is stopped when the caller disconnects.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping

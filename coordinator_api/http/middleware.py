@@ -9,8 +9,6 @@ memory limit, and a body has to arrive in time. A call about a group of another 
 packages become problems; an unexpected error has status 500.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 

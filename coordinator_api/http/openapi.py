@@ -5,8 +5,6 @@ The document is encoded once and cached, because it has 200 KB, and any program 
 loop.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from copy import deepcopy

@@ -16,8 +16,6 @@ coordinator. Pages are refreshed often, so answers are cached for a second, for 
 validated, because they come from another process.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 

@@ -4,8 +4,6 @@ Each function runs in a worker process. The values are those of `assignor diff`,
 same code of the library computes them.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

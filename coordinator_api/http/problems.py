@@ -6,8 +6,6 @@ error has no stack trace: the log has it, under the `instance` of the problem. S
 `org.apache.kafka.common.protocol.Errors`.
 """
 
-from __future__ import annotations
-
 import json
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping

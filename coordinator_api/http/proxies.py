@@ -8,8 +8,6 @@ any prefix, even if neither a header nor a setting names it. Source of the heade
 trusted addresses: uvicorn's `--forwarded-allow-ips`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network

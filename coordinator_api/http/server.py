@@ -4,8 +4,6 @@ The service handles both signals even when the program that started it ignores S
 background jobs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import errno

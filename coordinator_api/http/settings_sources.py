@@ -4,8 +4,6 @@ An unknown name is an error that suggests the nearest known name. A secret is ne
 never printed.
 """
 
-from __future__ import annotations
-
 import os
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping

@@ -1,7 +1,5 @@
 """Tasks that run in the background of the caller that started them."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Coroutine
 from typing import TypeVar

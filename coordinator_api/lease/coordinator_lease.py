@@ -16,8 +16,6 @@ Rules:
 `OwnedGroups` opens and closes groups.
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 import uuid

@@ -9,8 +9,6 @@ serve yet or any more (`takes` is False) get groups only if no other coordinator
 `waiting`: groups that have been free for too long. Any coordinator takes them, whatever the plan is.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 

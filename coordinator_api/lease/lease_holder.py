@@ -12,8 +12,6 @@ Rules:
   answers, until several polls in a row are. A coordinator that always gets late answers thereby loses its groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 from math import ceil, inf
 from typing import TypeVar

@@ -4,8 +4,6 @@ Opening a group replays its log, and closing it waits for its commit, so both ru
 group wait from the change of its row to the end of its opening.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass, field

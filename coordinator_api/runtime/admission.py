@@ -20,8 +20,6 @@ names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that e
 `CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Set
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Users' own assignors, named `module:Class`: they run only if the service's own settings list them."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterable
 from functools import lru_cache

@@ -3,8 +3,6 @@
 Each part gets its dependencies in its constructor. The coordinator closes all parts in the opposite order.
 """
 
-from __future__ import annotations
-
 import ipaddress
 from collections.abc import Callable
 from contextlib import AsyncExitStack

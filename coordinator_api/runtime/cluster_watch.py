@@ -11,8 +11,6 @@ member's heartbeats report the warm-up's offsets. The end offsets of the changel
 the cluster that it names. A warm-up whose lag is unknown does not count as caught up. A poll that fails is repeated.
 """
 
-from __future__ import annotations
-
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence

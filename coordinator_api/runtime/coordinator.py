@@ -1,7 +1,5 @@
 """All groups of one service: opens them from the store, finds them by id, creates, deletes and closes them."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import uuid

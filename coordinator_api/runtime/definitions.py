@@ -9,8 +9,6 @@ A report and a computation may have the names that Kafka itself accepts: there, 
 name.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress

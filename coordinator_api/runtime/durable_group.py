@@ -12,8 +12,6 @@ that succeeds proves that the group was still owned. The lease is checked before
 written.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace

@@ -14,8 +14,6 @@ Rules:
 The work is done in slices, between which the event loop answers heartbeats, which do not use this queue.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import deque

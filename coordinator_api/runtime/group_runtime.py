@@ -13,8 +13,6 @@ heartbeats and fetches to the rules on arrival, and the outcome of an event to t
     rebalance_loop    runs the rebalances of the group          cluster_watch    polls its cluster and its warm-ups
 """
 
-from __future__ import annotations
-
 import asyncio
 import math
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence

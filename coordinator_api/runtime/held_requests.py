@@ -21,8 +21,6 @@ If the connection of a caller breaks, its wait ends. `GroupsOfConnections` notif
 connection.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import OrderedDict

@@ -7,8 +7,6 @@ are dropped first. The text comes from a member and is shown on terminals, so un
 blanks.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import NamedTuple

@@ -6,8 +6,6 @@ process can be started, stays due and runs again later. If a rebalance fails in 
 result, so that members do not wait for ever.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

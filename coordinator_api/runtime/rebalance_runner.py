@@ -5,8 +5,6 @@ needed. If the definition names a cluster, the runner polls it first. At the end
 runner creates the internal topics that the rebalance needs. While the cluster is out of reach, the rebalance waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import Mapping

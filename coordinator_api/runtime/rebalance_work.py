@@ -5,8 +5,6 @@ is ready to be stored, packed and compressed. The recording is exactly the compu
 gives the same result with `assignor assign --check`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

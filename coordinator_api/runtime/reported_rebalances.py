@@ -6,8 +6,6 @@ The assignments do not tell which standby tasks are warm-ups. Running the rebala
 available here.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -6,8 +6,6 @@
   while it receives. Each piece is made in a thread after the previous one was sent, because the whole may be very long.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 

@@ -7,8 +7,6 @@ A record that takes long to evaluate is evaluated in a thread, and later records
 large group does not block others. Nothing here is durable.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -11,8 +11,6 @@ groups are not affected. A record that the database cannot read as text is store
 that does not fit.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence

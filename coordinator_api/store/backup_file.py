@@ -8,8 +8,6 @@ Rules: a file gets its name only once it is complete and synced to the disk. A r
 raises at the end if the file is not as it was written. So a caller that stores rows has to commit after the end.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import gzip

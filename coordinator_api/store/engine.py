@@ -13,8 +13,6 @@ Rules for PostgreSQL:
   time.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import warnings

@@ -3,8 +3,6 @@
 Times are in milliseconds.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass

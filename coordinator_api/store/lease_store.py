@@ -4,8 +4,6 @@ On PostgreSQL each statement is its own transaction, on a connection for leases 
 groups. A statement without an answer in time is an error, and its connection is closed.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager

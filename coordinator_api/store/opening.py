@@ -9,8 +9,6 @@ SQLite treats an empty file as a new database. So a coordinator also notes in th
 up. This keeps a database that lost its groups from being used as a new one.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

@@ -7,8 +7,6 @@ JSON may be a hundred times as long, so it comes in chunks. A document that does
 its JSON.
 """
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

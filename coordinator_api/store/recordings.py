@@ -5,8 +5,6 @@ memory stays bounded, and no long transaction keeps SQLite from checkpointing it
 coordinator deletes meanwhile (`rebalances.retained.count`) is left out.
 """
 
-from __future__ import annotations
-
 import atexit
 import json
 import os

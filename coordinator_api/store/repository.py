@@ -13,8 +13,6 @@ checksums (`stored_logs`).
 rebalances. Each transaction that changes them updates the sum.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext, suppress

@@ -9,8 +9,6 @@ SQLite keeps pages in memory and the file open, so it does not notice changes th
 - When SQLite opens a damaged write-ahead log, it silently drops the commits after the damage. `log_damage` finds this.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The errors of the store, and the mapping of database errors to them. SQLAlchemy's errors never leave this package."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Mapping
 from typing import ClassVar

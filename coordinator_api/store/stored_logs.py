@@ -12,8 +12,6 @@ One query reads the whole log. If the database cannot answer it, each row is rea
 row does not hide the others.
 """
 
-from __future__ import annotations
-
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass

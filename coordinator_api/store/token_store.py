@@ -3,8 +3,6 @@
 Reads and writes use the connections and transactions of `repository`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any

@@ -8,8 +8,6 @@ A stream begins with the digest, so a page that missed a change is updated. The 
 (`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import AbstractContextManager, aclosing

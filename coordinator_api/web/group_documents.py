@@ -6,8 +6,6 @@ commit, so it also expires. A description that took long is kept longer, so that
 time. Its grid is made when a page first requests it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 from collections.abc import Mapping

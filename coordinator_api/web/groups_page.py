@@ -1,7 +1,5 @@
 """`/ui/groups`: the list of groups. `/ui/events`: an event stream of changes of the list."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable, Mapping
 from typing import NamedTuple

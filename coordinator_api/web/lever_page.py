@@ -5,8 +5,6 @@ reload does not send it twice. A form that cannot be parsed raises InputError, w
 field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode

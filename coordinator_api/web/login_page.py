@@ -4,8 +4,6 @@ Each login takes the same time, so that the time does not reveal how much of a t
 same time. The audit log has a line for each login; no log has the token.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping
 from typing import Annotated

@@ -1,7 +1,5 @@
 """All web pages together, for the application: the routes, the page for problems, and the setup of shared objects."""
 
-from __future__ import annotations
-
 from fastapi import FastAPI, Request, Response
 from starlette.responses import RedirectResponse
 

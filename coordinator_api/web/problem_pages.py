@@ -1,7 +1,5 @@
 """Problems as pages, with the error and advice. Programs get the problem document, as for all other addresses."""
 
-from __future__ import annotations
-
 from html import escape
 from urllib.parse import quote, urlsplit
 

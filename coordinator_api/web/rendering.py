@@ -1,7 +1,5 @@
 """Renders templates as responses with the headers of all pages. An undefined name in a template is an error."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping
 from functools import cache

@@ -6,8 +6,6 @@ say that it comes from a page of this service, and if it has the form token that
 caller's token with a key of this process.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

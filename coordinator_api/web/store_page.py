@@ -6,8 +6,6 @@ limited in time, tries and bytes. It goes to the resolved address that was check
 addresses. It has the service's token for instances, never the visitor's token.
 """
 
-from __future__ import annotations
-
 import asyncio
 import ipaddress
 import json

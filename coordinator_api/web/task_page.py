@@ -1,7 +1,5 @@
 """`/ui/groups/{group}/tasks/{task}`: the history of one task in the recorded rebalances."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Query, Request

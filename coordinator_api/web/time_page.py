@@ -3,8 +3,6 @@
 A table with the same values stands below each picture.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Awaitable, Mapping, Sequence
 from typing import Annotated, Any, NamedTuple

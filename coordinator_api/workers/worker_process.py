@@ -10,8 +10,6 @@ every process of the service: only the serving process ends workers. When memory
 before the serving process.
 """
 
-from __future__ import annotations
-
 import gc
 import importlib
 import os

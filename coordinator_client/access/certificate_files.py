@@ -3,8 +3,6 @@
 Every error names the setting of the file; most also name the file and the remedy.
 """
 
-from __future__ import annotations
-
 import logging
 import ssl
 import stat

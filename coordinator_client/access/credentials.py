@@ -4,8 +4,6 @@ Each source has its own set of tokens, which is replaced as a whole when the sou
 without a restart. A token is found by its hash. Therefore the time of the search reveals nothing about the token.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping

@@ -9,8 +9,6 @@ A service sends no session tickets: with a ticket, a caller whose authority was 
 presenting its certificate.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import ssl

@@ -5,8 +5,6 @@ read. If a file cannot be read, cannot be parsed, or has no token, its former to
 locks out callers nor admits new ones. The mistake is reported once, and again after the next change.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -11,8 +11,6 @@ guessed from its hash, and one round of SHA-256 is enough. A text of tokens has 
 many rounds, because passwords of people can be guessed.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 import secrets

@@ -4,8 +4,6 @@ A config that has no text here, and a text that has no config, fail a test. Wher
 text says so. Properties of Kafka's clients are described in docs/kafka/client-settings.md and docs/kafka/log.md.
 """
 
-from __future__ import annotations
-
 RUNTIME: dict[str, str] = {
     "application.id": "The name of the application. It is the name of the group, and the beginning of the names of "
     "its internal topics and of its directories.",

@@ -1,7 +1,5 @@
 """Tables of configs and settings, with the defaults that the code has."""
 
-from __future__ import annotations
-
 from dataclasses import MISSING, fields
 
 from assignor.configs import INTEGER_BOUNDS, RACK_AWARE_STRATEGIES, AssignmentConfigs

@@ -5,8 +5,6 @@ comment is replaced by the Markdown that the function of that name returns. Noth
 nothing that is generated can be out of date.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Mapping
 from functools import partial

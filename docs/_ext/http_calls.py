@@ -1,7 +1,5 @@
 """The reference of the HTTP calls, from the OpenAPI document that the coordinator serves."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator, Mapping

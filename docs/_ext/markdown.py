@@ -1,7 +1,5 @@
 """Small pieces of Markdown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

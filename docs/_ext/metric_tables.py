@@ -1,7 +1,5 @@
 """Tables of metrics, from the lists that the code itself registers."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Protocol
 

@@ -4,8 +4,6 @@ Every picture has a light ground of its own and dark text, so it can be read on 
 site and on a git forge. Text is text, not outlines.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape

@@ -1,7 +1,5 @@
 """The public names of a package, as directives for autodoc, by what a reader wants to do with them."""
 
-from __future__ import annotations
-
 import inspect
 import re
 from collections import Counter

@@ -5,8 +5,6 @@ could link to them, come from the network, and this site is built without one. A
 warning.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from importlib import import_module
 from typing import Any

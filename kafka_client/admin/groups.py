@@ -7,8 +7,6 @@ milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ for a second, UnknownTopic is raised. Source: `PartitionLeaderStrategy`, `Partit
 `DeleteRecordsHandler`. Differs from Kafka, whose admin client retries until the time-out.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import defaultdict

@@ -15,8 +15,6 @@ Source: `InternalTopicManager.makeReady`, `CreateTopicsHandler`, `KafkaAdminClie
 `KafkaAdminClient.incrementalAlterConfigs`, `KafkaAdminClient.deleteTopics`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ exactly `limit`. aiokafka does not support header names that are not UTF-8. So `
 name, and writes a batch whose first record has such a name.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from itertools import chain

@@ -6,8 +6,6 @@ number of backslashes continues in the next line, whose leading blanks are dropp
 Source: `java.util.Properties.load`. Differs from Java: the file is UTF-8.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from pathlib import Path

@@ -7,8 +7,6 @@ system's certificates are trusted. The broker's host name is verified unless `ss
 empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
 """
 
-from __future__ import annotations
-
 import re
 import ssl
 import tempfile

@@ -6,8 +6,6 @@ choose, unless the topics on the cluster show the choice. Source: `Copartitioned
 `InternalTopologyBuilder.copartitionGroups`.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -9,8 +9,6 @@ Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KT
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 

@@ -7,8 +7,6 @@ Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 

@@ -7,8 +7,6 @@ keep their present partition counts. Source: `InternalTopologyBuilder.decorateTo
 `ProcessorStateManager.storeChangelogTopic`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

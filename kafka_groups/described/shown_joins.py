@@ -18,8 +18,6 @@ show it too. Three cases stay open:
 `InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`, `KTableImpl.doJoinOnForeignKey`.
 """
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -26,8 +26,6 @@ Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `I
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace

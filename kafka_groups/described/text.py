@@ -6,8 +6,6 @@ error, and so is an edge whose other end is missing: a text that was cut off wou
 `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field

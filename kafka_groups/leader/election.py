@@ -11,8 +11,6 @@ processes ever believe that they lead, the application's group fences the older 
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Self

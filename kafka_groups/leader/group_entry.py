@@ -9,8 +9,6 @@ joins, and tries again when another member got the lead.
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -14,8 +14,6 @@ Times are milliseconds; most defaults are those of Kafka's consumer. Rules of th
 Source: `group.min.session.timeout.ms`, `group.max.session.timeout.ms`, `GroupMetadataManager.classicGroupJoin`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from assignor.errors import InputError

@@ -16,8 +16,6 @@ Rules:
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Coroutine

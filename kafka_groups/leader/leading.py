@@ -10,8 +10,6 @@ application's group without a rebalance. Without a standby, the process leaves t
 once.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Callable, Coroutine, Mapping

@@ -19,8 +19,6 @@ and an AssignmentInfo in a version that the group speaks. The bytes are the same
 change when the static member returns.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

@@ -6,8 +6,6 @@ that half line is lost. Only the leading process changes the file, so a standby 
 the file or the coordinator never fails a rebalance; it is reported as a progress line.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 from collections.abc import Callable, Mapping, Sequence

@@ -10,8 +10,6 @@ The leader starts a rebalance when a source topic appears, disappears or gains p
 Source: `ConsumerCoordinator`, `onJoinComplete` and its metadata snapshots.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping
 
 from assignor.errors import DecodeError

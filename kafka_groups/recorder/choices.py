@@ -11,8 +11,6 @@ The n-th partition of an assignment belongs to the n-th active task of its Assig
 partitions themselves. Facts from earlier generations stay valid until the members subscribe to other topics.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path

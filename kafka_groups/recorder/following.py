@@ -7,8 +7,6 @@ its tasks. Rebalances from before the start are recorded only on request. While 
 recorder reports this once and retries, so no rebalance is lost.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

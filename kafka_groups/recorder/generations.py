@@ -14,8 +14,6 @@ Rules:
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, replace
 

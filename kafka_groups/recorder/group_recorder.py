@@ -9,8 +9,6 @@ the first poll after the record was read. While the topology is unknown, a poll 
 skipped; the last view before the rebalance is then older.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import time

@@ -7,8 +7,6 @@ DEBUG the log shows it). A rebalance whose lines are cut off or mixed up is left
 Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState.toString`,
 `AbstractMap.toString`.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -12,8 +12,6 @@ Rules:
 - Two recorders cannot write to one file.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

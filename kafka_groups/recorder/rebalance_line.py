@@ -9,8 +9,6 @@ which the broker wrote the record.
 Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Creates all tables. Versions 0001 to 0004 named records differently, and cannot be brought up to date."""
 
-from __future__ import annotations
-
 import sqlalchemy as sa
 from alembic import op
 

@@ -1,7 +1,5 @@
 """The commands `replay` and `sweep` of the `assignor` program. They need pyarrow; only `--engine spark` needs Spark."""
 
-from __future__ import annotations
-
 import typer
 
 from assignor_cli.extras import Extra

@@ -1,7 +1,5 @@
 """The commands about recorded rebalances: `assign`, `decode`, `explain`, `diff`, `what-if` and `simulate`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import typer

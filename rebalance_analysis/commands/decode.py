@@ -1,7 +1,5 @@
 """`assignor decode`: the bytes of a subscription or assignment as text or JSON."""
 
-from __future__ import annotations
-
 import base64
 import contextlib
 import re

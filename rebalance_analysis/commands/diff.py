@@ -1,7 +1,5 @@
 """`assignor diff`: the tasks that moved between two outputs or recordings."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
 from typing import Annotated, Any

@@ -4,8 +4,6 @@ With a FILE, a data format and none of --last, --group and --all, each line of t
 output has a document for each task. In all other cases, the output is a history.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace

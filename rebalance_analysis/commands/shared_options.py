@@ -4,8 +4,6 @@
 With one definition, an option means the same in what-if, simulate, replay and sweep.
 """
 
-from __future__ import annotations
-
 import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """`assignor simulate`: forecasts the rebalances of a group after a recorded rebalance, until the group is stable."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import partial
 

@@ -3,8 +3,6 @@
 With --all, prints a row as soon as a rebalance has been run, and totals at the end.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import math

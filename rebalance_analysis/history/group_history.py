@@ -1,7 +1,5 @@
 """The history of a group over recorded rebalances: the triggers and task moves of each; and histories as JSON."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain

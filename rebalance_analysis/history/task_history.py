@@ -4,8 +4,6 @@ For each rebalance: the task's copies before and after, the kind of change, and 
 all rebalances: the number of moves, and the time without an owner.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -6,8 +6,6 @@ it had created, or a member rejoined for a reason that the recording does not sh
 triggers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """Texts that compare two rebalances: the changes and effects of a what-if, and the differences that a diff finds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 

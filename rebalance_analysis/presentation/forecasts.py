@@ -2,8 +2,6 @@
 commands and the coordinator's responses share this document.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any

@@ -5,8 +5,6 @@ with the same change and the same reason share rows, and tasks that stay where t
 moves is named, unless there are very many.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby

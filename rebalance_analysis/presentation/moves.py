@@ -1,7 +1,5 @@
 """The copies of a task as text, and their changes by a rebalance or by the changed conditions of a what-if."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """Times, durations, counts, lags and lists of names as text, for terminals and web pages."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from datetime import UTC, datetime
 

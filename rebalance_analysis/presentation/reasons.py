@@ -3,8 +3,6 @@
 `assignor.explain` has a text for every step. A history shows only this clause, once for all tasks with the same reason.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A recorded rebalance as text: its time, its triggers, and the rows that every history shows of a rebalance."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 A line that cannot be used does not end the reading: it is returned with its problem, and the next line is read.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 Executors and worker processes load the assignor as well, so the work that is sent to them has the directory's path.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Iterable

@@ -5,8 +5,6 @@ package asks a running coordinator: it registers a function (address, group, las
 `assignor.histories`, so that this package does not depend on it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Self

@@ -5,8 +5,6 @@ databases are read by other packages, which register `read(name) -> Iterator[Raw
 entry-point group `assignor.recordings`. So reading one kind does not need the libraries of another.
 """
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

@@ -1,7 +1,5 @@
 """The owners of each task, read from any line with an output: a recording, or a line that `assignor assign` wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 

@@ -9,8 +9,6 @@ next chunk of a Parquet file continues with the open reader, too. In plain files
 offset.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Generator, Iterable, Iterator

@@ -9,8 +9,6 @@ makes of JSON. In a nested type null means absent, and fields that Spark left ou
 are put back. Binary values become base64, as in the JSON.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Iterator, Sequence

@@ -5,8 +5,6 @@ input has the rest. An input that can be read only once, or only by the driver (
 spooled to a file.
 """
 
-from __future__ import annotations
-
 import functools
 import itertools
 import os

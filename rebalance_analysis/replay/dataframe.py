@@ -10,8 +10,6 @@ numbers; a rebalance that could not be run is a row with `reject` set. Executors
 by `spark.sparkContext.addPyFile(write_code_archive(directory))` (`spark_engine.session` does that by itself).
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from itertools import islice

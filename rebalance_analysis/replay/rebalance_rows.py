@@ -5,8 +5,6 @@ If the rerun equals the recording, the recorded placement is the one of the reru
 recorded bytes, where a warm-up is a standby, and a task that is held back until its owner revokes it is active nowhere.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from typing import NamedTuple

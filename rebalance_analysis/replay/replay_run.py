@@ -1,7 +1,5 @@
 """Runs a replay: plans the inputs, runs the plan with an engine, and writes `summary.json` beside the rows."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

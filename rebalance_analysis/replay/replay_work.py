@@ -5,8 +5,6 @@ feature of a later release, "unusable" if it is invalid. A rebalance to which th
 "unusable", too.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The summary of a replay as tables."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
 

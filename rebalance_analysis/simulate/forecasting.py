@@ -5,8 +5,6 @@ continues with the tasks it has. Members that have to rejoin at once do so when 
 group waits for the probing rebalance. Times are milliseconds since the recorded rebalance.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import chain

@@ -11,8 +11,6 @@ the session timeout, until the group noticed the failure. There is one exception
 just revoked the task, as happens between a rebalance and its follow-up. A group in which no task runs has just started.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple

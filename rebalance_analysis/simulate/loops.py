@@ -6,8 +6,6 @@ because a process removes old state. It does not count if only follow-ups lie be
 follow-ups come far faster than any clean-up.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import dataclass, field
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """The model of members and cluster that a forecast uses, its bounds, and the result of a forecast, also as JSON."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 

@@ -5,8 +5,6 @@ that another process still owns is held back until that process has revoked it. 
 task keeps its state open as a standby (KIP-429).
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

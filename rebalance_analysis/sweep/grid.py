@@ -5,8 +5,6 @@ An axis is a config under Kafka's dotted name, or `assignor`. Its values are ran
 numbered as in nested loops with the first axis outermost, so a number names the same combination in every run.
 """
 
-from __future__ import annotations
-
 import math
 import re
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@ returns a number:
 As for own assignors, its module is also searched for in the directory where the command was started.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Runs a sweep: gathers the episodes, runs one job of forecasts, then computes and draws the Pareto front."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass

@@ -5,8 +5,6 @@ A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`): a
 row is never divided, so a group of very many episodes has chunks of one combination, which take longer.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field

@@ -7,8 +7,6 @@ the front if no other point is as good in every measure and better in at least o
 episode never settles is not on the front.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum

@@ -5,8 +5,6 @@ Changes are applied in this order: assignor and configs, topology and partition 
 tags, added instances, lags. So threads and tags change recorded instances only; an added instance has its own.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import replace

@@ -8,8 +8,6 @@ The functions `typed_...` parse changes that users type, in options and in forms
 names the option in errors; it is empty if the form shows the error next to its field.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import TypeVar

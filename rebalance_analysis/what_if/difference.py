@@ -5,8 +5,6 @@ the rebalance begins. So a task can be on another process in `after` without mov
 `before` would have moved it.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

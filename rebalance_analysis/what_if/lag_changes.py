@@ -4,8 +4,6 @@ A member's lag is set through the offset sum that the member reports: the sum of
 lag. A running task keeps running.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Applies changes to a placement problem, which has clients and lags, but no topics and no subscription bytes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ Kafka breaks ties by process id, so new ids that all sorted last (or first) woul
 hashes instead: the same for the same input, and evenly spread like random ids.
 """
 
-from __future__ import annotations
-
 import hashlib
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping

@@ -6,8 +6,6 @@ reset and that the remaining tasks kept their state: internal topics have the co
 empty.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar

@@ -11,8 +11,6 @@ merged in the order of the chunks, so the engine does not change the result.
 lines load quickly.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 

@@ -1,7 +1,5 @@
 """The options of `replay` and `sweep` for the engine, and the exit code of a run that ends early."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib.util
 from collections.abc import Iterator

@@ -5,8 +5,6 @@ next. A thread of each process waits for the end of the driver, and then ends th
 driver handles it. Processes are spawned, not forked, because Arrow has threads.
 """
 
-from __future__ import annotations
-
 import contextlib
 import multiprocessing
 import os

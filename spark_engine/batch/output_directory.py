@@ -8,8 +8,6 @@ command spools inputs below the output directory while it runs (`spool_directory
 (`write_document`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import hashlib

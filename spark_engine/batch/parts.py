@@ -16,8 +16,6 @@ and the files have no times and no names of writers. Compute times differ from r
 own. A merge needs the memory of one row group and one part.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ The steps: lock the directory, find the finished chunks, run the other chunks in
 parts, merge the parts. A run that ended at any of these steps continues from there.
 """
 
-from __future__ import annotations
-
 import functools
 import os
 import time

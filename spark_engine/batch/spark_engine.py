@@ -7,8 +7,6 @@ chunk kills the process. `worker` counts and limits such deaths; Spark's own lim
 Python at all.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import pickle

@@ -4,8 +4,6 @@ The progress counts the rows of complete parts, including those of earlier runs.
 leaves out earlier runs.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from types import TracebackType

@@ -5,8 +5,6 @@ marked as failed with the reason, and the next chunk runs. A span with `MAX_FAIL
 its other chunks would probably fail, too.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ unpickle the functions and classes of an application. Modules that the applicati
 Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle pickles its content.
 """
 
-from __future__ import annotations
-
 import site
 import sys
 import sysconfig

@@ -1,7 +1,5 @@
 """Finds the reason of a failure in Spark's output, as one line."""
 
-from __future__ import annotations
-
 import re
 
 from py4j.protocol import Py4JJavaError, Py4JNetworkError

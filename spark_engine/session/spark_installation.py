@@ -10,8 +10,6 @@ jdk.incubator.vector, which Spark names on every command line, so the built `bin
 argument.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import re

@@ -1,7 +1,5 @@
 """Runs a Spark job in a thread of its own, so that the caller can wait for the job with a time limit, or cancel it."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -6,8 +6,6 @@ defaults of this project, which are set only for keys without a value. So this m
 key only: the master, which has to be known before the JVM starts.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

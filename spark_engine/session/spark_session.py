@@ -13,8 +13,6 @@ running `spark-submit`. The JVM is in a process group of its own, because Ctrl-C
 program, which drains the instances first. The JVM ends when its stdin is closed, so it never outlives this program.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import logging

@@ -3,8 +3,6 @@
 Only rebalances led by Kafka Streams 4.3.1 are compared: a recording with `led_by` has the output of another leader.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

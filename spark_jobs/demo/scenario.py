@@ -6,8 +6,6 @@ compared with those of a plain loop over the same text, and all processes that w
 rebalances of real Kafka groups are run through the same leader.
 """
 
-from __future__ import annotations
-
 import itertools
 import os
 import signal

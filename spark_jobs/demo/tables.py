@@ -1,7 +1,5 @@
 """The tables of `assignor demo`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from rich.table import Table

@@ -2,8 +2,6 @@
 tasks, and the rebalances since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 

@@ -8,8 +8,6 @@ exactly equal those of a plain loop over the same lines. The text, the sources o
 every machine.
 """
 
-from __future__ import annotations
-
 import re
 import sysconfig
 from collections import Counter

@@ -4,8 +4,6 @@ A worker's parent is pyspark's daemon, and the daemon's parent is the executor's
 executor's id. In local mode the driver is the executor.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import socket

@@ -5,8 +5,6 @@ task in its changelog. For an instance that does not answer, or serves no endpoi
 view.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

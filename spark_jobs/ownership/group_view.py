@@ -1,7 +1,5 @@
 """Reads the coordinator's JSON description of a group into values, and waits until a group is in a wanted state."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields

@@ -5,8 +5,6 @@ An interval of ownership begins with the first line in which a thread has the ta
 first later line without the task, or with the death of its process, whichever comes first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise

@@ -6,8 +6,6 @@ processes it, and shows a revoked task as gone before the group learns of the re
 the epoch by the machine's clock.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

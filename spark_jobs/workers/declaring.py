@@ -7,8 +7,6 @@ of an earlier program have left the group; if that program died, they leave soon
 program gives up with an error.
 """
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable

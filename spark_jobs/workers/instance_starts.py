@@ -8,8 +8,6 @@ executor, or its process was killed, it is started again any number of times. An
 that executors lack, would repeat without end: after the fourth failed start in a row the instance is not started again.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import dataclass
 

@@ -6,8 +6,6 @@ Python's handler, which only the main thread runs, does not run. So the main thr
 Python's C-level handler writes to this socket from any thread (`signal.set_wakeup_fd`).
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import socket

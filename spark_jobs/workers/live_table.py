@@ -7,8 +7,6 @@ of its instances: records that were passed over or dropped, and logged warnings 
 records includes those of instances that are gone.
 """
 
-from __future__ import annotations
-
 import time
 from operator import attrgetter
 from types import TracebackType

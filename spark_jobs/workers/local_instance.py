@@ -9,8 +9,6 @@
   other code means that the instance could not start.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import os

@@ -15,8 +15,6 @@ Rules:
 - An error ends the instance for good, and `InstanceEnd` reports it. A stop by the coordinator is no error.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import tempfile

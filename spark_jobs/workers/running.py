@@ -5,8 +5,6 @@ elsewhere, and the job continues. The job fails if an instance fails at each of 
 when the coordinator's heartbeat responses tell the instances to stop.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import re

@@ -6,8 +6,6 @@ An instance is a Spark task that does not end. So Spark must not start it twice 
 because a standby is useful only if it does not die with the active task.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from pyspark import SparkConf, SparkContext

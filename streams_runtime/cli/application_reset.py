@@ -11,8 +11,6 @@ the other applications. Source: `StreamsResetter`. Differs from Kafka: if no inp
 of which the group has committed offsets.
 """
 
-from __future__ import annotations
-
 import glob
 import os
 import re

@@ -1,7 +1,5 @@
 """Adds the commands about data to the `assignor` program."""
 
-from __future__ import annotations
-
 import typer
 
 from assignor_cli.extras import Extra

@@ -1,7 +1,5 @@
 """Options that the commands about data share: the address of the log, with errors for wrong addresses, and times."""
 
-from __future__ import annotations
-
 import logging
 import re
 import socket

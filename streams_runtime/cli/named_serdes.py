@@ -3,8 +3,6 @@
 The names are those of Kafka's serdes: short (`long`), or the class name (`LongSerializer`) with or without its package.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import json

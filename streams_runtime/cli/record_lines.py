@@ -7,8 +7,6 @@ form is unambiguous, and a header keeps its bytes when it is copied. The text fo
 Source: `LineMessageReader`, `DefaultMessageFormatter`.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """`assignor topics`: lists, describes, creates, alters and deletes topics, like `kafka-topics.sh`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping
 from typing import Annotated, Any

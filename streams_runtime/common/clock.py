@@ -3,8 +3,6 @@
 Source: `Time`, `MockTime`.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Protocol
 

@@ -1,7 +1,5 @@
 """The errors of running tasks, by Kafka's names. Source: `org.apache.kafka.streams.errors`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 
 from assignor.errors import AssignorFault, Unavailable

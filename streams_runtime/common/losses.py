@@ -6,8 +6,6 @@ the further ones at level debug; the metric and the notice go on counting. Sourc
 read them nor those that are filtered out before a repartition topic.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from enum import StrEnum

@@ -8,8 +8,6 @@ The heartbeat of the process sends the notices to the coordinator when they have
 with the highest counts first. Rules: any thread may call; adding is cheap, because the text is made only by `newest`.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import threading

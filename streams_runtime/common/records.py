@@ -12,8 +12,6 @@ client may have written such a name. For everything else the functions raise Val
 predicate, as in "<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
 """
 
-from __future__ import annotations
-
 from operator import index
 from typing import Any, Final, Generic, NamedTuple, TypeVar
 

@@ -3,8 +3,6 @@
 Source: `Task.TaskType`, `Task.State`; `KafkaStreams.State`, `KafkaStreams.StateListener`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 

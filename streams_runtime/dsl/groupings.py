@@ -5,8 +5,6 @@ a repartition topic first. The topic is named after the grouping, or after the s
 Source: `KGroupedStreamImpl`, `GroupedStreamAggregateBuilder`, `KGroupedTableImpl`.
 """
 
-from __future__ import annotations
-
 from typing import Generic, TypeVar
 
 from streams_runtime.dsl.materialized import (

@@ -15,8 +15,6 @@ the other table forwards a change of that key. The change was joined with a valu
 so no later change of the first table removes the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial

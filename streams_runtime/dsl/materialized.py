@@ -3,8 +3,6 @@
 Source: `Materialized`, `MaterializedInternal`, `StoreFactory`, `KeyValueStoreMaterializer`, `WindowStoreMaterializer`.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

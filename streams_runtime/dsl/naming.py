@@ -5,8 +5,6 @@ of the names of internal topics: with Kafka's names, an application of Kafka Str
 Source: `InternalStreamsBuilder.newProcessorName`, `newStoreName`, `NamedInternal`, `Named.validate`.
 """
 
-from __future__ import annotations
-
 import re
 
 from assignor.errors import TopologyError

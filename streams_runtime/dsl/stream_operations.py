@@ -5,8 +5,6 @@ records of a key in one partition then writes them to a repartition topic first.
 node; None for `prefix` and the next number. Source: `KStreamImpl`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any, Generic, TypeVar

@@ -14,8 +14,6 @@ batch. A result of the wrong shape (`WrongBatchResult`) ends the thread, and no 
 operations: each row is treated as by `KStreamMap`, `KStreamMapValues` and `KStreamFilter`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any

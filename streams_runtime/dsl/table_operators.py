@@ -8,8 +8,6 @@ Source: `KTableProcessorSupplier`, `KTableValueGetterSupplier`, `KTableImpl.enab
 `KTableFilter`, `KTableMapValues`.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import abstractmethod
 from collections.abc import Callable

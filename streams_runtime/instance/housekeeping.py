@@ -7,8 +7,6 @@ without this lookup.
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Collection

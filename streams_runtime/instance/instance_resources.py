@@ -5,8 +5,6 @@ group, and housekeeping. The query server binds its port first, because subscrip
 after the last thread has ended.
 """
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import socket

@@ -5,8 +5,6 @@ can check after a read that it has read the copy it looked up. Threads publish n
 always between the close of a store and its next opening.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple, Protocol

@@ -14,8 +14,6 @@ Differs from Kafka: a locked directory is tried again without a pause of a secon
 moves between two threads of a process. The stream thread itself restores, as in Kafka before the state updater.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager

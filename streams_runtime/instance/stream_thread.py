@@ -15,8 +15,6 @@ Rules:
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Iterator

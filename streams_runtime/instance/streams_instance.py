@@ -13,8 +13,6 @@ Rules:
 Source: `KafkaStreams`. The instance neither handles signals nor declares the group.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections import deque

@@ -6,8 +6,6 @@ standby, because there is nothing to restore from. The stores of a recycled task
 Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 

@@ -21,8 +21,6 @@ Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out
 whether the commit happened, and wipes the tasks; these logs return the result of the first commit to a second commit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import cast
 

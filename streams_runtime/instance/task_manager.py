@@ -20,8 +20,6 @@ made even if closing others failed. When a transaction is aborted, every task th
 commit the other tasks, and the records of the corrupt task with them.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager

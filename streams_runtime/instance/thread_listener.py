@@ -3,8 +3,6 @@
 The stream thread waits for each callback, so a callback must not block. Times are milliseconds since the epoch.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

@@ -12,8 +12,6 @@ Rules:
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable, Iterator
 from itertools import count

@@ -6,8 +6,6 @@ Rule: other threads read only the last complete snapshot. Only the stream thread
 `ThreadMetadata`, `TaskMetadata`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -16,8 +16,6 @@ Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommitte
 record waits for `linger.ms` or a full batch even if no other record can follow it.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass

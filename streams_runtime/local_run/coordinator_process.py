@@ -3,8 +3,6 @@
 The coordinator ends when its parent process ends, even if the parent is killed.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -9,8 +9,6 @@ start a coordinator yourself, and use `assignor workers run` or `StreamsInstance
 its leader among its own instances and needs no separate coordinator.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Sequence

@@ -10,8 +10,6 @@ timestamp in several topics, the record of the topic that was written first is p
 Source: `TopologyTestDriver` (KIP-247, KIP-470).
 """
 
-from __future__ import annotations
-
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

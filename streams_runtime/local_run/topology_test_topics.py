@@ -3,8 +3,6 @@
 Source: `TestInputTopic`, `TestOutputTopic`, `TestRecord` (KIP-470).
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, TypeVar

@@ -18,8 +18,6 @@ application processes a backlog. Deletion by the clock would then delete windows
 has and that the next restore needs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple

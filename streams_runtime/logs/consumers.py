@@ -10,8 +10,6 @@ the log changes, because a snapshot costs time for each of its partitions. Sourc
 `SubscriptionState`.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from abc import ABC, abstractmethod

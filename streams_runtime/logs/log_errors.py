@@ -1,7 +1,5 @@
 """The errors of a log, by Kafka's names."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.errors import AssignorFault, Unavailable

@@ -1,7 +1,5 @@
 """Opens the log that `bootstrap.servers` names. Only this file knows all implementations of a log."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Mapping

@@ -15,8 +15,6 @@ Source: `KafkaProducer`, `TransactionManager.State`; KIP-360 (producer epochs), 
 aborted transaction leaves no trace, not even a gap in the offsets; a transaction has to fit into memory.
 """
 
-from __future__ import annotations
-
 import threading
 import weakref
 from bisect import bisect_right

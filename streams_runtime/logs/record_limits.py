@@ -14,8 +14,6 @@ Source: `LogValidator`. Differs from Kafka: there, the producer gets the refusal
 the transaction can only be aborted.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Final
 

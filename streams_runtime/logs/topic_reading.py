@@ -3,8 +3,6 @@
 Source: `ConsumerRecord`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from typing import Any, Generic, NamedTuple, TypeVar

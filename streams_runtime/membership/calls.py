@@ -12,8 +12,6 @@ Source: JoinGroup, SyncGroup and Heartbeat of Kafka's classic group protocol, `E
 ids that the client chooses.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass

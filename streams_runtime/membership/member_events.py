@@ -8,8 +8,6 @@ Every call, order and timer has a number, and the event that answers it has the 
 answer to a call, order or timer that it has given up meanwhile.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum

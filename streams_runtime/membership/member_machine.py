@@ -28,8 +28,6 @@ the events. Source:
 heartbeat that its assignment can be fetched.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.types import AssignorErrorCode, TaskId

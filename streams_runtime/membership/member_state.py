@@ -7,8 +7,6 @@ compares generations for the same reason. Each call, order and timer has a numbe
 same number. So an answer to a call, order or timer that the member has given up is recognised and ignored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum

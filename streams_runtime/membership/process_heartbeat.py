@@ -19,8 +19,6 @@ Times are in milliseconds on any clock that never goes back. `chance` is a rando
 `AbstractCoordinator.HeartbeatThread`, which sends the heartbeats of one member.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar

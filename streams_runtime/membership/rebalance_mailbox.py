@@ -10,8 +10,6 @@ Rules:
 Source: in Kafka `Consumer.poll` runs the `StreamsRebalanceListener` on the stream thread itself.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import deque
 from collections.abc import Callable, Mapping

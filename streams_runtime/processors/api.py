@@ -3,8 +3,6 @@
 Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punctuator` of the processor API (KIP-478).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, Generic, Protocol, TypeVar, runtime_checkable

@@ -13,8 +13,6 @@ own, so forwarding does not look up the current node; and `init` cannot forward,
 initialised yet.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence

@@ -3,8 +3,6 @@
 Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from typing import Any
 

@@ -3,8 +3,6 @@
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 

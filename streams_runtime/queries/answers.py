@@ -10,8 +10,6 @@ Rules:
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 

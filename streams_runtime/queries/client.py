@@ -12,8 +12,6 @@ Rules:
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
 
-from __future__ import annotations
-
 import base64
 import threading
 import time

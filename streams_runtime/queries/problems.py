@@ -4,8 +4,6 @@ for the reason.
 Source: `UnknownStateStoreException`, `InvalidStateStorePartitionException`, `StreamsNotStartedException`; `Errors`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from enum import StrEnum
 from http import HTTPStatus

@@ -5,8 +5,6 @@ application, and the copy from which it was read. Answers are plain JSON, withou
 Source: KIP-67, KIP-535.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Annotated

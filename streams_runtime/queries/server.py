@@ -5,8 +5,6 @@ Rules: the server binds its port before the first subscription is sent, because 
 for clients: idle connections end at once, running answers get a second. Source: KIP-67, KIP-535.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

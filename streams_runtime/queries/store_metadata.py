@@ -12,8 +12,6 @@ from Kafka: when the topology itself writes the input with another partitioner, 
 Kafka would look into the wrong copy.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol

@@ -4,8 +4,6 @@
 key as text if `_KEY_OF_TEXT` has the key serde, and as base64 in any case.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Mapping

@@ -6,8 +6,6 @@ only to a serde that is a `TopicSerde`. A serde with inner serdes is a `NestedSe
 topic, too.
 """
 
-from __future__ import annotations
-
 import json
 import struct
 from collections.abc import Callable

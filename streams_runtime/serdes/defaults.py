@@ -6,8 +6,6 @@ is missing, the DSL puts a `DefaultSerde` in its place. An Application, which ha
 it. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 
-from __future__ import annotations
-
 import importlib
 from dataclasses import dataclass
 from typing import Any, NoReturn

@@ -5,8 +5,6 @@ the classes. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStore
 `WindowStoreBuilder`, `TimestampedWindowStoreBuilder`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar

@@ -17,8 +17,6 @@ flushes. A read of a range does not count as a use of its keys. A reverse range 
 Kafka returns with the value null.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from threading import get_ident
 from typing import Any, TypeVar

@@ -29,8 +29,6 @@ Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueByte
 cache (KIP-63) saves most of the writes.
 """
 
-from __future__ import annotations
-
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping

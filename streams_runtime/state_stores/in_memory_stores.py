@@ -7,8 +7,6 @@ duplicate keeps the sequence number of its changelog record. In a store with dup
 latest duplicate, and a put of None does not advance stream time.
 """
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable, Iterator, Sequence

@@ -4,8 +4,6 @@ Keys are ordered as unsigned bytes. Source: `Bytes.increment`, `RocksDBStore.ran
 `MergedSortedCacheKeyValueBytesStoreIterator`.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar

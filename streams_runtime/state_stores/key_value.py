@@ -1,7 +1,5 @@
 """The key-value store that processors use: objects around a store of bytes. Source: `MeteredKeyValueStore`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import TypeVar

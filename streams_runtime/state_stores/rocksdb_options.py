@@ -8,8 +8,6 @@ write-ahead log: the changelog replaces it, and each store is flushed before a c
 `rocksdb.config.setter` changes these options for a store before it is opened.
 """
 
-from __future__ import annotations
-
 from functools import cache
 from typing import Any
 

@@ -10,8 +10,6 @@ After a change of the retention, Kafka does not find the old windows (KAFKA-1449
 the sequence numbers in use, so a new duplicate may overwrite an old duplicate; here it never does.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache

@@ -11,8 +11,6 @@ Source: none in Kafka. Kafka keeps window stores and other stores in directories
 its start time, and keeps values with timestamps in a separate column family.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections.abc import Mapping

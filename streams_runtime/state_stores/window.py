@@ -1,7 +1,5 @@
 """The window store that processors use: objects around a store of bytes. Source: `MeteredWindowStore`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import TypeVar

@@ -13,8 +13,6 @@ restored since the store was opened. After the next opening, the observed stream
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from operator import itemgetter

@@ -12,8 +12,6 @@ Differs from Kafka: a broken file is set aside and does not end the thread. A fi
 and not a warning, because a disk that refuses this file will refuse the stores as well.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from collections.abc import Mapping

@@ -16,8 +16,6 @@ topic refuses the record's timestamp, the dead letter gets the current time. If 
 topic, its stack trace is left out. Kafka has no header with the task.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sysconfig

@@ -10,8 +10,6 @@ Differs from Kafka: Kafka uses the end that the last fetch returned, however old
 records may have been written since.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection
 
 from assignor.types import TopicPartition

@@ -30,8 +30,6 @@ gives up its input releases the claim. If it did not, the next owner of the inpu
 under the claim, and all tasks of the thread use this producer.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import struct

@@ -15,8 +15,6 @@ their stores. The offsets of changes that are not acknowledged yet are estimates
 after as many transaction markers as the last commit had.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple

@@ -22,8 +22,6 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 `ProcessorNode.process`.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from typing import Any

@@ -12,8 +12,6 @@ Differs from Kafka: a punctuation that raised an error stays due, so that it is 
 after a time-out.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from operator import attrgetter
 

@@ -13,8 +13,6 @@ topic (KAFKA-8037), so bad records replace good ones. As in Kafka, a restore beg
 if the table began at the end of the topic (`auto.offset.reset=latest`).
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 

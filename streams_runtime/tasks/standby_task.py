@@ -12,8 +12,6 @@ minimum of five seconds between checkpoints. A dirty close deletes nothing on di
 the directory.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.types import TopicPartition

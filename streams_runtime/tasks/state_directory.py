@@ -26,8 +26,6 @@ their owner (0700). The age of a task's directory counts from the last change of
 another cluster as its own if the offsets are in range.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import logging

@@ -33,8 +33,6 @@ has OFFSET_UNKNOWN for it), the store is deleted. So keys that a compacted chang
 store.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace

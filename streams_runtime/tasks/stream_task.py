@@ -23,8 +23,6 @@ processed between `prepare_commit` and `post_commit`, no checkpoint is on disk w
 aborted transaction is never committed. Source: `StreamTask`, `AbstractTask`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.types import LATEST_OFFSET, TopicPartition

@@ -11,8 +11,6 @@ recycled task has the lock from the beginning, and the stores are open. Source: 
 `StateManagerUtil`.
 """
 
-from __future__ import annotations
-
 import logging
 from abc import ABC, abstractmethod
 from collections import deque

@@ -4,8 +4,6 @@ What kills and what is killed: an executor's JVM, an instance's Python process, 
 at once (the coordinator, a broker). Whatever dies, more work is done before the next kill, and all of it in the end.
 """
 
-from __future__ import annotations
-
 import os
 import random
 import signal

@@ -1,7 +1,5 @@
 """A real coordinator process on a real SQLite file, and logs that it may open."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The word count of the demo, exactly once, with times that suit tests which kill what runs it."""
 
-from __future__ import annotations
-
 from spark_jobs.demo.word_count import COUNT_STORE, LINES, word_count
 from streams_runtime.instance.application import Application
 from streams_runtime.local_run.local_run import ProgressMeter

@@ -1,7 +1,5 @@
 """A group, its members' ownership logs, and what has to be true of them after every fault."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Instances as plain processes of their own, without Spark: they can be told to leave, or killed."""
 
-from __future__ import annotations
-
 import os
 import pickle
 import signal

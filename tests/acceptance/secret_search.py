@@ -5,8 +5,6 @@ and in UTF-16; inside of gzip and zstandard, wherever in a file they begin, also
 in each value of an SQLite database, since its pages may hold one in pieces.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 import contextlib

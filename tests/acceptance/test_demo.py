@@ -2,8 +2,6 @@
 soak it also ends by itself.
 """
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

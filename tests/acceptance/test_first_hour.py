@@ -4,8 +4,6 @@ Its steps are fixtures that follow each other; each test looks at one thing that
 order, and each alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

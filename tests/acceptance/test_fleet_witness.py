@@ -1,7 +1,5 @@
 """What the fleet holds against the service, and what against a machine that gave its members no processor."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.acceptance.fleet.witness import Eviction, Witness

@@ -4,8 +4,6 @@ Real sockets on loopback, and a proxy that breaks them. Sessions are so long tha
 says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

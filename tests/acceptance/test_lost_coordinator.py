@@ -1,7 +1,5 @@
 """The coordinator's database is lost under an application that counts words, and a backup from before is restored."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

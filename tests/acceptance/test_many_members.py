@@ -5,8 +5,6 @@ and bad callers call all the time. What is asserted is what the members saw, by 
 says of itself.
 """
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

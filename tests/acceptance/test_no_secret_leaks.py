@@ -6,8 +6,6 @@ leaves in its directory is searched, with what commands and the service answered
 had. Each process has the level of logs that says most, and writes its stack when it is made to crash.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import logging

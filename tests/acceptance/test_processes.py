@@ -1,7 +1,5 @@
 """Members in processes of their own, without Spark: they leave on SIGHUP, die, come back; the coordinator is killed."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

@@ -4,8 +4,6 @@ Exactly-once counts are equal to a plain loop's, also when the stream threads ar
 never below, after fewer kills but for a soak. No task and no state directory ever has two owners.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path

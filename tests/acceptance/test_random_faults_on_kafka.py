@@ -3,8 +3,6 @@
 Exactly-once: the counts are equal to a plain loop's, and no task and no state directory ever has two owners.
 """
 
-from __future__ import annotations
-
 import random
 import time
 from collections.abc import Iterator

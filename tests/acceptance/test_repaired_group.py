@@ -1,7 +1,5 @@
 """The group's log is damaged under an application that counts words, and the group is repaired over HTTP."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter
 from contextlib import closing

@@ -2,8 +2,6 @@
 engine, and nothing lost when the whole program is killed.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -5,8 +5,6 @@ the same order, times and headers included. Behind a repartition topic several t
 there each key has the same values in the same order, and ends with the same time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Somebody starts another application under the id of one that runs: it is refused, and the healthy one goes on."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The search for secrets finds those that are there: otherwise it would pass whatever leaks."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import sqlite3

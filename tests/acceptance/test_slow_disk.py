@@ -1,7 +1,5 @@
 """What a slow disk, or one that stands still, must not do to the members of a group."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import random

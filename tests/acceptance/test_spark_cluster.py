@@ -4,8 +4,6 @@ Its application runs by both of its commands. Instances spread over the workers,
 of the work, a standby takes over, and every count is exact.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ Every limit here is far from what is promised (docs/promises.md, `python -m benc
 machine does not break a test, and far from what the service did before.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

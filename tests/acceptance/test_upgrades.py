@@ -1,7 +1,5 @@
 """The steps of docs/how-to/upgrade-an-application.md and upgrade-the-coordinator.md, each tried."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

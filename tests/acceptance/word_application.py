@@ -1,7 +1,5 @@
 """An application that counts words as a stranger would write it, in instances of this process, and other versions."""
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from pathlib import Path

@@ -5,8 +5,6 @@
 writes the file anew.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

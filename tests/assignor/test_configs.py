@@ -1,7 +1,5 @@
 """Configs under Kafka's names: what they take, and that everything else is refused with the key and the place."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.configs import AssignmentConfigs

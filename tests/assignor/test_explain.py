@@ -1,7 +1,5 @@
 """Why every task is where it is."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """A rebalance makes no cycles: whoever lets go of its result frees all of it."""
 
-from __future__ import annotations
-
 import gc
 
 import pytest

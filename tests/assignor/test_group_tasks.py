@@ -1,7 +1,5 @@
 """Steps 0 to 2: which mistake is raised when there are several."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.configs import AssignmentConfigs

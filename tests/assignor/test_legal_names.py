@@ -1,7 +1,5 @@
 """Kafka's rule for names, in one place."""
 
-from __future__ import annotations
-
 import string
 
 import pytest

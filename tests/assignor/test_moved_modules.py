@@ -1,7 +1,5 @@
 """Modules that have left the core: their old names say where they are."""
 
-from __future__ import annotations
-
 from importlib import import_module
 
 import pytest

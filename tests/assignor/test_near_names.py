@@ -1,7 +1,5 @@
 """Which known name a wrong one is taken for, and when none is near enough to be named."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.names.near_names import did_you_mean, near_name

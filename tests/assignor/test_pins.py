@@ -1,7 +1,5 @@
 """Weights of tasks and pins in the configs: what they take, and that everything else is refused with its path."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """The whole rebalance: control flow, error assignments, and what must not change a byte."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

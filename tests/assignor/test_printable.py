@@ -1,7 +1,5 @@
 """Text from elsewhere, as it is printed."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Every recorded round is what Kafka Streams 4.3.1 decided; run again here, all of them must come out the same."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.task_assignors.registry import task_assignor_named

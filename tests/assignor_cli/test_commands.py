@@ -1,7 +1,5 @@
 """`assignor assign` and the program as a whole: what it prints where, and how it ends."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

@@ -1,7 +1,5 @@
 """What the program says about itself: its version, an example for each command, what is not installed."""
 
-from __future__ import annotations
-
 import importlib.util
 import re
 import shlex

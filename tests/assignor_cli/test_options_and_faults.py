@@ -1,7 +1,5 @@
 """What every command stands on: options become values, and faults become one line and an exit code."""
 
-from __future__ import annotations
-
 import re
 import signal
 from collections.abc import Callable

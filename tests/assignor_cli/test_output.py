@@ -1,7 +1,5 @@
 """Results in each format, once and watched."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

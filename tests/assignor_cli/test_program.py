@@ -1,7 +1,5 @@
 """The program's first moment."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Tables and paragraphs that fit the view."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.names.short_names import shortened

@@ -1,7 +1,5 @@
 """Every benchmark of the runtime runs through at its smallest size, and prints the figures that it promises."""
 
-from __future__ import annotations
-
 import io
 import re
 

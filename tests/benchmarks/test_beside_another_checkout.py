@@ -1,7 +1,5 @@
 """`group-load --beside` runs the code of each checkout, and finds the figure that is worst beside the other one."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import re

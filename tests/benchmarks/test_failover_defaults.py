@@ -1,7 +1,5 @@
 """What failover-defaults measures, how it counts, and that it measures README's application."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

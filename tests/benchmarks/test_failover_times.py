@@ -1,7 +1,5 @@
 """How the times of a failover are read from ownership logs."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.handovers import Handover, handover, lost_tasks, percentile

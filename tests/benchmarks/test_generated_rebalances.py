@@ -2,8 +2,6 @@
 says.
 """
 
-from __future__ import annotations
-
 import gzip
 from collections import Counter
 from pathlib import Path

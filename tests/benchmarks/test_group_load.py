@@ -1,7 +1,5 @@
 """The driver of `group-load` sees what it has to see, the rows print what they promise, and the peer is a real one."""
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The benchmark beside Kafka's own leader prints what it promises, with and without a JVM, and its sums are right."""
 
-from __future__ import annotations
-
 import io
 import re
 import sys

@@ -1,7 +1,5 @@
 """The benchmark beside Kafka Streams prints what it promises, and its sums and comparisons are right."""
 
-from __future__ import annotations
-
 import io
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What kills counts: which tasks a killed process ran, who could take them over, and what the table says of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.handovers import Handover

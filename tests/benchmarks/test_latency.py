@@ -1,7 +1,5 @@
 """What latency measures, against which goals, and what its last line says."""
 
-from __future__ import annotations
-
 import io
 import sys
 from pathlib import Path

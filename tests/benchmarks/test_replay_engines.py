@@ -1,7 +1,5 @@
 """Replays by processes and by Spark give the same rows and are measured; a lost or doubled row would be seen."""
 
-from __future__ import annotations
-
 import io
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What shuts people out of a page, as axe-core finds it: the rules of WCAG 2.2, A and AA, and its best practices."""
 
-from __future__ import annotations
-
 from functools import cache
 from importlib.resources import files
 from typing import Any

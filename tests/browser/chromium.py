@@ -1,7 +1,5 @@
 """The browser of these tests: the Chromium that `make browser` installs from Debian, driven by Playwright."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Iterator, Mapping

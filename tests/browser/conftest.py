@@ -1,7 +1,5 @@
 """One Chromium a worker, a fresh context a test, and a real coordinator process whose page they open."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Generator, Iterator
 from pathlib import Path

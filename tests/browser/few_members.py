@@ -1,7 +1,5 @@
 """A small group whose members do what a test says, and say over HTTP that they run what they were given."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any, Self
 

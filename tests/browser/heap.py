@@ -1,7 +1,5 @@
 """How much memory a page has, after everything that can be forgotten is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from playwright.sync_api import CDPSession, Page

@@ -1,7 +1,5 @@
 """An operator without a mouse: where the focus is, how it gets somewhere, and whether it can be seen."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from playwright.sync_api import Locator, Page, expect

@@ -1,7 +1,5 @@
 """What is asked of every page: that it fits a screen of each size, in light and dark, and is not loaded anew."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

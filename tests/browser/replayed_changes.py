@@ -3,8 +3,6 @@
 What the page fetches then was recorded from the coordinator. All else is the coordinator's own answer.
 """
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Iterator, Sequence

@@ -4,8 +4,6 @@ The group is real: the demo's word count on three instances of this machine, one
 it there are groups whose members do nothing. Each picture has one size and few colours, so that it stays small.
 """
 
-from __future__ import annotations
-
 import io
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The page below a path of a real nginx: what scripts do stays there, too."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

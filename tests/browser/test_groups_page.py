@@ -1,7 +1,5 @@
 """The list of groups: what it says, search, order, live updates, and an operator without a mouse."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

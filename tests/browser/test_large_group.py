@@ -5,8 +5,6 @@ none of FOR_A_SECOND pages is there within a second, the measure is the page of 
 median of its times. How much is built has no such excuse: it counts each time.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from statistics import median
 

@@ -1,7 +1,5 @@
 """A page left open: a connection that breaks is shown and mends by itself, and ten thousand changes cost no memory."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who may look: the form takes a token, and a cookie keeps it that no script can read."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """What each page of a group owes everybody: it fits, shuts nobody out, and can be walked by keyboard."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 

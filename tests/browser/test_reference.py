@@ -1,7 +1,5 @@
 """`/docs`: Swagger UI shows the calls of this service and sends them, and asks nobody else."""
 
-from __future__ import annotations
-
 import uuid
 
 from playwright.sync_api import Page, expect

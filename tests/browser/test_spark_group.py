@@ -6,8 +6,6 @@ late once: the executor that Spark starts in its place is killed, too, up to ATT
 enough. What is told has to be right each time.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

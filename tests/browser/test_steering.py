@@ -1,7 +1,5 @@
 """The levers in a browser: each is pulled by mouse and by keyboard alone, and the group is then as the page says."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

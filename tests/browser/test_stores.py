@@ -1,7 +1,5 @@
 """A store of real instances, asked by key from the topology on, without a mouse."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The helpers of these tests find what they look for: each is shown a page that has the fault."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -2,8 +2,6 @@
 with those of the commands.
 """
 
-from __future__ import annotations
-
 import re
 import uuid
 

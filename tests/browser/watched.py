@@ -1,7 +1,5 @@
 """What a page must not do while a test looks at it: complain, fail, ask another origin, or break its own policy."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit

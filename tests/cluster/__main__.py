@@ -1,7 +1,5 @@
 """`python -m tests.cluster`, and `python -m tests.cluster rolling`. Exit code 1 when what was seen is not valid."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import signal

@@ -1,7 +1,5 @@
 """The parts of a run: coordinators, their database and their groups, and what it means that they have settled."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,7 +1,5 @@
 """What happens to whom, and in which order. Each fault returns when it has ended, and says in words what it was."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

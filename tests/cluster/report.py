@@ -1,7 +1,5 @@
 """What a run shows, and what breaks a promise."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """All coordinators are restarted cleanly, one after the other, under members that only beat."""
 
-from __future__ import annotations
-
 import asyncio
 import statistics
 from collections.abc import Iterator

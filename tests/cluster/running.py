@@ -1,7 +1,5 @@
 """A run: everything is started, faults happen one after the other, and all that was seen is judged."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import time

@@ -1,7 +1,5 @@
 """Which faults happen, how long a group had no service, and what the report says of it."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 

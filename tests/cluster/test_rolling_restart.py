@@ -1,7 +1,5 @@
 """A rolling restart of a small cluster of real coordinators. `make test-cluster` is for all that can go wrong."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The group that counts words exactly once on Spark executors, and whether its history is possible."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -1,7 +1,5 @@
 """One service for all tests that do not need one of their own; groups keep them apart."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import httpx

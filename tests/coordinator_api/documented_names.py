@@ -1,7 +1,5 @@
 """Settings and metrics as Markdown tables, and the check that a document mentions each of them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from coordinator_api.metrics import METRICS

@@ -1,7 +1,5 @@
 """A cluster provider whose answers a test sets, and a group that uses it in this process."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """Groups and members for tests: a small definition, and a member that speaks the HTTP contract."""
 
-from __future__ import annotations
-
 import base64
 import json
 import uuid

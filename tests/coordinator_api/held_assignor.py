@@ -1,7 +1,5 @@
 """A user's own assignor for tests: it places as HighAvailability does, but only when the file it waits for is gone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

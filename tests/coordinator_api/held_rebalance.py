@@ -1,7 +1,5 @@
 """For tests: a group with two members whose rebalance waits for approval."""
 
-from __future__ import annotations
-
 import httpx
 
 from tests.coordinator_api.group_members import HttpMember, new_group, settle

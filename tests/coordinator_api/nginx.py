@@ -1,7 +1,5 @@
 """A real nginx in front of a service, as Debian has it."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

@@ -1,7 +1,5 @@
 """Worker processes for tests that run rebalances without a whole service."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 

@@ -1,7 +1,5 @@
 """Rebalances of a group that another leader leads, as its leader would report them."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """For tests: a caller of several coordinators, who asks another when one does not answer, and goes where he is sent."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """A real `assignor serve` in a process of its own, on a free loopback port and a real SQLite file."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

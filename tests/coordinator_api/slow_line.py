@@ -1,7 +1,5 @@
 """A TCP proxy on loopback that delivers what a server answers some time after it was sent."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from contextlib import suppress

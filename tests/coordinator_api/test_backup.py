@@ -1,7 +1,5 @@
 """`assignor backup` beside a running coordinator with members, the loss of its database, and `assignor restore`."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -2,8 +2,6 @@
 a group: due once, when its clock says so.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import time

@@ -1,7 +1,5 @@
 """deploy/nginx.conf on a real nginx: members over shared connections, held heartbeats, TLS, the page, and floods."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

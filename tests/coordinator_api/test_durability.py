@@ -1,7 +1,5 @@
 """Everything that was answered is committed first: `kill -9` at any moment, restart, and members go on as they were."""
 
-from __future__ import annotations
-
 import signal
 import threading
 import time

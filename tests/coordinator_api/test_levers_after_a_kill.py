@@ -2,8 +2,6 @@
 Members go on.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from pathlib import Path

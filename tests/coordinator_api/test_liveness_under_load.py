@@ -1,7 +1,5 @@
 """A real service that hardly gets any time: nobody alive is evicted, and who is really dead still is."""
 
-from __future__ import annotations
-
 import base64
 import math
 import multiprocessing

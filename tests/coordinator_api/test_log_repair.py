@@ -1,7 +1,5 @@
 """Groups whose log is damaged under a real coordinator: exported, repaired, led again, and joined again by members."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import stat

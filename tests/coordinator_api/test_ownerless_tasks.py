@@ -1,7 +1,5 @@
 """Since when a task has no owner, told from the records of a real group."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import AssignorErrorCode, TaskId

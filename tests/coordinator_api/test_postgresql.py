@@ -2,8 +2,6 @@
 groups, and it comes back when the database does.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import time

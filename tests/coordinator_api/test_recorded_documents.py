@@ -1,7 +1,5 @@
 """A recording is stored with its shared bytes once, and comes back byte for byte; what older releases wrote is read."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

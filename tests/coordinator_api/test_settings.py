@@ -1,7 +1,5 @@
 """Settings: flags over environment over the file over defaults, the broker's names, and errors that help."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Literal, get_args, get_origin

@@ -2,8 +2,6 @@
 dies, stands still or stops, members go on elsewhere with what they have.
 """
 
-from __future__ import annotations
-
 import json
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A store that fails under a real coordinator with a member: what is answered, who waits, and what survives."""
 
-from __future__ import annotations
-
 import re
 import resource
 import sqlite3

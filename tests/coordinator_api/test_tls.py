@@ -1,7 +1,5 @@
 """A coordinator that speaks TLS itself: whom it lets in, and how it takes new files."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket

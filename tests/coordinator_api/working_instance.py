@@ -1,7 +1,5 @@
 """For tests: an instance that restores what it is given, and says so."""
 
-from __future__ import annotations
-
 from tests.coordinator_api.group_members import HttpMember
 
 END = 1_000

@@ -1,7 +1,5 @@
 """Where a call to one of several coordinators goes, whatever they answer."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

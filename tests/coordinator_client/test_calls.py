@@ -1,7 +1,5 @@
 """Addresses, tokens and refusals, as text."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

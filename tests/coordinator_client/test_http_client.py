@@ -1,7 +1,5 @@
 """Calls of a coordinator over real sockets: repeated, refused, and without an answer."""
 
-from __future__ import annotations
-
 import pytest
 import tenacity
 

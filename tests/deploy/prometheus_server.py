@@ -1,7 +1,5 @@
 """A real Prometheus that scrapes quickly, and the project's own rules with short times."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Every alert rule and every query of the dashboard, on a real Prometheus that scrapes a coordinator in trouble."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

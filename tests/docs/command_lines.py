@@ -1,7 +1,5 @@
 """The command lines in the shell blocks of a page, and whether `assignor` understands them."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The pages that people read, and what is in them: links, headings, blocks of code."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Runs the Python of a page: files that are written down, tests among them, and lines that are typed in."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re

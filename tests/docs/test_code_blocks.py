@@ -1,7 +1,5 @@
 """Every block of code on a page is run by a test, or stands in one of the lists below with the reason why not."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

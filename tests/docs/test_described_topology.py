@@ -1,7 +1,5 @@
 """docs/kafka/topology.md reads the description of a word count, and prints what the page shows."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The reference has everything that the code has, with the code's own defaults."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import fields
 from importlib import import_module

@@ -1,7 +1,5 @@
 """A reader finds the page that answers a question: each page is listed, by its own question."""
 
-from __future__ import annotations
-
 import re
 
 from tests.checkout import ROOT

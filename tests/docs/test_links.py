@@ -1,7 +1,5 @@
 """A link leads to a file that is there and to a heading that is in it, on a git forge and in the site."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.docs.pages import broken, links, pages

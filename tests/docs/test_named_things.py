@@ -1,7 +1,5 @@
 """Names in the text of a page are in the code: configs, metrics, options. Defaults in brackets equal the code's."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The pictures of the explanation are those that the script draws, and can be read on any ground."""
 
-from __future__ import annotations
-
 import re
 from xml.etree import ElementTree
 

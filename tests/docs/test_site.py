@@ -1,7 +1,5 @@
 """`make docs` builds a site without a warning, and the site needs nothing from a network."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

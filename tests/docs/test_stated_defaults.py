@@ -1,7 +1,5 @@
 """A default that a page states by hand, in a table of keys, is the one that the code has."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Tables of sweeps on pages are what their commands print: those on recordings that take seconds, not minutes."""
 
-from __future__ import annotations
-
 import shlex
 from itertools import pairwise
 from pathlib import Path

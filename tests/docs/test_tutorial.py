@@ -1,7 +1,5 @@
 """docs/tutorial/first-hour.md does what it says: its commands are run in their order, and print what it shows."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

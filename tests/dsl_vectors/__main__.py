@@ -3,8 +3,6 @@
 Ends with 0 if nothing differs that is not documented, with 1 if something does, with 2 for a file that cannot be read.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import logging

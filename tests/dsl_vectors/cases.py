@@ -1,7 +1,5 @@
 """A case: a topology as JSON, configs, inputs, and Kafka's answer. Files have one case a line, plain or gzipped."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import zlib

@@ -1,7 +1,5 @@
 """Compares the answers of Kafka and of this project: everything in them, to the last header and checksum."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from typing import Any

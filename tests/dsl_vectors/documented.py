@@ -4,8 +4,6 @@ Each has a rule that makes this project's answer what Kafka's has to be. A case 
 together, make its answer equal to Kafka's in everything; so a wrong answer of a documented case is still different.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace

@@ -4,8 +4,6 @@ Each language has its own classes and, where the DSL or the user's own code does
 A pair that is not in these lists is a difference.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

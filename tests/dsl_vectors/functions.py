@@ -1,7 +1,5 @@
 """The user functions of cases. Each has a twin in Java that Kafka ran; the format's README defines both."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -5,8 +5,6 @@ Here the old value is None. These aggregates read the initial value as if it wer
 (joins, processors, the dump at the end) still find nothing there.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, cast
 

@@ -1,7 +1,5 @@
 """Keys and values of records: as bytes, as objects, and as the JSON of cases."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from streams_runtime import BYTES, LONG, STRING, Serde, TimeWindowedSerde, Windowed

@@ -1,7 +1,5 @@
 """What an op of a case says: its options, which of them were used, and what the options stand for."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial

@@ -1,7 +1,5 @@
 """The calls of `Topology` by the names of cases. One that is not here is not known."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """The user processors of cases. Each has a twin in Java that Kafka ran; the format's README defines both."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any

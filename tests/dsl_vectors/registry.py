@@ -1,7 +1,5 @@
 """Functions by the names that cases write: `["name", parameters...]`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar

@@ -1,7 +1,5 @@
 """Runs a case in this project's TopologyTestDriver. The answer has the form of Kafka's in the file."""
 
-from __future__ import annotations
-
 import json
 import zlib
 from collections import Counter

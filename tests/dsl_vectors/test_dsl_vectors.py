@@ -1,7 +1,5 @@
 """The command on a sample of Kafka's answers: equal as they are, different when anything in an answer is changed."""
 
-from __future__ import annotations
-
 import copy
 import json
 import re

@@ -1,7 +1,5 @@
 """`python -m tests.history run` and `python -m tests.history judge`. Exit code 1 when the history is not valid."""
 
-from __future__ import annotations
-
 import argparse
 import signal
 import sys

@@ -5,8 +5,6 @@ which all processes of a machine share. A killed process may leave half a line, 
 missing: nobody heard their answers.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field

@@ -1,7 +1,5 @@
 """What happens to the parts of a run: its coordinator and its disk, its processes of members, and its connections."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sqlite3

@@ -4,8 +4,6 @@ Chance decides; what is drawn for somebody who has a fault already is passed ove
 same faults in the same order, though not at the same point of the protocol.
 """
 
-from __future__ import annotations
-
 import random
 import threading
 import time

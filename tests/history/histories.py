@@ -1,7 +1,5 @@
 """Hand-made histories: a small valid one to begin with, and the words to break it."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import Any
 

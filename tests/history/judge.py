@@ -1,7 +1,5 @@
 """The report of a run: what was done, which faults happened, and each promise, held or contradicted."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path

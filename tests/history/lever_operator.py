@@ -1,7 +1,5 @@
 """An operator: looks at groups and pulls their levers, as chance has it, and writes down what the service answered."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

@@ -6,8 +6,6 @@ may be in, with the calls that must have had their effect for it. At an end, wha
 Source: Wing and Gong 1993; Lowe 2017, "just-in-time linearization", as in Porcupine.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar

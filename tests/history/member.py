@@ -3,8 +3,6 @@
 It can be killed, frozen, told to leave, and started again in the same state directory. Each start is another life.
 """
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

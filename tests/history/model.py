@@ -3,8 +3,6 @@
 Source of the promises: docs/promises.md. A promise that no line can break is none: `judged` counts what each rests on.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -3,8 +3,6 @@
 A member id is never given out twice. Each belongs to one stream thread of one process; `Tenants` knows whose it was.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

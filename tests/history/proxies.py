@@ -1,7 +1,5 @@
 """A proxy of its own for every client of a run, all on one event loop in a thread. Any thread may call."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import threading

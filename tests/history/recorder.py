@@ -4,8 +4,6 @@ A line is written when the call has ended and before its answer is used, so what
 when it is killed right after.
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import threading

@@ -4,8 +4,6 @@ A call that begins after another one has ended sees at least its effect, also wh
 them. Each lever is pulled with a reason of its own, so a description says which pull counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush

@@ -1,7 +1,5 @@
 """The parts of a run at work: input, operators and members for some minutes of faults, then rest."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

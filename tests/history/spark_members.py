@@ -1,7 +1,5 @@
 """A group whose processes are tasks on Spark executors: Spark starts those that die again, wherever there is room."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """A run's directory is judged at any time: what is whole in it is read, and the report says what was found."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The search agrees with a search through all orders, on small histories that chance makes up."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Sequence
 from itertools import permutations

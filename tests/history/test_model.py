@@ -1,7 +1,5 @@
 """The model finds what is impossible in a history, and accepts what merely looks strange."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """Half a minute of real traffic with faults: real processes, and a history that the model finds possible."""
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 

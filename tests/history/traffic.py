@@ -4,8 +4,6 @@ What is started is ended in every case. The seed decides the faults, the input a
 threads take turns as the machine has it, so a seed is no exact replay.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator

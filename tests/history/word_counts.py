@@ -1,7 +1,5 @@
 """The application of a run, its input, and whether every word was counted exactly once."""
 
-from __future__ import annotations
-
 import random
 import time
 from collections import Counter

@@ -1,7 +1,5 @@
 """An authority, a broker and a client of it, as PEM files."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

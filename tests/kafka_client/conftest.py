@@ -1,7 +1,5 @@
 """A second broker, for what the common one cannot show: a rack, TLS, logins, rights, and dying in the middle."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

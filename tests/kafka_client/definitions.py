@@ -1,7 +1,5 @@
 """A group's definition with every kind of topic, under a name of its own, for views of a shared broker."""
 
-from __future__ import annotations
-
 from assignor.configs import AssignmentConfigs
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.builder import TopologyBuilder

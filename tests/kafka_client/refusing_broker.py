@@ -1,7 +1,5 @@
 """A broker on loopback that speaks just enough of Kafka's protocol to refuse every login."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import struct

@@ -1,7 +1,5 @@
 """A cluster as the leader of a rebalance sees it, asked from the coordinator's threads, also while its broker dies."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """Connections that nobody closes: what a script of one line leaves behind."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

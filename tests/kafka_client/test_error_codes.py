@@ -1,7 +1,5 @@
 """Answers of brokers that are retried: those that Kafka's own clients retry."""
 
-from __future__ import annotations
-
 import pytest
 
 from kafka_client.error_codes import check

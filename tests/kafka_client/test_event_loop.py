@@ -1,7 +1,5 @@
 """One event loop for callers that are threads: results, time-outs, closing, and a fork in between."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal

@@ -1,7 +1,5 @@
 """One member of a classic group against a real coordinator: raw bytes in and out, and the answers."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import uuid

@@ -1,7 +1,5 @@
 """A broker that wants TLS and a login: who may come in, who may do what, and one clear line for everyone else."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from pathlib import Path

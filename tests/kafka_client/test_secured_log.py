@@ -1,7 +1,5 @@
 """The log of an application over TLS with a login, as the application's configs say it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

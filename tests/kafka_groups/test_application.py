@@ -1,7 +1,5 @@
 """What options of `assignor lead` and `assignor record` and the application's own properties say, without Kafka."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import asdict
 from pathlib import Path

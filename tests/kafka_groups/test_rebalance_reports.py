@@ -1,7 +1,5 @@
 """A led rebalance on its way to a coordinator: one POST, repeated when it is down, reported when it is refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """New files belong to their owner alone, whatever the umask is. Users that may write a file may open its lock."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """Advice for errors of the operating system, and the limit of open files."""
 
-from __future__ import annotations
-
 import errno
 import os
 import resource

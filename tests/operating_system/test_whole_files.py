@@ -1,7 +1,5 @@
 """A file appears as a whole or not at all, and takes the name of nothing but a file."""
 
-from __future__ import annotations
-
 import os
 import stat
 from concurrent.futures import ThreadPoolExecutor

@@ -3,8 +3,6 @@
 What it says on stderr is kept in a file, and shown when something goes wrong.
 """
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

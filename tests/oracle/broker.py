@@ -5,8 +5,6 @@ One process is broker and controller (KRaft), unless the controller is to outliv
 system once and kept over restarts, so clients find the broker again.
 """
 
-from __future__ import annotations
-
 import os
 import time
 from collections.abc import Mapping, Sequence

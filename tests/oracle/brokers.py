@@ -4,8 +4,6 @@ Everything has three replicas and takes writes while two of them are there, so a
 and nothing that was acknowledged is lost. Ports and files are kept over restarts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

@@ -3,8 +3,6 @@
 Together they call everything that the interface has. What differs from group to group comes out of the state alone.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from assignor.assignment import (

@@ -6,8 +6,6 @@ rack-aware strategy, and half as many an assignor of the public interface. What 
 `build/oracle/failures`, a line with Kafka's output each, so that `assignor assign --check` shows the difference.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from collections import Counter

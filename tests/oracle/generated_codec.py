@@ -4,8 +4,6 @@ Values go to the edges of their fields: text of every width in UTF-8 and UTF-16,
 versions that contradict each other, tasks of named topologies. What cannot be written is part of it.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any

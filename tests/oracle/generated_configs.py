@@ -1,7 +1,5 @@
 """Configs drawn by chance, with Kafka's edges among them; a key that is left out takes Kafka's default."""
 
-from __future__ import annotations
-
 from enum import Enum
 from random import Random
 from typing import Any

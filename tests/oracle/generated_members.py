@@ -4,8 +4,6 @@ Ids are chosen to tell Java's order from any other: signed halves, text beyond A
 that all fall into one bucket of a hash map. Members speak every version of the protocol, unknown later ones included.
 """
 
-from __future__ import annotations
-
 import base64
 import struct
 from collections.abc import Sequence

@@ -5,8 +5,6 @@ project's assignors make of them. Kinds: groups that live, with copies that catc
 and tasks tie, so that the layout of Kafka's heaps decides; and wild ones, whose claims contradict each other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from random import Random

@@ -6,8 +6,6 @@ versions appear, look-ups fail, topics are missing or change. A part of the grou
 each other, crowded hash buckets, sums that no member of Kafka would report.
 """
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Callable, Iterator, Sequence
 from random import Random

@@ -3,8 +3,6 @@
 As a program: `python -m tests.oracle.generated_store_caches 150` writes so many cases of windows with Kafka's answers.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import sys

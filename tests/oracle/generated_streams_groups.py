@@ -4,8 +4,6 @@ What members had is what Kafka gave them in the round before; in wild groups any
 are as brokers see them, or few of them fall into different buckets of a hash map.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from random import Random
 from typing import Any

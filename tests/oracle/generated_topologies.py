@@ -5,8 +5,6 @@ changelogs of every kind, none, or a source topic as changelog. Co-partitioned t
 partitions, mostly; now and then a source topic is missing.
 """
 
-from __future__ import annotations
-
 from random import Random
 from typing import Any
 

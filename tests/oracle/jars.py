@@ -6,8 +6,6 @@ Nothing here is needed by `make test`. Where there is no JDK or no Maven, `JarsU
 jars is skipped with that reason; with ASSIGNOR_REQUIRE_JARS=1, as `make test-kafka` sets it, that is a failure.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -3,8 +3,6 @@
 A start is over when the process answers on its clients' port; its own words are in `broker.log`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import signal
 import socket

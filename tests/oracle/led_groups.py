@@ -1,7 +1,5 @@
 """What tests of led groups ask of their recordings, and the commands that make these: `assignor record` and `lead`."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager

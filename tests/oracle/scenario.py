@@ -6,8 +6,6 @@ other generation came. Rounds that a leader causes for itself are told apart: a 
 member; a JVM leader when it has created internal topics, which its own consumer then takes for a change of its topics.
 """
 
-from __future__ import annotations
-
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping

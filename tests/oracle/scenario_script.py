@@ -1,7 +1,5 @@
 """What is done to a group, the same under whoever leads it, and the table of what came of it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import zip_longest
 

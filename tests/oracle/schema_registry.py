@@ -4,8 +4,6 @@ It is not Confluent's own, which no public package registry has. Apicurio is und
 its distribution once, and it is run as it comes.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import re

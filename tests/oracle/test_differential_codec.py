@@ -1,7 +1,5 @@
 """Messages of every version, both ways: Kafka's classes read our bytes, we read theirs, and both refuse the same."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from random import Random

@@ -1,7 +1,5 @@
 """Freshly drawn programs that Kafka describes: what the reader of the text makes of it, beside what Kafka does."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.kafka_groups.described.described_programs import (

@@ -2,8 +2,6 @@
 placement problems, solved by Kafka's own task assignors and by those here.
 """
 
-from __future__ import annotations
-
 import base64
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """A run of fresh cases fails when one differs, and what it keeps shows the difference again. Needs no Java."""
 
-from __future__ import annotations
-
 import base64
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Freshly generated scripts for stores with a record cache, run by Kafka's stores and by those here."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.oracle.differential_run import cases_of_this_run, fresh_cases

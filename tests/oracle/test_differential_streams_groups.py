@@ -1,7 +1,5 @@
 """Freshly generated streams groups, placed by the assignor of Kafka's own broker and by the one here (KIP-1071)."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.oracle.differential_run import cases_of_this_run, fresh_cases

@@ -4,8 +4,6 @@ Two applications of each kind go through their scripts at the same time on one b
 makes a probing rebalance wait is waited for once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path

@@ -5,8 +5,6 @@ Topics have one replica, so that nearly every partition is on another rack than 
 brokers of internal topics, so only where the input is read is the same in both groups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

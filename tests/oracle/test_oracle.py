@@ -1,7 +1,5 @@
 """The Java programs that tests ask: they give what the committed vectors say Kafka gives, and what Python gives."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What committed records a topic has, read through the log of the runtime: from its beginning to its end."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from typing import NamedTuple

@@ -5,8 +5,6 @@ The file holds facts only (ids, versions, dates), and an empty list for a packag
 tell "nothing is known" from "nobody asked". The format of the database: https://ossf.github.io/osv-schema/.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

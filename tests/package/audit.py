@@ -14,8 +14,6 @@ finding may be accepted for a while, in pyproject.toml:
     until = 2027-01-31
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import sys

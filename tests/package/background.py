@@ -1,7 +1,5 @@
 """Programs of a fresh environment that run until the test ends them: a coordinator, Spark's master, its workers."""
 
-from __future__ import annotations
-
 import re
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Builds the wheel and the sdist from what is in the checkout, in a copy: nothing left of an older build gets in."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -4,8 +4,6 @@ Everything but the wheel comes from the package registry, in the versions of req
 links what an earlier environment has as well, or through `pip`, as a stranger does it.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -4,8 +4,6 @@ Each extra goes into an environment of its own, from a wheel of this checkout, i
 is what the files hold; bytecode is not there yet, and what a file system adds is its own.
 """
 
-from __future__ import annotations
-
 import sys
 import tempfile
 import tomllib

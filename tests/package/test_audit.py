@@ -1,7 +1,5 @@
 """The audit of the lock files, on advisories written here."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from datetime import date

@@ -1,7 +1,5 @@
 """What the wheel and the sdist have in them, and what is said of them."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import tomllib

@@ -3,8 +3,6 @@
 Not on the Python that runs the tests: all others run on that one, and test_first_hour installs the wheel.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A group that grows, round by round until it is stable, with any task assignor: what moves on the way."""
 
-from __future__ import annotations
-
 import random
 from collections import Counter
 from dataclasses import dataclass

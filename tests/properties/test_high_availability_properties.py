@@ -4,8 +4,6 @@ groups over many rebalances.
 Balance and number of rounds are what Kafka's own TaskAssignorConvergenceTest and AssignmentTestUtils ask for.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 

@@ -5,8 +5,6 @@ the whole number below or above its share, no task moves twice to reach its plac
 restored in vain.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Mapping

@@ -4,8 +4,6 @@ Small groups are held against every placement that there is; groups over many re
 a strategy.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from copy import deepcopy

@@ -4,8 +4,6 @@ Each round of the model asserts that nothing is handed out before it is revoked,
 process two copies; here stands what must hold besides.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What holds for every steered placement, whatever clients report, and whichever assignor is steered."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Comparing with a recording: what counts as equal, and that nothing that differs is overlooked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

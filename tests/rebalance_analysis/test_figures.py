@@ -1,7 +1,5 @@
 """Pictures: the same figure is the same bytes, and what cannot be drawn is one clear line."""
 
-from __future__ import annotations
-
 import importlib.util
 from pathlib import Path
 

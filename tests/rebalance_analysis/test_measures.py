@@ -1,7 +1,5 @@
 """The numbers of one round, on placements small enough to count by hand, and on Kafka's own."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -8,8 +8,6 @@
 It fails when a rule was broken, or when a kind of fault was never met. Progress goes to stderr.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

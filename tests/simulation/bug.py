@@ -1,7 +1,5 @@
 """A bug that can be switched on: production code in which one thing is done wrong, for as long as a block runs."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass

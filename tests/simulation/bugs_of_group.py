@@ -1,7 +1,5 @@
 """Bugs of the coordinator: the state machine of a group, its timers and its levers."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

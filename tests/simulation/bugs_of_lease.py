@@ -3,8 +3,6 @@
 What the database refuses, it refuses in SQL. Here a table in memory stands for it, so these bugs are bugs of the table.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Bugs of the member's side: its machine, the heartbeat of its process, its calls, and the leader's assignments."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Bugs of what a coordinator stores: what a restart forgets, and what is told or applied too early or never."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from typing import Any

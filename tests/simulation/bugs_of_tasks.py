@@ -1,7 +1,5 @@
 """Bugs of the stream thread: claims, commits, checkpoints and the state of tasks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from assignor.types import TopicPartition

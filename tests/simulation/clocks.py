@@ -4,8 +4,6 @@ A pass of a simulated thread happens at one moment. What it waited for, at a slo
 the thread, and whoever runs it gives it nothing to do until its process has come to that time.
 """
 
-from __future__ import annotations
-
 from coordinator_api.clock import ServiceClock
 from streams_runtime.common.clock import Clock
 from tests.simulation.timeline import Timeline

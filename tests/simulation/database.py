@@ -9,8 +9,6 @@ Rules, those of `coordinator_api.store`:
 - A write that fails may have been made, unless the error says that it was not.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, partial

@@ -9,8 +9,6 @@ Rules, which are those of a journaling file system and of RocksDB without a log 
 - A full disk refuses to write and to make; it deletes. A slow one takes simulated time.
 """
 
-from __future__ import annotations
-
 import errno
 from pathlib import Path
 from random import Random

@@ -4,8 +4,6 @@ The disk and the log ask at each point that they reach. A process that is to die
 production code, which no `except Exception` stops, and at every point after that, so that a `finally` changes nothing.
 """
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

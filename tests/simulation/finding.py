@@ -8,8 +8,6 @@ A start begins at a seed of its own, and goes on until a rule is broken that hol
 median of all starts, and the rules that were broken. It fails when a start has not found its bug.
 """
 
-from __future__ import annotations
-
 import argparse
 import multiprocessing
 import os

@@ -1,7 +1,5 @@
 """The leader of simulated groups: the real pipeline over a small fixed topology."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 

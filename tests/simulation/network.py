@@ -1,7 +1,5 @@
 """What one process and the coordinators send each other: it takes a while, and gets lost, comes twice or comes late."""
 
-from __future__ import annotations
-
 from tests.simulation.faults import Kind
 from tests.simulation.timeline import Action, Timeline
 from tests.simulation.windows import Struck, Windows

@@ -1,7 +1,5 @@
 """What a rebalance may decide, and what may be recorded: rules on the records of one write and the image after them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from functools import lru_cache
 

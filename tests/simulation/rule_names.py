@@ -1,7 +1,5 @@
 """The names of the rules that have to hold."""
 
-from __future__ import annotations
-
 from enum import StrEnum
 
 

@@ -1,7 +1,5 @@
 """Runs schedules: one, or many seeds on all cores. A run gives what it met, and which rule was broken if one was."""
 
-from __future__ import annotations
-
 import gc
 import logging
 import multiprocessing

@@ -4,8 +4,6 @@ A schedule is drawn from a seed, or read from text. Its text is a scenario file,
 seed draws which kinds of faults it has at all (swarm testing): in a history with everything, much hides the rest.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass

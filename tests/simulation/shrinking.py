@@ -4,8 +4,6 @@ earlier end, then shorter and milder faults.
 Source: the minimizing delta debugging of Zeller and Hildebrandt (ddmin).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Each bug can be switched on, and leaves production code as it was."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 

@@ -1,7 +1,5 @@
 """The simulated disk: it answers as the system's file system does, and forgets what no disk has to keep."""
 
-from __future__ import annotations
-
 import errno
 from collections.abc import Callable
 from pathlib import Path

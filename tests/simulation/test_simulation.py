@@ -3,8 +3,6 @@
 `make simulate` runs thousands.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

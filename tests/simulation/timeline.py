@@ -4,8 +4,6 @@ Chance comes in streams with names. What draws from one stream does not shift wh
 from which a fault is taken away stays as it was elsewhere.
 """
 
-from __future__ import annotations
-
 import heapq
 from collections import deque
 from collections.abc import Callable

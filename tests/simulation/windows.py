@@ -1,7 +1,5 @@
 """Faults that last: from when to when each is there, how bad it is, and whether it has struck."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from tests.simulation.faults import Fault, Kind

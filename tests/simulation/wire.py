@@ -2,8 +2,6 @@
 the client reads them. The production code writes and reads what is behind it; only HTTP itself is left out.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

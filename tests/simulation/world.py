@@ -4,8 +4,6 @@ First the faults, then a quiet network in which everything has to come to rest: 
 came in counted, the levers as their operators left them.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs

@@ -1,7 +1,5 @@
 """A real coordinator process for the tests of a module, logs that it may open, and one Spark session for all tests."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """A module that crashes the interpreter which imports it."""
 
-from __future__ import annotations
-
 import os
 import resource
 import signal

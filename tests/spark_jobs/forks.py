@@ -1,7 +1,5 @@
 """A module that leaves a process behind, and fails."""
 
-from __future__ import annotations
-
 import os
 import signal
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Chunks run in the process of the test, for what is not about who runs them."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Sequence
 

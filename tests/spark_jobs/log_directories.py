@@ -1,7 +1,5 @@
 """Logs that a coordinator may open: its settings list them before it starts, and each test takes one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from tests.spark_jobs.small_application import address

@@ -1,7 +1,5 @@
 """What the main thread of the test's process is doing, seen from another one."""
 
-from __future__ import annotations
-
 import gc
 import sys
 import threading

@@ -1,7 +1,5 @@
 """A module that writes on and on while it is imported, without an end of line."""
 
-from __future__ import annotations
-
 import sys
 
 while True:

@@ -1,7 +1,5 @@
 """Java for tests, which ends before slow compilation would pay: it starts with half the processor time."""
 
-from __future__ import annotations
-
 import os
 from contextlib import AbstractContextManager
 from typing import Any

@@ -1,7 +1,5 @@
 """One instance in a thread of the test's process, where no signals reach it."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """A module whose import does not end."""
 
-from __future__ import annotations
-
 import sys
 import threading
 

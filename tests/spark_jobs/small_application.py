@@ -6,8 +6,6 @@
 Each store counts records by key, so the counts of a store add up to the records written to the topic it comes from.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Iterator
 from contextlib import closing, contextmanager

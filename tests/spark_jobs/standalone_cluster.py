@@ -1,7 +1,5 @@
 """A standalone Spark master and worker as processes on loopback, stopped by their pids."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

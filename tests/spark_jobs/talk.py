@@ -1,7 +1,5 @@
 """What a program says on stderr while it runs."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import threading

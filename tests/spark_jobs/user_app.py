@@ -1,7 +1,5 @@
 """What a user would name on the command line: `tests.spark_jobs.user_app:application`."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

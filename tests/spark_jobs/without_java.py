@@ -1,7 +1,5 @@
 """An environment like this one, on a machine that has no Java."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from pathlib import Path

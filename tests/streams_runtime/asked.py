@@ -1,7 +1,5 @@
 """A handler of errors that notes what it was asked about."""
 
-from __future__ import annotations
-
 from streams_runtime.processors.api import FailedRecord, HandlerResponse
 
 

@@ -1,7 +1,5 @@
 """One real coordinator process for the tests of a module; every test has a group, or a stream thread, of its own."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from contextlib import ExitStack

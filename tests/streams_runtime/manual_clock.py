@@ -1,7 +1,5 @@
 """Time that only tests move."""
 
-from __future__ import annotations
-
 
 class ManualClock:
     def __init__(self, now_ms: int = 1_000_000) -> None:

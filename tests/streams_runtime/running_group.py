@@ -1,7 +1,5 @@
 """One application on the embedded log, its instances, and what a test waits for."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 The small one has one subtopology with one store, and one standby a task.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs

@@ -1,7 +1,5 @@
 """Real servers on loopback: one gives prepared answers and remembers what it was asked, one never says anything."""
 
-from __future__ import annotations
-
 import json
 import socket
 import ssl

@@ -1,7 +1,5 @@
 """An application is checked when it is made, can be pickled, and is found by its name."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path

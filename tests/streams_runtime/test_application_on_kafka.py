@@ -1,7 +1,5 @@
 """An application on a real broker: reset and run again, and told what the broker has deleted or may delete."""
 
-from __future__ import annotations
-
 import json
 import time
 import uuid

@@ -1,7 +1,5 @@
 """The next version of an application has other stores under the names of before: whole runs, one after the other."""
 
-from __future__ import annotations
-
 import logging
 import uuid
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What an application declares: everything that the leader needs, except what it finds in the log."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

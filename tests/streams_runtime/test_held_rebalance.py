@@ -1,7 +1,5 @@
 """Instances go on processing while a rebalance waits for approval, and lose nothing when it is carried out."""
 
-from __future__ import annotations
-
 import httpx
 import pytest
 

@@ -1,7 +1,5 @@
 """Several instances of one host: a standby is on another host where there is one, unless the user says otherwise."""
 
-from __future__ import annotations
-
 import socket
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The code of the how-to pages about controlling an instance, on an instance."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Old data is processed; what is dropped or was deleted unread is told by the metrics, the group and the log."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Embedded logs and states belong to their owner alone, whatever the umask is, and no name leads out of them."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Iterator

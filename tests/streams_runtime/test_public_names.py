@@ -1,7 +1,5 @@
 """What can be imported from `streams_runtime` itself: lazily, and the same names for type checkers and for programs."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A record is checked where it is handed over: the handler is asked about it alone, and nothing else is lost."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any

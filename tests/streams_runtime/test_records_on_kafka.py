@@ -1,7 +1,5 @@
 """What a real broker refuses goes to the handler with its input record; all other records are written."""
 
-from __future__ import annotations
-
 import os
 import time
 import uuid

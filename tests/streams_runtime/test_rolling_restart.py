@@ -1,7 +1,5 @@
 """A rolling restart of real instances: with a rejoin grace nothing moves, without one every restart moves tasks."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

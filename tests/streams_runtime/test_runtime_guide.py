@@ -1,7 +1,5 @@
 """The code in docs/runtime/index.md does what the page says: its tests pass, and its program runs on a coordinator."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

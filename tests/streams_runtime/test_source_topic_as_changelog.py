@@ -4,8 +4,6 @@ The active instance is held in the middle of its records by a gate, a locked fil
 not committed. The standby is in this process, and is looked into.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import subprocess

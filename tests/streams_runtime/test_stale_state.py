@@ -1,7 +1,5 @@
 """A state directory that outlives its log, or its topics: what is counted anew is counted from nothing."""
 
-from __future__ import annotations
-
 import logging
 import shutil
 from collections.abc import Callable

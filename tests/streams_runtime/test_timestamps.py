@@ -1,7 +1,5 @@
 """Timestamps from 0 to 2^63-1 work everywhere, and one in another unit than milliseconds is told by name."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from datetime import timedelta

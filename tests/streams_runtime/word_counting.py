@@ -1,7 +1,5 @@
 """A small application that counts words: two subtopologies, a repartition topic, a logged store, an output topic."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import Counter

@@ -7,8 +7,6 @@ Kuhn's augmenting paths. If all tasks of one rule can be placed, they find a pla
 name the same task, they may miss a solution.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

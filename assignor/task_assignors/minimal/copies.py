@@ -7,8 +7,6 @@ The level of a copy tells how much of the state is missing: from 0 (caught up) t
 compare levels instead of lags in records, so that a small change of a lag does not change a decision.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from itertools import chain
 

@@ -22,8 +22,6 @@ number of searches is the number of different path costs, which is small if task
 The result depends only on the order in which nodes and arcs were added.
 """
 
-from __future__ import annotations
-
 from heapq import heappop, heappush
 
 _FAR = -1

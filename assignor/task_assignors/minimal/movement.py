@@ -14,8 +14,6 @@ The steps, in this order: the targets of active tasks (`targets.py`), the target
 the clients that may run tasks now, given their lags (`transition.py`), and the stateless tasks, which can move at once.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -7,8 +7,6 @@ threads to choose from are distributed first. Each group of tasks goes to those 
 tasks per thread, until these have equally many per thread.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ copies as the key has values, the key stops counting. If every client without a 
 any of them. The same rule stands in `standby_assignors.py` and in `assignor/assignment/standbys.py`. Source: KIP-708.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 

@@ -9,8 +9,6 @@ The method keeps the number of restored standbys low, but does not find the opti
    receiver has some state, then tasks of which the giver has the least state.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 

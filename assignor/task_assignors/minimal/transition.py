@@ -8,8 +8,6 @@ Differs from Kafka: a waiting task stays on the client that runs it, and its sta
 targets are caught up. For this reason few tasks move.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 

@@ -36,8 +36,6 @@ Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `M
 `BalanceSubtopologyGraphConstructor`.
 """
 
-from __future__ import annotations
-
 import math
 from collections import deque
 from collections.abc import Sequence

@@ -4,8 +4,6 @@
 Kafka's. Kafka has no counterpart.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from assignor.task_assignors.base import TaskAssignor

@@ -9,8 +9,6 @@ present, the placement is not changed.
 Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

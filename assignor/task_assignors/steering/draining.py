@@ -7,8 +7,6 @@ including those of the wrapped assignor. Warm-ups that have begun come first, th
 because an operator waits for these.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 

@@ -6,8 +6,6 @@ warm-ups from standbys. So, if a task has more standbys than num.standby.replica
 treated as warm-ups.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import replace
 

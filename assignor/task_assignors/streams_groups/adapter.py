@@ -10,8 +10,6 @@ here the leader spreads a process's tasks over its threads (step 4 of the pipeli
 on. `num.standby.replicas` comes from the members, not from the group's config on the broker.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import cycle
 

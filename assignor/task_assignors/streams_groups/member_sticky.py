@@ -15,8 +15,6 @@ in the order of the broker's own map. Source: `StickyTaskAssignor` of
 `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 

@@ -4,8 +4,6 @@ The fields also have the examples. Swagger UI and other tools compose the exampl
 its first example, else its default, else some value of its type.
 """
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field

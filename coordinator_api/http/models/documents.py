@@ -3,8 +3,6 @@
 `assignor.recording` reads the documents and checks their fields.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 from pydantic import ConfigDict, RootModel

@@ -3,8 +3,6 @@
 Later releases may add fields.
 """
 
-from __future__ import annotations
-
 import operator
 from collections.abc import Sequence
 from typing import Any, Literal, Self

@@ -1,7 +1,5 @@
 """The bodies that set the levers of a group, and the answers that show them."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import AliasPath, BaseModel, BeforeValidator, ConfigDict, Field

@@ -4,8 +4,6 @@ A member may be upgraded before its coordinator, so each body may have a few unk
 number and size are limited, because they cost time and memory like other fields.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import operator

@@ -1,7 +1,5 @@
 """The service itself: its tokens, its health, its release, and the form of its errors."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from pydantic import BaseModel, Field

@@ -1,7 +1,5 @@
 """`/v1/groups`: declare, list, describe, drain, delete."""
 
-from __future__ import annotations
-
 import asyncio
 from datetime import UTC, datetime
 from typing import Annotated

@@ -4,8 +4,6 @@ Each call has a `?reason=`, which `RequestGuard` has checked. The audit log has 
 long as a lever is set, the group's document has them as well.
 """
 
-from __future__ import annotations
-
 import asyncio
 from typing import Annotated, Any
 

@@ -1,7 +1,5 @@
 """`/v1/groups/{group}/log` and `/repair`: the stored log of a group, and the repair of a log that cannot be read."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from typing import Annotated, Literal

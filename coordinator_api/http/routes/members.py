@@ -3,8 +3,6 @@
 A large fleet sends thousands of these calls a second.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from contextlib import nullcontext

@@ -1,7 +1,5 @@
 """`/v1/groups/{group}/rebalances`: the list of recorded rebalances, one recorded rebalance, and its explanation."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Path, Query, Request, Response

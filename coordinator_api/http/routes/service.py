@@ -1,7 +1,5 @@
 """The service itself: `/` and `/version` (name and release), `/livez`, `/readyz` and `/metrics` (health)."""
 
-from __future__ import annotations
-
 from importlib.metadata import version
 
 from fastapi import Request, Response

@@ -3,8 +3,6 @@
 The answer is computed in a worker process; nothing is stored.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Annotated
 

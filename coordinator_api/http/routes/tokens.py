@@ -1,7 +1,5 @@
 """`/v1/tokens`: create, list and revoke tokens. The secret value is shown once, when the token is created."""
 
-from __future__ import annotations
-
 from typing import Annotated
 
 from fastapi import Depends, Path, Request, Response

@@ -3,8 +3,6 @@
 Source: `StoreChangelogReader.ChangelogMetadata`, `endOffsetForChangelogs`, `committedOffsetForChangelogs`.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Iterable, Sequence

@@ -27,8 +27,6 @@ so passes are limited. If state is ahead of the end of the log, the task is corr
 complete. A limit that moves back is ignored; in Kafka it ends the thread.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 
 from assignor.errors import IllegalStateError

@@ -5,8 +5,6 @@ Rule: the remaining work is counted in offsets, because the number of records be
 line every ten seconds.
 """
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from contextlib import suppress

@@ -12,8 +12,6 @@ Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getResto
 Kafka limits fetches in bytes, and restores on separate threads.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 
 from assignor.types import TopicPartition

@@ -5,8 +5,6 @@ either `on_restore_end` or `on_restore_suspended`. An error of a listener is rai
 `StateRestoreListener`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Protocol
 

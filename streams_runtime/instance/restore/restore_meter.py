@@ -1,7 +1,5 @@
 """Restore and standby progress of one thread as metrics: records applied, records left, rate and lag."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterable
 

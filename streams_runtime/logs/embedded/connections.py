@@ -13,8 +13,6 @@ SIGKILL, is released at once. `flock` has no time-out, so a separate thread call
 thread.
 """
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import fcntl

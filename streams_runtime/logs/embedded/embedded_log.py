@@ -5,8 +5,6 @@ time. A commit that has returned survives the SIGKILL of every process (for a po
 directory must be on a local disk, because SQLite's write-ahead log needs shared memory between its users.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import weakref

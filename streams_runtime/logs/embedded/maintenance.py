@@ -18,8 +18,6 @@ not be reused, because other processes may have cached them. SQLite assigns the 
 highest id is kept.
 """
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 import time

@@ -6,8 +6,6 @@ leaves a file that the next process creates again. Each log has its own id. A st
 from which it was restored. A log without an id is from an earlier version of this program, and gets an id.
 """
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import uuid

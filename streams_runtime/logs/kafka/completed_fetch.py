@@ -7,8 +7,6 @@ transaction ends with its marker. A batch that cannot be read (because its check
 error in each `read`; only a `seek` skips it. aiokafka reads message formats before version 2. Source: `CompletedFetch`.
 """
 
-from __future__ import annotations
-
 import struct
 import zlib
 from bisect import bisect_left

@@ -16,8 +16,6 @@ Rules:
 Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

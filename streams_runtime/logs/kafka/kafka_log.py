@@ -5,8 +5,6 @@ each producer has its own connections, because a broker answers the requests of 
 In the child of a fork the log opens new connections; consumers and producers made before the fork belong to the parent.
 """
 
-from __future__ import annotations
-
 import logging
 import math
 import time

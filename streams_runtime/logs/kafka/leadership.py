@@ -7,8 +7,6 @@ know a partition right after its topic was created or while its leader moves. An
 as a LogError, whose message says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable

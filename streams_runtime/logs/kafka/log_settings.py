@@ -5,8 +5,6 @@ error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from
 `compression.type` is lz4 (none in Kafka). `linger.ms` has the same meaning for the embedded and the in-memory log.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 

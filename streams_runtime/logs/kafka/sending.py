@@ -8,8 +8,6 @@ split until the record has a batch of its own; all other records are written. So
 Kafka: there, a refused record also fails the other records of its batch, and the transaction.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Callable
 from typing import Any

@@ -6,8 +6,6 @@ written everywhere, so no part of the transaction can appear later. Source: `Tra
 `TransactionCoordinator`, KIP-98.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any

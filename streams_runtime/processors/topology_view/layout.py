@@ -7,8 +7,6 @@ regression). Input topics are in the first column, output topics in the last col
 last.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

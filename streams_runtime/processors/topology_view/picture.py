@@ -5,8 +5,6 @@ the right of the subtopology that writes it, and to the left of the subtopology 
 boxes joins both places. As in `describe()`, nodes and topics have the names that the user gave.
 """
 
-from __future__ import annotations
-
 import itertools
 import textwrap
 from collections.abc import Mapping

@@ -5,8 +5,6 @@ Keys of JSON objects are sorted, so that equal values have equal bytes. As in Ka
 schema only on request, because the check takes many times as long as writing.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Mapping, Sequence
 from io import BytesIO

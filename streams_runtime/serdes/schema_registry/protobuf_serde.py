@@ -7,8 +7,6 @@ given class. Once for each schema and type, it checks that the writer's type has
 `ProtobufMessageReader`.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from collections.abc import Mapping, Sequence

@@ -8,8 +8,6 @@ There are two errors: the registry answers that the schema or the record is wron
 gives no usable answer (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
 """
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

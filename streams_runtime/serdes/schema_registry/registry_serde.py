@@ -8,8 +8,6 @@ byte.
 A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe`, `MessageIndexes`.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Sequence
 from typing import Generic, Self, TypeVar

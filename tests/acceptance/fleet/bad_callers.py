@@ -1,7 +1,5 @@
 """Callers that do what a service must bear: slow, hostile, or gone in the middle of a call."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

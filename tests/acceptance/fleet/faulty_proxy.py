@@ -1,7 +1,5 @@
 """A TCP proxy on loopback that can lose and delay answers, fall silent, and break all its connections at once."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 from types import TracebackType

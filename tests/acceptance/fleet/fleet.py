@@ -1,7 +1,5 @@
 """A coordinator that can be killed, and a fleet of processes on it; what has to be true of both in the end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

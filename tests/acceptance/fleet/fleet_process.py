@@ -4,8 +4,6 @@ A process speaks in one of two ways. A `held` one does as this project's runtime
 is held until there is news. A plain one makes the calls for single members, as any client of the contract may.
 """
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

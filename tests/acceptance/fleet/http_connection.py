@@ -3,8 +3,6 @@
 An answer has to name its length, as the coordinator's answers do.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """A service and a fleet on it, up to the moment at which a test begins."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace

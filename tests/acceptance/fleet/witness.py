@@ -1,7 +1,5 @@
 """What the members of a fleet saw, by their own clocks, and what must be true of it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from bisect import bisect_right

@@ -1,7 +1,5 @@
 """Assignors of the public interface, as users might write them, right and wrong ones."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 from assignor.assignment import (

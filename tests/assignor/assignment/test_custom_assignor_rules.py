@@ -1,7 +1,5 @@
 """What the pipeline does with the answer of an assignor of the public interface: Kafka's rules (KIP-924)."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """What the public interface hands to assignors: states, assignments, and the functions of TaskAssignmentUtils."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

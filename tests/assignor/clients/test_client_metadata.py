@@ -1,7 +1,5 @@
 """Step 0: subscriptions gathered by process."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.clients.client_metadata import group_metadata, host_of

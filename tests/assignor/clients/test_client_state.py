@@ -1,7 +1,5 @@
 """What a client had before, and how far it is behind."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.clients.client_metadata import ClientMetadata

@@ -1,7 +1,5 @@
 """End-offset sums of stateful tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.clients.client_state import EndOffsets, EndOffsetSums, end_offset_sums

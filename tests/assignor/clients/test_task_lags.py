@@ -1,7 +1,5 @@
 """Lags and their sentinels."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.clients.client_state import compute_task_lags, is_caught_up

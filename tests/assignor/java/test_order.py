@@ -3,8 +3,6 @@
 `java_collections` goes where the plain vectors do not: buckets so crowded that they become trees, and back.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable
 from random import Random
 from typing import Any

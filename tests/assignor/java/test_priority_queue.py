@@ -1,7 +1,5 @@
 """Java's heap, compared with what `java.util.PriorityQueue` of Java 17 answered while weights changed inside it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What every member is sent: revocation, temporary standbys, follow-up and probing rebalances."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Tasks to the threads of one process."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Sequence
 
 import pytest

@@ -1,7 +1,5 @@
 """The codec/1 vectors, computed by Kafka's own codecs, and the values and JSON forms they speak of."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Random messages of every version, and what of a message its version carries."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """One encoder for a round: what it shares, what it keeps apart, and that real leaders' bytes come out of it."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, InputError, TaskAssignmentError

@@ -1,7 +1,5 @@
 """Assignments in parts: joined they are the bytes of before, packed and unpacked they share what they shared."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Mapping
 

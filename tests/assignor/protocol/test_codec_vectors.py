@@ -3,8 +3,6 @@
 The bytes are compared exactly, those in hash order included: the values are held in Java's order first.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever bytes come in: a value or DecodeError, with memory and time bounded by their length."""
 
-from __future__ import annotations
-
 import tracemalloc
 from collections.abc import Callable
 from typing import Any

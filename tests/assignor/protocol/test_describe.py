@@ -1,7 +1,5 @@
 """Bytes shown as plain data that JSON can hold."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

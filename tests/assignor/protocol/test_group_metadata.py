@@ -1,7 +1,5 @@
 """Keys and values of `__consumer_offsets`; the hexadecimal bytes were written by Kafka 4.3.1's classes."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import tracemalloc

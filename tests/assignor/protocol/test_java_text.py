@@ -1,7 +1,5 @@
 """Text as Java writes and reads it; every expected value was printed by Java 17."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Plain values: what does not fit or is not there is named, with the offset."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable
 

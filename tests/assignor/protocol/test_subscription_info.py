@@ -1,7 +1,5 @@
 """The corners of SubscriptionInfo that random values and the vectors leave out."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError

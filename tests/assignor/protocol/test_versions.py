@@ -1,7 +1,5 @@
 """Which version a group speaks, and when a round is for version probing."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.clients.client_metadata import ReceivedVersions, received_versions

@@ -1,7 +1,5 @@
 """Records of `__consumer_offsets` as a broker of Kafka 4 writes them: values of version 3."""
 
-from __future__ import annotations
-
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataKey, GroupMetadataValue, OtherGroupKey
 from assignor.protocol.primitives import Writer
 

@@ -1,7 +1,5 @@
 """rebalance/1 and placement/1, both ways; strict reading."""
 
-from __future__ import annotations
-
 import contextlib
 import copy
 import json

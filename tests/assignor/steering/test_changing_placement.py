@@ -1,7 +1,5 @@
 """What steering changes in a placement that another assignor made."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from assignor.configs import AssignmentConfigs

@@ -1,7 +1,5 @@
 """Steered rebalances through the whole pipeline, from subscriptions to the bytes that members get."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -2,8 +2,6 @@
 what Python makes of the source, under the same names but apart from it.
 """
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Iterator

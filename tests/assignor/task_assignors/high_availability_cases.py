@@ -1,7 +1,5 @@
 """Small placement problems, written as a test reads best: clients by number, tasks as text."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 
 from assignor.clients.client_state import TaskLags

@@ -1,7 +1,5 @@
 """Assignors as a user might write them, right and wrong ones; test_registry.py names them as module:Class."""
 
-from __future__ import annotations
-
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementProblem
 from assignor.task_assignors.decisions import DecisionLog
 

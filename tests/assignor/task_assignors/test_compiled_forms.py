@@ -1,7 +1,5 @@
 """What setup.py has compiled decides as the same source does in Python, step by step."""
 
-from __future__ import annotations
-
 import random
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The queue must draw what Java's PriorityQueue with changing weights draws, also after it has lost its order."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

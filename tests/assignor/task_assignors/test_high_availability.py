@@ -1,7 +1,5 @@
 """The rules of KIP-441, one small group each."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.clients.client_state import TaskLags

@@ -1,7 +1,5 @@
 """Ranking from reported lags alone must say what Kafka's full sets of all clients say."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

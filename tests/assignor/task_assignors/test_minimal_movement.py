@@ -1,7 +1,5 @@
 """What MinimalMovementTaskAssignor does, one small group each."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ Both start from a stable group of their own and grow it until it is stable again
 the figures over 30 seeds.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.minimal_movement import (

@@ -2,8 +2,6 @@
 held against networkx's minimum-cost flow.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 

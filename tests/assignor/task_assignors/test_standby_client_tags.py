@@ -1,7 +1,5 @@
 """Standbys over tags, KIP-708. Clients 1, 2, 3, ... sort in this order."""
 
-from __future__ import annotations
-
 from assignor.configs import AssignmentConfigs
 from assignor.task_assignors.base import PlacementClient
 from assignor.task_assignors.decisions import DecisionKind, DecisionLog

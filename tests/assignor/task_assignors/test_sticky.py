@@ -4,8 +4,6 @@
 tasks, the order of the candidates' set, of its copy, of the unassigned tasks, and process ids that crowd one bucket.
 """
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -4,8 +4,6 @@
 number of members claim a task.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -6,8 +6,6 @@ output also has what `RepartitionTopics`, `PartitionGrouper` and `ChangelogTopic
 the index of the call that threw, or the number of calls when all went well and the rest threw.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable, Collection, Iterator

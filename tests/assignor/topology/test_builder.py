@@ -1,7 +1,5 @@
 """Topologies a person can read, with what Kafka's own builder says of them; and what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

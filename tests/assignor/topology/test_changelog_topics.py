@@ -1,7 +1,5 @@
 """Which tasks are stateful, and which changelog partitions can be asked for offsets."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.configs import AssignmentConfigs

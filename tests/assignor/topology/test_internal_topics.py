@@ -1,7 +1,5 @@
 """Configs of internal topics, who overrides whom, and which topics are created."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.configs import AssignmentConfigs

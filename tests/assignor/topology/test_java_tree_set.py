@@ -1,7 +1,5 @@
 """The tree set keeps the order that was true when members came in."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

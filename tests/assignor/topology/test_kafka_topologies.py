@@ -1,7 +1,5 @@
 """Every topology that Kafka built, built here: the same numbers, names, orders, texts, tasks, topics and refusals."""
 
-from __future__ import annotations
-
 from tests.assignor.topology.kafka_topologies import kafka_topologies, output_of
 
 

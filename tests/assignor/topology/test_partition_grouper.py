@@ -1,7 +1,5 @@
 """Partitions into tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import InputError, UncheckedError

@@ -1,7 +1,5 @@
 """Partition counts of repartition topics, and input topics that are missing."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.configs import AssignmentConfigs

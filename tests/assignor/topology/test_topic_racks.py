@@ -1,7 +1,5 @@
 """On which racks partitions are: which topics are described for that, and what makes an answer useless."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.pipeline.snapshot import ClusterView

@@ -1,7 +1,5 @@
 """`assignor groups`, `assignor rebalances` and `assignor migrate`, against a running coordinator."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

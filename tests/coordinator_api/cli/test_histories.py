@@ -1,7 +1,5 @@
 """The history of a task and of a group, asked of a running coordinator and read from its database."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path

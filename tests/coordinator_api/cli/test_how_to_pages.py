@@ -5,8 +5,6 @@ find-out-why-a-task-moved.md, find-out-why-nothing-is-processed.md, see-how-far-
 find-out-why-a-group-rebalances.md.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

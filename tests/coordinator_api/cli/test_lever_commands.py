@@ -1,7 +1,5 @@
 """Commands that pull the levers of a group, `held`, `approve` and `discard` too, against a running coordinator."""
 
-from __future__ import annotations
-
 import json
 import re
 

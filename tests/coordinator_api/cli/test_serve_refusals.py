@@ -1,7 +1,5 @@
 """`assignor serve` that cannot start: one line that says what, where and what to do, and the exit code of its kind."""
 
-from __future__ import annotations
-
 import os
 import socket
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`assignor tokens`: a token on stdout alone, at a running coordinator and in a file."""
 
-from __future__ import annotations
-
 import json
 import stat
 from pathlib import Path

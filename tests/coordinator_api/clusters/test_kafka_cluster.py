@@ -2,8 +2,6 @@
 back. What else a group does about its cluster is in `runtime/test_cluster_watch.py`.
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

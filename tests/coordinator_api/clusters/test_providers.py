@@ -1,7 +1,5 @@
 """Groups that name their cluster: what a rebalance sees of it, what it creates there, and what is refused."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterator
 from pathlib import Path

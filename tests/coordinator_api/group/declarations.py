@@ -1,7 +1,5 @@
 """Definitions of groups for tests of the rules, which look at nothing in them but the topology and the cluster."""
 
-from __future__ import annotations
-
 import json
 
 from coordinator_api.group.events import DeclareGroup

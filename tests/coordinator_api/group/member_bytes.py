@@ -1,7 +1,5 @@
 """Subscriptions and assignments for tests of the group protocol: real bytes from a few words."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """A group with its store in memory: what a coordinator does around `Group`. Each step checks what has to hold."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -12,8 +12,6 @@ The indented lines are what came of the line above. `play` writes them again, an
 scenario, leave them out, run `python -m tests.coordinator_api.group.scenario FILE`, and read the result.
 """
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """What scenarios cannot show: whole values, failed commits, warm-ups, errors with their history."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Heartbeats and fetches are answered from the committed state, while the group's own state may be ahead of it."""
 
-from __future__ import annotations
-
 from assignor.types import TaskId
 from coordinator_api.group.events import (
     FetchAssignment,

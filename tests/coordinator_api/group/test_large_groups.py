@@ -1,7 +1,5 @@
 """One event looks at as many members in a group of any size, and what is stored of a rebalance is linear."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Callable
 from functools import cache, partial

@@ -1,7 +1,5 @@
 """A log that cannot all be read: what is saved of it replays, holds its invariants, and goes on above all that was."""
 
-from __future__ import annotations
-
 from functools import cache
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The members of a group: a changed copy has the change, and every earlier version stays as it was."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 

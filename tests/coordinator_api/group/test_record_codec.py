@@ -1,7 +1,5 @@
 """Records survive being written; what is not a record is refused."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

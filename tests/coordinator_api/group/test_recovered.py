@@ -1,7 +1,5 @@
 """What becomes of a group whose newest records are lost, for each shape of a log that the last version wrote."""
 
-from __future__ import annotations
-
 import gzip
 import sqlite3
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """In which words two definitions differ, and which differences living members do not care about."""
 
-from __future__ import annotations
-
 import json
 from copy import deepcopy
 from typing import Any

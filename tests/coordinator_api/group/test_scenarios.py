@@ -2,8 +2,6 @@
 service, which has to keep every rule all the same (`tests/simulation`).
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ is a group for each scenario that `tests/scenarios` had then, and some more with
 Together they hold a record of every type.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What counts as the same subscription: for a rebalance, and for a static member that came back."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

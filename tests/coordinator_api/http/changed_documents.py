@@ -1,7 +1,5 @@
 """Recordings with one thing changed, removed or replaced by something odd."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import json

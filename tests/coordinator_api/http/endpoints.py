@@ -1,7 +1,5 @@
 """The calls of the service by method and address, as tests compare them."""
 
-from __future__ import annotations
-
 from coordinator_api.http.call_rights import ENDPOINTS, is_page
 
 RIGHTS = {(each.method, each.route): each.right for each in ENDPOINTS if not is_page(each.route)}

@@ -1,7 +1,5 @@
 """Callers as the service must survive them, on plain sockets; and one that wants to be served meanwhile."""
 
-from __future__ import annotations
-
 import resource
 import selectors
 import socket

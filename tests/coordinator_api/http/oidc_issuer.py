@@ -1,7 +1,5 @@
 """An OIDC issuer for tests: its keys, a small HTTP server that publishes them, and tokens that it signs."""
 
-from __future__ import annotations
-
 import json
 import threading
 import time

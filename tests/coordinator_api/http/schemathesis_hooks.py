@@ -5,8 +5,6 @@ schemathesis imports this file in its own process (`SCHEMATHESIS_HOOKS`). It col
 reads them from a file.
 """
 
-from __future__ import annotations
-
 import atexit
 import base64
 import itertools

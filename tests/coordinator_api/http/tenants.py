@@ -1,7 +1,5 @@
 """The whole application in this process, on a real SQLite file, for callers with different tokens."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager

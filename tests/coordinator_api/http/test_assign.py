@@ -2,8 +2,6 @@
 What one refuses, the other refuses too.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The audit log: one line for each call that changes something or was refused to, by whom and why; none for reads."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Who may call: loopback without a token, everybody with it, nobody else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

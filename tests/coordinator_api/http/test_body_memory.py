@@ -1,7 +1,5 @@
 """The memory for the bodies of all requests: what counts for it, and that it is given back."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterable
 

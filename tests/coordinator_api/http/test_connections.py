@@ -1,7 +1,5 @@
 """Which end of a connection is the death of a process, and which is not."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress

@@ -1,7 +1,5 @@
 """What the service says about itself: `/`, `/version`, `/openapi.json` and the page `/docs`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path

@@ -2,8 +2,6 @@
 is a minute away.
 """
 
-from __future__ import annotations
-
 import time
 
 import httpx

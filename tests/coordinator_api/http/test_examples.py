@@ -1,7 +1,5 @@
 """The examples of bodies and answers in `/openapi.json`, composed as Swagger UI does it of those of the fields."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any

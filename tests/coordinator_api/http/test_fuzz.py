@@ -1,7 +1,5 @@
 """No input leads to a 5xx: random requests and valid ones with one thing changed are served or refused."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

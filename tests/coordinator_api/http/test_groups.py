@@ -1,7 +1,5 @@
 """`/v1/groups`: declare, list, describe, drain, delete, and what each refuses."""
 
-from __future__ import annotations
-
 import base64
 import time
 import uuid

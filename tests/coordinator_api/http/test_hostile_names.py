@@ -1,7 +1,5 @@
 """Names that mean harm are refused where they enter, with their place. What an earlier release has stored is served."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Callers that send nothing, too slowly, too much, or never read: the others are served, and the memory comes back."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator
 from contextlib import suppress

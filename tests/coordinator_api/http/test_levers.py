@@ -1,7 +1,5 @@
 """The levers of a group over HTTP: what they do and refuse, and what the group's document and history say of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import httpx

@@ -1,7 +1,5 @@
 """What one caller must not do to the others: bodies, members and held requests have bounds."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What members send: strict types, bounds, and a few fields of a later release."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

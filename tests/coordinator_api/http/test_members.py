@@ -1,7 +1,5 @@
 """What a member calls: subscribe, fetch, heartbeat with notices, leave; the long poll, and each refusal."""
 
-from __future__ import annotations
-
 import base64
 import threading
 import time

@@ -2,8 +2,6 @@
 as unexpected.
 """
 
-from __future__ import annotations
-
 import json
 from http.client import HTTPResponse
 

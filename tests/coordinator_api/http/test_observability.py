@@ -1,7 +1,5 @@
 """Health, metrics, logs and the description of the service by itself."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

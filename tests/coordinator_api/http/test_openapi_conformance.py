@@ -5,8 +5,6 @@ or type of content that the document does not have, no answer that its schema do
 the schema refuses, and nothing refused that it takes (`schemathesis.toml` names the exceptions).
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Every failure is a problem document under Kafka's name: also those that only a broken service has."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """What a proxy says about a call counts when the proxy is believed, and has a form in which it can do no harm."""
 
-from __future__ import annotations
-
 import pytest
 from starlette.types import Scope
 

@@ -1,7 +1,5 @@
 """Quotas of a tenant: exact however many come at one time, of the tenant's own groups only, and no member suffers."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path

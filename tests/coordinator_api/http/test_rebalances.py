@@ -1,7 +1,5 @@
 """Every rebalance is recorded as rebalance/1, and the stored line run again gives the same result."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import httpx

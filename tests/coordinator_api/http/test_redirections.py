@@ -3,8 +3,6 @@
 `tests/coordinator_api/test_several_coordinators.py` has real ones.
 """
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Who may call what: each call with each right, at a real service with real groups and members."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple

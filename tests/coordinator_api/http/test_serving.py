@@ -1,7 +1,5 @@
 """How the serving process ends: at once for callers who have not sent their requests, and even when it stands still."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

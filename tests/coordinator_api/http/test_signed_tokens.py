@@ -1,7 +1,5 @@
 """Tokens that an OIDC issuer has signed, at a real service: the issuer is a small HTTP server of this test."""
 
-from __future__ import annotations
-
 import base64
 import json
 import socket

@@ -1,7 +1,5 @@
 """Tokens from every source at the same time; created, listed and revoked over HTTP; files that change."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -3,8 +3,6 @@
 `schemathesis_hooks.py` is read there.
 """
 
-from __future__ import annotations
-
 HOOKS = "tests.coordinator_api.http.schemathesis_hooks"
 
 KNOWN_VARIABLE = "KNOWN_MEMBERS"

@@ -1,7 +1,5 @@
 """The rows of coordinators and groups in memory, with the rules of `LeaseStore`. Each method is one transaction."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseTimes, LeaseView

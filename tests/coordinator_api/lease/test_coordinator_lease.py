@@ -1,7 +1,5 @@
 """The rim around the holder: groups open and close as the rows say, and nothing is answered without a lease."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """Nothing comes out of the memory of a group that is not owned here any more, or while the lease has ended."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
 from pathlib import Path

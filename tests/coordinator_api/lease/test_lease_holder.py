@@ -1,7 +1,5 @@
 """What a coordinator does after each of its polls."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from math import inf
 

@@ -1,7 +1,5 @@
 """Who takes what is free, and what moves to whom."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 

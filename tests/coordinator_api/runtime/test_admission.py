@@ -1,7 +1,5 @@
 """What is refused under load, in which order; which groups hear of a broken connection."""
 
-from __future__ import annotations
-
 from functools import partial
 
 import pytest

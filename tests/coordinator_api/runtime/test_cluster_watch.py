@@ -1,7 +1,5 @@
 """A group and the cluster it names: what starts a rebalance, what waits, and what is not tried again and again."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """All groups of one service: a PUT that failed does not stay in the way, an unreadable log stops only its group."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 import sqlite3

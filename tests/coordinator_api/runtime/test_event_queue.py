@@ -1,7 +1,5 @@
 """Many events, one commit: what is shared, what is shown meanwhile, what fails together and what fails alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

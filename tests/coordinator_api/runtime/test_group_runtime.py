@@ -1,7 +1,5 @@
 """One group at run time over a store that fails: nothing counts that was not written, and it heals by itself."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """What /metrics is told of one group, and that working it out keeps nobody waiting."""
 
-from __future__ import annotations
-
 import asyncio
 
 from assignor.types import TaskId

@@ -1,7 +1,5 @@
 """Held requests: woken in waves, answered only with news, let go when time is up or the caller is gone."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 

@@ -1,7 +1,5 @@
 """What is kept of what processes tell: the newest of each code, printable, a bounded number, for a day."""
 
-from __future__ import annotations
-
 from coordinator_api.runtime.notices import KEPT_MS, KEPT_NOTICES, GroupNotices, ProcessNotice
 
 

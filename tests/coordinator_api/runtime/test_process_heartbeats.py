@@ -1,7 +1,5 @@
 """One heartbeat for all members of a process: held until it brings news, and no sign of life while it is held."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Whether the store can be used: one look at a time for all who ask, with an end."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import cast
 

@@ -1,7 +1,5 @@
 """Rebalances in worker processes: what comes back can be stored, a dead worker fails its rebalance, a void one ends."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

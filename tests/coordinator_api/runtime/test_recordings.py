@@ -1,7 +1,5 @@
 """Recorded rebalances are read and unpacked by few at one time, however many ask and however slowly they read."""
 
-from __future__ import annotations
-
 import asyncio
 
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments

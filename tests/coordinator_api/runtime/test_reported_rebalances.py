@@ -1,7 +1,5 @@
 """Rebalances that were led elsewhere: reported over HTTP, shown like any others, refused where they cannot be true."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import re

@@ -1,7 +1,5 @@
 """Who looks at a group is woken by its commits, once for all that happened."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 

@@ -1,7 +1,5 @@
 """Each kind of database, for tests of what has to be the same on both."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A store on a real database, for tests within one process; without a name, on an SQLite file."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A real PostgreSQL of the machine, on a free port of loopback, with its data in a directory of its own."""
 
-from __future__ import annotations
-
 import itertools
 import os
 import pwd

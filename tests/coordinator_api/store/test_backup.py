@@ -1,7 +1,5 @@
 """Backups of real SQLite files: one moment beside a writer, whole or not at all, and what a restore refuses."""
 
-from __future__ import annotations
-
 import base64
 import gzip
 import hashlib

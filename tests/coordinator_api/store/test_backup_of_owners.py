@@ -1,7 +1,5 @@
 """Backups of databases that several coordinators use, restored into both kinds; earlier schemas are refused."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

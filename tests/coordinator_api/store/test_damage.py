@@ -1,7 +1,5 @@
 """What the store notices of what others do to its file, each on a real one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import shutil

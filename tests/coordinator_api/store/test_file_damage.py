@@ -1,7 +1,5 @@
 """Damage to a file that SQLite has in memory, found while the file is in use."""
 
-from __future__ import annotations
-
 import asyncio
 import errno
 import os

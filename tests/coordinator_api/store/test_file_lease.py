@@ -1,7 +1,5 @@
 """One process at a time: the lease is refused while its holder lives, and free at once when it was killed."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A database of several hosts: how a URL names them, and who lets somebody in when they change their parts."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from pathlib import Path

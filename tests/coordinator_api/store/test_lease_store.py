@@ -1,7 +1,5 @@
 """Who owns which group, on a real PostgreSQL: each change is made for one caller, and only of what is as he saw it."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import AsyncIterator

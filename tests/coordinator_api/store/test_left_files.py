@@ -1,7 +1,5 @@
 """A database that had groups in it is never taken for a new one, and a file that is refused is left as it is."""
 
-from __future__ import annotations
-
 import asyncio
 import sqlite3
 from collections.abc import Callable

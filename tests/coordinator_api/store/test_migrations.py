@@ -1,7 +1,5 @@
 """Which releases run with a schema, on both databases; what is refused, and what to do then."""
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """The database, its lock and what SQLite writes beside it belong to their owner alone, whatever the umask is."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import stat

@@ -1,7 +1,5 @@
 """Reading the recorded rebalances of a coordinator's database: all of them, in order, and nothing is written."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import json

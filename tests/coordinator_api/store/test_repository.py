@@ -1,7 +1,5 @@
 """The store: appended once, refused to a second writer, shortened without loss, bounded in its recordings."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 from collections.abc import AsyncIterator, Awaitable, Callable

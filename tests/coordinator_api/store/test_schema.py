@@ -1,7 +1,5 @@
 """Migrations: up from an empty file, nothing half-done, equal to the tables that the code uses, no newer schema."""
 
-from __future__ import annotations
-
 import sqlite3
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`groups.stored_bytes` is the sum of what a group's rows take, after whatever was written, on both databases."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections.abc import AsyncIterator, Sequence

@@ -6,8 +6,6 @@ replaced members, a snapshot, a rebalance being prepared, a failed one, a probin
 are led elsewhere.
 """
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Which damage to a real write-ahead log is noticed, and what SQLite does about it without a word."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 from pathlib import Path

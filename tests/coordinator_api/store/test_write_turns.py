@@ -1,7 +1,5 @@
 """One write at a time; while somebody else has the lock, one waits and the others are refused."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """The application in this process, with an audit log, for callers of each right."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The page behind a proxy: below a path, by another host, over TLS that the proxy ends."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Event streams: what they say, how many there may be, and how they end."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A group's grid: made of its document, a part of it, and how small it is for the script."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

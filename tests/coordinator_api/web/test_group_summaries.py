@@ -1,7 +1,5 @@
 """What the list shows beside states is made while a page is open, and no longer."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from pathlib import Path

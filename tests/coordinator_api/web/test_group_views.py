@@ -1,7 +1,5 @@
 """A group's grid, a task's history and the topology, as they are served."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Mapping

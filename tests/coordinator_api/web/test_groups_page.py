@@ -1,7 +1,5 @@
 """The list of groups and a group's page, as they are served."""
 
-from __future__ import annotations
-
 import pytest
 from bs4 import BeautifulSoup
 

@@ -1,7 +1,5 @@
 """The levers on a page: forms that do what the calls below /v1 do, for those who may."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The login, its cookie, and forms that no other site can send."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from pathlib import Path

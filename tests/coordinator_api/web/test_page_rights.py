@@ -1,7 +1,5 @@
 """Who may open which address of the page: each address with each right, and with tokens of other prefixes."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A store asked by key on the page: who may, what is called, and what an instance's answer becomes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rebalances over time, and two of them beside each other, as they are served."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """What pages show, made of documents."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The what-if page: the command's numbers, and input that cannot be used."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A browser without a window: it keeps cookies, follows nothing, and sends what browsers send with forms."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager

@@ -1,7 +1,5 @@
 """What tests have worker processes do."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

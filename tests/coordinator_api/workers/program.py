@@ -1,7 +1,5 @@
 """A service that is killed in the middle of a job: `python -m ... FIFO`."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Real processes: jobs and errors come back, a job that is given up is killed, and no worker outlives its service."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import pickle

@@ -1,7 +1,5 @@
 """Who may call one of our services. What the services make of it is tested with each of them."""
 
-from __future__ import annotations
-
 import pytest
 
 from coordinator_client.access.principals import ANYBODY, AccessRefusal, Principal, Right, caller, is_loopback

@@ -1,7 +1,5 @@
 """Which files of certificates are refused and in which words, and what is warned of."""
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from pathlib import Path

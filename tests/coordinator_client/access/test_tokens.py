@@ -1,7 +1,5 @@
 """Tokens as text, when they end, and files of them that change."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Requests to brokers: topics with their configs, offsets with and without open transactions, groups."""
 
-from __future__ import annotations
-
 import asyncio
 import uuid
 from collections.abc import AsyncIterator, Mapping

@@ -1,7 +1,5 @@
 """A command at a wrong address says so while one still looks, and Ctrl-C ends it at once."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

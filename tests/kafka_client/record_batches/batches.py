@@ -1,7 +1,5 @@
 """Record batches as aiokafka builds and reads them, and the forms in which ours are read and written."""
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Sequence
 from functools import lru_cache

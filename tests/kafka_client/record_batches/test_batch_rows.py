@@ -1,7 +1,5 @@
 """Records inside of a batch, in every form that there is of their reader and writer, beside aiokafka's."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Sequence
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Whole batches, compressed or not: aiokafka reads what we write, and we read what it writes."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import struct

@@ -1,7 +1,5 @@
 """Kafka's client properties: what becomes of them, and one clear line for what cannot be used."""
 
-from __future__ import annotations
-
 import logging
 from pathlib import Path
 

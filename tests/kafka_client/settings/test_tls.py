@@ -1,7 +1,5 @@
 """A handshake in memory between a client with Kafka's `ssl.*` properties and a server that wants a certificate."""
 
-from __future__ import annotations
-
 import ssl
 from collections.abc import Mapping
 from pathlib import Path

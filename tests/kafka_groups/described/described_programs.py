@@ -6,8 +6,6 @@ seeds in it. `topics`: source topics of a cluster on which the group has not run
 As a program: `python -m tests.kafka_groups.described.described_programs` makes the file anew.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -4,8 +4,6 @@ Two sets of texts are Kafka's own, each with the topics that Kafka's builder mad
 our DSL as well, and `described_by_kafka/`, printed by Kafka's `StreamsBuilder` and `Topology` 4.3.1.
 """
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

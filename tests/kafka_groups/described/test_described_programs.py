@@ -1,7 +1,5 @@
 """What cannot be known from `Topology#describe` and changes a number of partitions is asked for, and never assumed."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import InputError

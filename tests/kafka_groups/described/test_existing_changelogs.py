@@ -1,7 +1,5 @@
 """The configs of a changelog give back the store that it was created for."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.configs import AssignmentConfigs

@@ -1,7 +1,5 @@
 """What recorded groups showed, and the topology inferred from it: their rounds run again to the same assignments."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import Any

@@ -1,7 +1,5 @@
 """`assignor lead` in this process' event loop, on a small application: one subtopology that counts by key."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import uuid

@@ -1,7 +1,5 @@
 """Task assignors that stop for ever once a group is so large: a leader is then between its join and its assignments."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from typing import ClassVar

@@ -4,8 +4,6 @@ A member joins, takes its assignment, gives up at once what it is not assigned a
 rebalance begins, when it gave something up, or when its assignment tells it to, as a cooperative stream thread does.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 One application with a store of each kind runs twice on one broker: led by its own JVM, and led from Python.
 """
 
-from __future__ import annotations
-
 import asyncio
 import re
 from collections.abc import Mapping

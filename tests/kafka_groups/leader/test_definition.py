@@ -1,7 +1,5 @@
 """Values of --topology and --config."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Groups that can be led from outside, the reason why others cannot, and the session time-outs of a leader."""
 
-from __future__ import annotations
-
 from unittest.mock import AsyncMock
 
 import pytest

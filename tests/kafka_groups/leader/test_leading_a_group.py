@@ -1,7 +1,5 @@
 """Leading a real group on a real broker: its rebalances, what goes wrong in them, and leaders that come and go."""
 
-from __future__ import annotations
-
 import asyncio
 import struct
 from collections.abc import AsyncIterator

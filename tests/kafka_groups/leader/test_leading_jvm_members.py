@@ -1,7 +1,5 @@
 """The program `assignor lead` and a Java Kafka Streams application: leaders are killed in the middle of a rebalance."""
 
-from __future__ import annotations
-
 import time
 from contextlib import ExitStack
 from pathlib import Path

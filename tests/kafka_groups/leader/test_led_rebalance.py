@@ -2,8 +2,6 @@
 and the bytes of the leader as a member.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Retries of a failing rebalance, and their end."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

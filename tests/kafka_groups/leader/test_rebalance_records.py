@@ -1,7 +1,5 @@
 """Led rebalances in a file: whole lines only, also after a crash; and what happens when they cannot be kept."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

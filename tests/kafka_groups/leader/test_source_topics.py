@@ -1,7 +1,5 @@
 """Changes of the source topics that start a rebalance, and the warning about members with another topology."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.protocol.consumer_protocol import Assignment, encode_assignment

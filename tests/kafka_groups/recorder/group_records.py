@@ -1,7 +1,5 @@
 """Records of `__consumer_offsets` as a broker would have written them for rebalances that were recorded elsewhere."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Iterable
 from typing import Any

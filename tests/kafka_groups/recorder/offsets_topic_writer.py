@@ -5,8 +5,6 @@ the real thing, and it costs no JVM. The coordinator of that partition can, and 
 broker that nobody shares.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """The choices of the command line for each group, and the errors of impossible ones."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

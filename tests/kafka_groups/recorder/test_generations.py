@@ -1,7 +1,5 @@
 """A record is a rebalance if its generation was placed. Other records of a broker are none."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -4,8 +4,6 @@ Three instances grow one after the other, one is killed and comes back, one leav
 `fallback_debug` has DEBUG lines too, so that what INFO tells can be held against what the leader saw.
 """
 
-from __future__ import annotations
-
 import gzip
 import itertools
 import json

@@ -1,7 +1,5 @@
 """The view of the cluster in a line: a polled view if it explains the rebalance, else a view between two polls."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

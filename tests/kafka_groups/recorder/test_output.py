@@ -1,7 +1,5 @@
 """The file of lines after a kill at any point: whole lines are known, half a line is gone, and nobody else writes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

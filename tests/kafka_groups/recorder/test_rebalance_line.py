@@ -1,7 +1,5 @@
 """A line says what the bytes of the record say, for every rebalance of the real groups that were recorded before."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """`assignor record` on a real broker: kills lose and double no line, and what is no Kafka Streams group is refused."""
 
-from __future__ import annotations
-
 import random
 import threading
 import time

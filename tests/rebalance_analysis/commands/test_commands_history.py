@@ -1,7 +1,5 @@
 """`assignor explain` over a history: the history of a task or a group, out of files."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import re

@@ -1,7 +1,5 @@
 """`assignor explain`, `diff` and `decode`: what they print where, and how they end."""
 
-from __future__ import annotations
-
 import base64
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What commands print of names that others have chosen does nothing to the terminal, and forges no row."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """`assignor simulate`: which rounds it starts from, what it prints and draws, and how it ends."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

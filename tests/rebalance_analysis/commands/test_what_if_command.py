@@ -1,7 +1,5 @@
 """`assignor what-if`: which rounds it takes, what it prints, draws and writes, and how it ends."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

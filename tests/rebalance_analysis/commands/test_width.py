@@ -1,7 +1,5 @@
 """What commands print for people fits 80 columns, whatever the recording; `-o wide` has whole names."""
 
-from __future__ import annotations
-
 import gzip
 import json
 

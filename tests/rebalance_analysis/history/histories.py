@@ -1,7 +1,5 @@
 """Recorded rebalances for the tests of histories, and small changes to them."""
 
-from __future__ import annotations
-
 import base64
 from collections.abc import Mapping
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A group over recorded rounds: which tasks went where each time."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TaskId

@@ -2,8 +2,6 @@
 decisions of the rebalance, none of which the history's own code has made.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache

@@ -1,7 +1,5 @@
 """One task over recorded rounds: what changed each time, how often it moved, what it waits for."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 

@@ -1,7 +1,5 @@
 """What set a round off: read from two rounds in a row, on recordings of a real Kafka Streams group."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

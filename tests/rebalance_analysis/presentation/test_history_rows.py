@@ -1,7 +1,5 @@
 """What all rebalances of a history come to for a task, in rows: the same for a terminal and a page."""
 
-from __future__ import annotations
-
 from assignor.names.short_names import InstanceNames
 from assignor.types import ProcessId, Role
 from rebalance_analysis.history import PlacedCopy

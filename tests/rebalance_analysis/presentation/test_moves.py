@@ -1,7 +1,5 @@
 """The copies of a task, and what is different about them, in words: the same for a terminal and a page."""
 
-from __future__ import annotations
-
 from assignor.names.short_names import InstanceNames
 from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role

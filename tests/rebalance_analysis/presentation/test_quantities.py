@@ -1,7 +1,5 @@
 """Times, durations, counts, lags and lists of names in words."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, TaskId

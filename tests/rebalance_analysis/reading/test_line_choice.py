@@ -1,7 +1,5 @@
 """Which rebalances of their input what-if and simulate answer for."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

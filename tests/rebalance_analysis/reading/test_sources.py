@@ -1,7 +1,5 @@
 """What the commands read: which inputs are found, how each kind is read, and what is said of one that cannot be."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import threading

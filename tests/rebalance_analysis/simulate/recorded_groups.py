@@ -1,7 +1,5 @@
 """Groups to forecast: a settled one to which something happened, as recorded round and as placement problem."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

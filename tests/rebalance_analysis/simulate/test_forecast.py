@@ -1,7 +1,5 @@
 """Forecasts: what Kafka's groups are known to do, how they end, and how long tasks are without an owner."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 

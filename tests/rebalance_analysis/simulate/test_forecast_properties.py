@@ -1,7 +1,5 @@
 """What holds for forecasts of any group: the same again, in step with another model of members, settled for good."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

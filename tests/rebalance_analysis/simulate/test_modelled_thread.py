@@ -1,7 +1,5 @@
 """One stream thread: active tasks restore one after the other, then standbys are read, all alike."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

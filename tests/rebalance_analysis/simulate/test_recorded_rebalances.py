@@ -1,7 +1,5 @@
 """Forecasts of rounds recorded from Kafka, beside what the group did next, and the bytes that members would send."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Since when tasks run, and how long they had no owner."""
 
-from __future__ import annotations
-
 from assignor.types import JAVA_LONG_MAX, TaskId
 from rebalance_analysis.simulate.model import HIGHEST_RATE
 from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, TaskRuns

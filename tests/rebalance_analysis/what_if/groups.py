@@ -1,7 +1,5 @@
 """Recorded rounds by id, and what their members say."""
 
-from __future__ import annotations
-
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info

@@ -1,7 +1,5 @@
 """Lags of a changed round: they are what the task assignor is then told, and running tasks stay running."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

@@ -1,7 +1,5 @@
 """Instances, threads and tags of a changed round: what the members say then, counted out on recorded rounds."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

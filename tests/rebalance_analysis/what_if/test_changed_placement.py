@@ -1,7 +1,5 @@
 """The same changes on a placement problem."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Other partition counts and another topology: which tasks there are, and what is left of those that are gone."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

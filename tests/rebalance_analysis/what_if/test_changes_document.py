@@ -1,7 +1,5 @@
 """Changes as JSON and as options of a command."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is different between two rounds, counted by hand."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Whatever is changed in whatever recorded round: the round runs, and what is undone leaves no trace."""
 
-from __future__ import annotations
-
 import json
 from functools import cache
 

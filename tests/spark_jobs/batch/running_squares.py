@@ -1,7 +1,5 @@
 """Runs of the squares: in this process, beside the test, or as a program of its own."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """A tiny piece of work: numbers and their squares, multiples of seven rejected, and what may go wrong on the way."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

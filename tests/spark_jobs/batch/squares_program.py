@@ -1,7 +1,5 @@
 """A program that runs squares and holds its chunk 5, so that a test can kill or interrupt it."""
 
-from __future__ import annotations
-
 import signal
 import sys
 from pathlib import Path

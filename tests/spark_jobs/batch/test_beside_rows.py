@@ -1,7 +1,5 @@
 """The directory for spooled inputs: one for each process, gone when its process is."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Both engines, and what may happen to their workers, to their executors and to their driver."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

@@ -1,7 +1,5 @@
 """Which directories a run takes, goes on with, and refuses."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

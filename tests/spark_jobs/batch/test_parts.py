@@ -1,7 +1,5 @@
 """Why a chunk failed, as it is kept for the driver."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a run shows of how far it is."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

@@ -1,7 +1,5 @@
 """How chunks are given out."""
 
-from __future__ import annotations
-
 from itertools import chain, pairwise
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """What became of a dead executor's tasks, read from ownership logs."""
 
-from __future__ import annotations
-
 from spark_jobs.demo.takeovers import Takeover, takeovers
 from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 

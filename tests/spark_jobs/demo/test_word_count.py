@@ -1,7 +1,5 @@
 """The demo's application on a little text of known counts, and the real text it is made for."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Recorded lines as files of every form that is read."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Recordings in Parquet give the rebalances that their JSON lines give, in every form that a table of them may have."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Sequence

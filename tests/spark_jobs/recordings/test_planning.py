@@ -1,7 +1,5 @@
 """Inputs are cut into chunks that, read one after the other or each alone, give every line once, at its place."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

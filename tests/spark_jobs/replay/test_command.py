@@ -1,7 +1,5 @@
 """`assignor replay` on processes of this machine: every kind of input, the files it leaves, exit codes, messages."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import importlib.util

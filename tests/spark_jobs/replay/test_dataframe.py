@@ -1,7 +1,5 @@
 """`replayed` on DataFrames: text, JSON text columns, and what Spark itself makes of recordings in JSON."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """docs/batch/replay.md names what is there: every column, and the size of a chunk."""
 
-from __future__ import annotations
-
 import re
 
 from rebalance_analysis.replay.rebalance_rows import COMPUTE_COLUMN, SCHEMA

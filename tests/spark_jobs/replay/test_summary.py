@@ -1,7 +1,5 @@
 """The summary counts lines as `assignor assign --check` does, and sums the measures of rebalances that have them."""
 
-from __future__ import annotations
-
 import io
 import random
 import re

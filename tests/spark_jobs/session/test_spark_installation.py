@@ -1,7 +1,5 @@
 """Which Spark, Python and settings are taken: the user's if there are any."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What spark-submit is called with, and which master that means."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A session has what the user set, and one that cannot start leaves nothing behind and says why."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

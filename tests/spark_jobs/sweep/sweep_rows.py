@@ -1,7 +1,5 @@
 """Rows of a sweep made by hand: what each combination came to, for one group or more."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """`assignor sweep` from the command line: what it prints and leaves, on both engines, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

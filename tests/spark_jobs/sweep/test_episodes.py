@@ -1,7 +1,5 @@
 """Which recorded rebalances a sweep starts from, and what becomes of the others."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`--grid`: what it accepts, in which order, and what it says of the rest."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

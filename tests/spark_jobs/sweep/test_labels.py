@@ -1,7 +1,5 @@
 """Numbers beside marks: none on another, as long as there is room."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from hypothesis import given

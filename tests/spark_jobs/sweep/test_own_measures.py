@@ -1,7 +1,5 @@
 """Measures that a user adds to a sweep: what they see, and what is said of one that is wrong."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

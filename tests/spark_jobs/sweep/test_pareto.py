@@ -1,7 +1,5 @@
 """The Pareto front, against the definition tried on every pair."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

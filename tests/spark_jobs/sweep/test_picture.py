@@ -1,7 +1,5 @@
 """The picture of a front: always the same bytes, numbered as the table is, and there whatever the sweep came to."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a sweep prints, and the document it leaves."""
 
-from __future__ import annotations
-
 import io
 import json
 import re

@@ -1,7 +1,5 @@
 """Rows of all groups added up by combination, the front of the totals, and Kafka's defaults against it."""
 
-from __future__ import annotations
-
 from rebalance_analysis.sweep.front_tables import AlikeCombinations, alike_on_front
 from rebalance_analysis.sweep.grid import Combination
 from rebalance_analysis.sweep.totals import CombinationTotal

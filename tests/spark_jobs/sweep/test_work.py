@@ -1,7 +1,5 @@
 """A row of a sweep, against forecasts made one by one; how the work is cut; going on after a failure."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import json

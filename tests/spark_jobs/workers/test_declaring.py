@@ -1,7 +1,5 @@
 """What happens before instances start: a coordinator that is not up yet, and instances that run already."""
 
-from __future__ import annotations
-
 import re
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Which executor a Python worker belongs to, by the command lines of its ancestors."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """The coordinator's word and the instances' own, put together."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

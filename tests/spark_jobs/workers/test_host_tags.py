@@ -1,7 +1,5 @@
 """Instances on several hosts, as executors run them: no standby is on the host of its active copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What is said while instances do not get going, and how often."""
 
-from __future__ import annotations
-
 from spark_jobs.workers.instance_starts import JOINED_AFTER_S, SLOTS_AFTER_S, BeginningsWatch, Surroundings
 
 PLACE = Surroundings("spark://a:7077", "http://b:4040", "http://c:8080")

@@ -1,7 +1,5 @@
 """Signals that mean "leave" wake whoever waits, however they arrive."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

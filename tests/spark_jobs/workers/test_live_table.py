@@ -1,7 +1,5 @@
 """The group as people see it: lines for what changed, or a table that stays in place."""
 
-from __future__ import annotations
-
 import io
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """`assignor workers run --local`: plain processes, one of which may be killed at any time, and none is left over."""
 
-from __future__ import annotations
-
 import errno
 import importlib.util
 import json

@@ -1,7 +1,5 @@
 """One instance with real parts: how it joins, where it keeps its state, and how it ends."""
 
-from __future__ import annotations
-
 import os
 import signal
 import tempfile

@@ -1,7 +1,5 @@
 """Ownership logs: what is written is read again, and what it says about owners, gaps, overlaps and rebalances."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

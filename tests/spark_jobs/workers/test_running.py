@@ -1,7 +1,5 @@
 """Instances as Spark tasks on local[*] and on a standalone master; local-cluster is in tests/acceptance."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

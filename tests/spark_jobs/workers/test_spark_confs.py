@@ -1,7 +1,5 @@
 """What is set for instances where nobody has set anything, and what is refused or doubted."""
 
-from __future__ import annotations
-
 import pytest
 from pyspark import SparkConf
 

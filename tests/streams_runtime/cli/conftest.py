@@ -1,7 +1,5 @@
 """A log with two topics, and the program `assignor` on it."""
 
-from __future__ import annotations
-
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`assignor consume`: the records asked for, as text or data, and an end that says how it came."""
 
-from __future__ import annotations
-
 import json
 import signal
 import subprocess

@@ -1,7 +1,5 @@
 """Times and durations that no option can mean are refused by name."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import InputError

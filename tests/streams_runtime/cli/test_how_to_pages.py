@@ -1,7 +1,5 @@
 """The sessions on put-data-in.md, get-data-out.md, manage-topics.md and reset-an-application.md go as printed there."""
 
-from __future__ import annotations
-
 import os
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The commands about data on a real broker: topics, records with and without transactions, and a reset."""
 
-from __future__ import annotations
-
 import json
 import uuid
 from collections.abc import Iterator

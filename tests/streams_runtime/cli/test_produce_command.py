@@ -1,7 +1,5 @@
 """`assignor produce`: every line becomes a record, where Kafka would put it, or is named."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import time

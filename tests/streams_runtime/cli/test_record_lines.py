@@ -1,7 +1,5 @@
 """What `consume -o json` writes of a record, `produce --json` reads as the same bytes."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 

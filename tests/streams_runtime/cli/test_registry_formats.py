@@ -1,7 +1,5 @@
 """`produce` and `consume` with the formats of a schema registry: JSON on the line, the format in the topic."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """`assignor reset`: says what it would do, does that and no more, and leaves a running application alone."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

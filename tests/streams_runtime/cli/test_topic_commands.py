@@ -1,7 +1,5 @@
 """`assignor topics`: what is there, and clear words for what is not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What a task loses is a metric, a notice, and at first a line of the log."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

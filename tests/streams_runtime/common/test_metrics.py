@@ -1,7 +1,5 @@
 """What an instance measures."""
 
-from __future__ import annotations
-
 from assignor.types import TaskId
 from streams_runtime.common.metrics import METRICS, InstanceMetrics, PausedBy
 from streams_runtime.common.states import TaskState, TaskType

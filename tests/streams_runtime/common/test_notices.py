@@ -1,7 +1,5 @@
 """What an instance tells people: one notice for each code, short, and small enough for any coordinator."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a record has to be, part by part."""
 
-from __future__ import annotations
-
 from enum import Enum, IntEnum, StrEnum
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Short ways to pipe records through a topology and to read its output."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any

@@ -1,7 +1,5 @@
 """Streams aggregated into tables."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

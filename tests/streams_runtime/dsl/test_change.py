@@ -1,7 +1,5 @@
 """Changes of a table as bytes, in Kafka's three forms (KIP-904)."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """default.key.serde and default.value.serde stand in wherever the DSL is given no serde."""
 
-from __future__ import annotations
-
 import pickle
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Joins of a stream with a table, and of two tables."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

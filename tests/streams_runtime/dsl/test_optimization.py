@@ -1,7 +1,5 @@
 """`topology.optimization` as a config. Kafka's: `StreamsConfigTest`, `StreamsBuilderTest`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

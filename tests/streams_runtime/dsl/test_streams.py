@@ -1,7 +1,5 @@
 """Operations on streams: which records come out, in which order, with which timestamps."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Tables: what they keep, what they remove, and which changes they send."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

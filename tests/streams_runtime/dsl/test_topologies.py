@@ -1,7 +1,5 @@
 """The topologies of the DSL are Kafka's own: names, stores, internal topics, subtopologies, co-partitioned topics."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable

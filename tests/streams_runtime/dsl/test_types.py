@@ -1,7 +1,5 @@
 """The types that mypy finds in a user's topology; it checks this file with the rest."""
 
-from __future__ import annotations
-
 from typing import assert_type
 
 from streams_runtime.dsl import KGroupedStream, KStream, KTable, StreamsBuilder, TimeWindows

@@ -1,7 +1,5 @@
 """Aggregates in windows of time."""
 
-from __future__ import annotations
-
 import logging
 
 import pytest

@@ -4,8 +4,6 @@
 each.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from streams_runtime.dsl import KStream, KTable, Materialized, StreamsBuilder, TimeWindows

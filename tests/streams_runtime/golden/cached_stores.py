@@ -3,8 +3,6 @@
 `StoreCaches.java` in tests/oracle does the same in Kafka.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from functools import partial

@@ -1,7 +1,5 @@
 """The functions that cases name, as the program that asked Kafka has them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from streams_runtime.common.records import Record

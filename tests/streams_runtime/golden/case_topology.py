@@ -1,7 +1,5 @@
 """Builds the topology of a case with the DSL here, call by call as Kafka's was built."""
 
-from __future__ import annotations
-
 from functools import partial
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads the cases that Kafka answered; README.md has their format."""
 
-from __future__ import annotations
-
 import gzip
 import json
 from pathlib import Path

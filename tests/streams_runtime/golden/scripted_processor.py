@@ -1,7 +1,5 @@
 """A processor scripted by the first letter of each value: it uses stores, punctuates, cancels, commits."""
 
-from __future__ import annotations
-
 from collections import deque
 from typing import Any
 

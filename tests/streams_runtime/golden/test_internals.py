@@ -1,7 +1,5 @@
 """Punctuations, choice of partitions, bytes and changelog offsets are exactly those of Kafka's own classes."""
 
-from __future__ import annotations
-
 import struct
 from collections import Counter
 from collections.abc import Collection

@@ -1,7 +1,5 @@
 """Stores with a record cache answer, write, log and forward exactly as Kafka's do, commit by commit."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.examples import every_other_long

@@ -1,7 +1,5 @@
 """Whole topologies turn the same records into the same bytes as Kafka's `TopologyTestDriver` did."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The background of an instance: obsolete state goes, the log is kept in shape, errors end nothing."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A listener gets each change of an instance's state once and in order. Kafka's: `KafkaStreamsTest`."""
 
-from __future__ import annotations
-
 import logging
 import threading
 

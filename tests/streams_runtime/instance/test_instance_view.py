@@ -1,7 +1,5 @@
 """What a real instance shows: before it starts, while it runs, and while a corrupt task starts over."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

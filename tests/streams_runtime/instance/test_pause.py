@@ -3,8 +3,6 @@
 Kafka's: `PauseResumeIntegrationTest`, `TaskExecutionMetadataTest`, `StreamThreadTest`.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from streams_runtime.common.states import TaskState

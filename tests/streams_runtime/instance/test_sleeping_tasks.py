@@ -1,7 +1,5 @@
 """A running task sleeps when it has nothing to do, and no pass asks it until something happens."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, cast

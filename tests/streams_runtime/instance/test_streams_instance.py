@@ -1,7 +1,5 @@
 """Whole instances against a real coordinator, on the embedded log and RocksDB in a directory of the test."""
 
-from __future__ import annotations
-
 import socket
 import subprocess
 import sys

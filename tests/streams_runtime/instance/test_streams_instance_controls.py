@@ -3,8 +3,6 @@
 Kafka's: `KafkaStreamsTest`, `AdjustStreamThreadCountTest`, `PauseResumeIntegrationTest`.
 """
 
-from __future__ import annotations
-
 import threading
 
 import httpx

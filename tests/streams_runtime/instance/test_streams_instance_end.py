@@ -1,7 +1,5 @@
 """How an instance ends: closed, stopped, by an error, by another instance's error; and what it bears without."""
 
-from __future__ import annotations
-
 import threading
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Turns of running tasks: fair, bounded in time, and with errors that name the task."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path

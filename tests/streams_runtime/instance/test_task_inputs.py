@@ -1,7 +1,5 @@
 """Claims, releases and committed offsets: how often the log is asked does not depend on the number of tasks."""
 
-from __future__ import annotations
-
 import pytest
 
 from streams_runtime.logs.log_errors import CommitFenced, LogTimeout

@@ -1,7 +1,5 @@
 """Tasks as the group moves them: new, kept, recycled, revoked, lost, corrupt; with real stores, on a log in memory."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """One pass of a thread's loop: commits in time, waiting, purging, restoring beside running tasks, offset sums."""
 
-from __future__ import annotations
-
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """Batches in a `TopologyTestDriver`: what makes one, what ends it, and how nodes say that they run."""
 
-from __future__ import annotations
-
 import pickle
 from collections.abc import Callable
 from typing import Any

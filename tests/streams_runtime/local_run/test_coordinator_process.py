@@ -1,7 +1,5 @@
 """A coordinator as a process: what it says when it cannot start, and that it comes back where it was."""
 
-from __future__ import annotations
-
 import errno
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """An application that runs where it is written: two instances, a coordinator of their own, and what it refuses."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from contextlib import closing
 from pathlib import Path

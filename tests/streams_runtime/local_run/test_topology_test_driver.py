@@ -1,7 +1,5 @@
 """The driver runs real tasks: repartition topics, stores, punctuations, commits; no server and no thread."""
 
-from __future__ import annotations
-
 import threading
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs of these tests in processes of their own. They report by printing lines."""
 
-from __future__ import annotations
-
 import signal
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What nearly every test of a log needs: writing some records and reading all of them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What a producer of a log of one machine makes of the records that it takes: batches of limited size."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 from assignor.types import TopicPartition

@@ -1,7 +1,5 @@
 """Which records compaction keeps, compared with the rule in one line of Python."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

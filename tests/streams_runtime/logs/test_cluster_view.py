@@ -1,7 +1,5 @@
 """What a leader learns from a log (topics, changelog end offsets, committed offsets), and what it creates there."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterable
 from typing import NoReturn

@@ -1,7 +1,5 @@
 """`bootstrap.servers` decides which log is opened."""
 
-from __future__ import annotations
-
 import uuid
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Keys go where Kafka's own clients send them. Golden values: `Utils.murmur2` of kafka-clients 4.3.1, run once."""
 
-from __future__ import annotations
-
 import runpy
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a topic's brokers check of a record, as `send` knows it before they do."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import JAVA_LONG_MAX, TopicPartition

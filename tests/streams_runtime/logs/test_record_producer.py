@@ -1,7 +1,5 @@
 """Records go where Kafka's own producer would send them, on any log; and come back as objects."""
 
-from __future__ import annotations
-
 import threading
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A TCP proxy on loopback that loses answers or falls silent, and knows which calls came over which connection."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -4,8 +4,6 @@ It gives each task to one member at a time. A task that another member still own
 rejoined without it; then another rebalance follows.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

@@ -1,7 +1,5 @@
 """Calls run when they are due, on few threads, and none waits for a call that is paused."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 

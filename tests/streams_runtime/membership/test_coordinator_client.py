@@ -1,7 +1,5 @@
 """What the client sends, and what it makes of every kind of answer, over real sockets."""
 
-from __future__ import annotations
-
 import base64
 import threading
 

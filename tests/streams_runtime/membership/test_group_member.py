@@ -1,7 +1,5 @@
 """Members against a real coordinator process: uvicorn, SQLite, HTTP."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -4,8 +4,6 @@ Whatever happens, no two members of the group work on one task; and once nothing
 every member that lives is in it once, and each task is with one of them.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 

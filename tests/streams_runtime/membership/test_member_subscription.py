@@ -1,7 +1,5 @@
 """What a member writes into its subscriptions, and what it reads from an assignment."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import DecodeError, TaskAssignmentError

@@ -1,7 +1,5 @@
 """All members of a process together, against a real coordinator: one heartbeat, one connection for it."""
 
-from __future__ import annotations
-
 import threading
 import time
 import uuid

@@ -1,7 +1,5 @@
 """A member's orders reach the stream thread at once, and each is answered, also by one that has ended."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """Where the client's calls go when there are several coordinators, over real sockets."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from concurrent.futures import ThreadPoolExecutor

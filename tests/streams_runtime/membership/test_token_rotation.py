@@ -1,7 +1,5 @@
 """Members change their token while they send heartbeats: nobody is refused, and nobody is taken for dead."""
 
-from __future__ import annotations
-
 import re
 import threading
 import time

@@ -1,7 +1,5 @@
 """A `TaskRuntime` that only records what nodes ask of it."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple

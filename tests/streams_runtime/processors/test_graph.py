@@ -1,7 +1,5 @@
 """The graph of one task: its nodes, the order in which they run, and which node an error is attributed to."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

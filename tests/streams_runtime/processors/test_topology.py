@@ -1,7 +1,5 @@
 """The topology that a user writes: what it refuses, and that it can be pickled."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A real instance with its query endpoint; run as a program it is one in a process of its own, to be killed."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from collections.abc import Iterator

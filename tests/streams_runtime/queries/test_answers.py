@@ -1,7 +1,5 @@
 """A right value or a clear error, whatever happens to the task between look-up and read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """A client among instances that move, are behind, hang, are gone, or were never what they seemed."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """The calls over HTTP: documents that come back, and problem+json for everything that has no answer."""
 
-from __future__ import annotations
-
 import pytest
 from fastapi.testclient import TestClient
 

@@ -1,7 +1,5 @@
 """The endpoint itself: its port, its start, and how it ends."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

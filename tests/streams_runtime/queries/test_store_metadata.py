@@ -1,7 +1,5 @@
 """Where a key is, by the host maps of an assignment."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Keys from text and bytes, values as JSON and base64, for each kind of store."""
 
-from __future__ import annotations
-
 import base64
 import json
 import pickle

@@ -1,7 +1,5 @@
 """An instance's endpoint over TLS: whom it answers, and how it takes new files without a restart."""
 
-from __future__ import annotations
-
 import socket
 import ssl
 from contextlib import closing

@@ -1,7 +1,5 @@
 """Who may read the stores of an instance: whoever has the token, and without one only this machine."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import closing

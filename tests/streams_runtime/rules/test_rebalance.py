@@ -1,7 +1,5 @@
 """Rebalance, the member's side: what is true on disk when a task is taken away, and what is asked of the group then."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

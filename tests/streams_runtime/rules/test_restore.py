@@ -1,7 +1,5 @@
 """Restore: a restored task runs at once, a pass beside running tasks is short, and the user's listener hears of it."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The loop of a stream thread: poll, initialise and restore, process, punctuate, maybe commit; in this order."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, cast
 

@@ -1,8 +1,6 @@
 """What a user gets wrong is told at the call that is wrong, in words that say what to do; never taken for something
 else."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

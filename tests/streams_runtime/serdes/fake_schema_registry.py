@@ -5,8 +5,6 @@ checks neither schemas nor compatibility. Confluent's own client, serializers an
 `test_real_registry.py` holds its answers against those of a real registry.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import threading

@@ -10,8 +10,6 @@
 // }
 """
 
-from __future__ import annotations
-
 from google.protobuf import descriptor_pool, message_factory
 from google.protobuf.descriptor_pb2 import DescriptorProto, FieldDescriptorProto, FileDescriptorProto
 from google.protobuf.message import Message

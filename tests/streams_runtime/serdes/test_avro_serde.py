@@ -1,7 +1,5 @@
 """Avro in Confluent's wire format, beside fastavro's bytes and Confluent's own serializer and deserializer."""
 
-from __future__ import annotations
-
 import io
 import json
 import pickle

@@ -1,7 +1,5 @@
 """The code of docs/how-to/use-avro-or-protobuf.md does what the page says, on a fake registry."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

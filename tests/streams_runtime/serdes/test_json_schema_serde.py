@@ -1,7 +1,5 @@
 """JSON in Confluent's wire format, beside Confluent's own serializer and deserializer."""
 
-from __future__ import annotations
-
 import json
 import pickle
 from typing import Any

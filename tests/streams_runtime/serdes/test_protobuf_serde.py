@@ -1,7 +1,5 @@
 """Protobuf in Confluent's wire format, beside bytes written by hand and Confluent's own serializer and deserializer."""
 
-from __future__ import annotations
-
 import base64
 import uuid
 from typing import Any

@@ -1,7 +1,5 @@
 """The serdes and the commands on a real schema registry, and what it answers beside what the fake one answers."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A schema registry under a whole topology: subjects of internal topics, errors with their place, no record lost."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The formats of Kafka's own serdes, byte for byte. Kafka's: `SerializationTest`."""
 
-from __future__ import annotations
-
 import math
 import struct
 

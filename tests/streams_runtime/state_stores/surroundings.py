@@ -1,7 +1,5 @@
 """The context in which these tests open stores: a changelog that is a list, and a clock that the test sets."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Builders are values that can be sent to executors, and that refuse impossible stores."""
 
-from __future__ import annotations
-
 import dataclasses
 from pathlib import Path
 from typing import TypeVar

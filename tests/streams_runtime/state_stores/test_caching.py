@@ -1,7 +1,5 @@
 """A store with a record cache: reads see it, a flush writes each changed key once, evictions keep it small."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from pathlib import Path

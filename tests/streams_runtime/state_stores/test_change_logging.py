@@ -1,7 +1,5 @@
 """Every change goes to the changelog, nothing else does. Kafka's: `ChangeLoggingKeyValueBytesStoreTest`, ..."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -2,8 +2,6 @@
 `InMemoryKeyValueStoreTest`.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from pathlib import Path
 from threading import Barrier, Thread

@@ -1,7 +1,5 @@
 """Any sequence of calls gives the same answers from RocksDB, from memory, and from a plain dict."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

@@ -1,7 +1,5 @@
 """Key-value stores, on disk and in memory: the same answers from both. Kafka's: `AbstractKeyValueStoreTest`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """What is special on disk: durability by flush, the files, and other threads that read. Kafka's: `RocksDBStoreTest`."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

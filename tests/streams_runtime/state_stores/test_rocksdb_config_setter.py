@@ -1,7 +1,5 @@
 """`rocksdb.config.setter` changes the options with which a store is opened. Kafka's: `RocksDBStoreTest`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A store that finds the files of an earlier version of the application: another retention, another kind of store."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """A value's timestamp: before the value in the store, the record's in the changelog. KIP-258, KIP-300."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

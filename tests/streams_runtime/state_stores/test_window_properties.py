@@ -1,7 +1,5 @@
 """Any sequence of calls gives the same windows from RocksDB, from memory, and from a dict that forgets nothing."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from tempfile import TemporaryDirectory
 

@@ -1,7 +1,5 @@
 """Window stores, on disk and in memory: the same windows from both. Kafka's: `AbstractWindowBytesStoreTest`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

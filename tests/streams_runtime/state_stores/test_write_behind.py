@@ -1,7 +1,5 @@
 """What a RocksDB store holds back: it is read as if it were written, and nothing of it is lost but in a crash."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory

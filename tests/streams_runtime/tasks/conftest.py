@@ -1,7 +1,5 @@
 """The state directory of an application, for tests of what tasks keep there."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

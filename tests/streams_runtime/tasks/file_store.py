@@ -3,8 +3,6 @@
 They note down what is done with them, so that tests can ask for the order of things.
 """
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

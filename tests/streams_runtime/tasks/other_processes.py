@@ -3,8 +3,6 @@
 Started with `spawn`, so that nothing is inherited; every one prints into a pipe what came of it and ends when told so.
 """
 
-from __future__ import annotations
-
 import multiprocessing
 import os
 import time

@@ -4,8 +4,6 @@ Tests run two tasks with the same steps and records, and compare records of all 
 losses, what handlers were asked, and the order in which functions of the user were called.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """State of tasks as it lies on disk, and a second thread to ask for it, for tests."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

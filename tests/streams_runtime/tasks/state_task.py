@@ -1,7 +1,5 @@
 """A task, as far as its state manager goes, for tests: on a real state directory, with stores that can be asked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches that fail: who hears of which record, what is lost, and what comes again when the log is away."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -6,8 +6,6 @@ records in the same order. Two things may differ: which of two nodes gets a reco
 handlers are asked about records of different nodes; in a topology with branches, also of the same node.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import repeat

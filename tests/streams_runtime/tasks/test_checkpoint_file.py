@@ -1,7 +1,5 @@
 """A checkpoint file is whole or not there: through kills, full disks and bytes that somebody else wrote."""
 
-from __future__ import annotations
-
 import logging
 import os
 import random

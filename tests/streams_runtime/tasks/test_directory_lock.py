@@ -3,8 +3,6 @@
 Who gets it, and what a second process is told, is in `test_state_directory`.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What the user's handler decides about a record, and what then becomes of it."""
 
-from __future__ import annotations
-
 import json
 import logging
 import re

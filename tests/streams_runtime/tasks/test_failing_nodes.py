@@ -3,8 +3,6 @@
 The message names the line of the user. The records before and after it are processed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """A task's right to commit offsets of its input."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TaskId, TopicPartition

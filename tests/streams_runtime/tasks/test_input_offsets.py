@@ -1,7 +1,5 @@
 """Partition time travels in the metadata of committed offsets, in Kafka's own form."""
 
-from __future__ import annotations
-
 import base64
 
 import pytest

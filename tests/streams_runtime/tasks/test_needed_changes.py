@@ -1,7 +1,5 @@
 """From where on the changelog of a window store is needed: by stream time, and the same after a restore."""
 
-from __future__ import annotations
-
 from itertools import accumulate
 
 from hypothesis import given

@@ -1,7 +1,5 @@
 """Offset sums: what counts, and what happens at the limits of Java's numbers."""
 
-from __future__ import annotations
-
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -3,8 +3,6 @@
 Cases follow Kafka's `PartitionGroupTest`.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TaskId, TopicPartition

@@ -1,7 +1,5 @@
 """When punctuations fire. Cases with numbers are Kafka's own (`PunctuationQueueTest`, `StreamTaskTest`)."""
 
-from __future__ import annotations
-
 import pytest
 
 from streams_runtime.processors.api import PunctuationType

@@ -1,7 +1,5 @@
 """Where a task's records go: bytes, partition, timestamp and headers of what is sent."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

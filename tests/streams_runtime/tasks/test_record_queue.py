@@ -1,7 +1,5 @@
 """One partition's buffer: lazy reading, partition time, and records that cannot be read."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from typing import Any

@@ -2,8 +2,6 @@
 does its dead letter go to its topic, whatever that takes.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager

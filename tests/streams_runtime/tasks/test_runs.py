@@ -4,8 +4,6 @@ Two tasks get the same records in the same portions; one of them processes one r
 seen of them has to be equal: see `random_topologies`.
 """
 
-from __future__ import annotations
-
 from itertools import repeat
 
 from hypothesis import example, given

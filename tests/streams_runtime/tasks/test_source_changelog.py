@@ -1,7 +1,5 @@
 """A table whose source topic is its changelog: a restore and a standby apply what processing applied."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

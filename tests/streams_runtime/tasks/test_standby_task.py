@@ -1,7 +1,5 @@
 """A standby's life: its states, its checkpoints, how it is recycled and how it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path

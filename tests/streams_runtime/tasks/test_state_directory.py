@@ -1,7 +1,5 @@
 """Who may touch which state: threads, processes, forks."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """State that goes: wiped by its owner, or cleaned away because nobody wants it; never half of it."""
 
-from __future__ import annotations
-
 import logging
 import os
 import shutil

@@ -1,7 +1,5 @@
 """How far each store of a task is, from opening to closing, corruption and recycling."""
 
-from __future__ import annotations
-
 import threading
 
 import pytest

@@ -1,7 +1,5 @@
 """What of a task's offsets is on disk when: the rules of both guarantees."""
 
-from __future__ import annotations
-
 import itertools
 import logging
 import multiprocessing

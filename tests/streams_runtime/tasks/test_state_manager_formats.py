@@ -1,7 +1,5 @@
 """The state of an earlier version of the application: stores of another kind, or of another retention, in RocksDB."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import dataclass
 from typing import Any, cast

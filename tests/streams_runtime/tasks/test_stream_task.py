@@ -1,7 +1,5 @@
 """The life of an active task, from CREATED to CLOSED: how it starts, what it does with records, and how it ends."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path

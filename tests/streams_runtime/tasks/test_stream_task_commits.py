@@ -1,7 +1,5 @@
 """What a task commits and when: offsets, partition time, checkpoints, under both guarantees."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

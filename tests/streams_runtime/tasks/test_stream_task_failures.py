@@ -1,7 +1,5 @@
 """Records that fail on their way through a running task, and a log that is away meanwhile."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

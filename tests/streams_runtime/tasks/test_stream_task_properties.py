@@ -1,7 +1,5 @@
 """Whatever happens to a task and in whatever order: nothing is lost, and under exactly-once nothing comes twice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A task whose stores hold changes back: its commit flushes them first, and only a commit makes them last."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import count
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One producer a thread: lazy transactions, commits with offsets, and what its errors become."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

@@ -1,7 +1,5 @@
 """The steps of a task's life, the history of an illegal one, task.timeout.ms, and which of several errors is raised."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator
 from pathlib import Path

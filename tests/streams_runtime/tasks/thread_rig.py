@@ -3,8 +3,6 @@
 The test is the stream thread, and says when a pass is made.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable

@@ -1,7 +1,5 @@
 """A log in memory that notes down who asked what, and fails when it is told to."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from assignor.types import TopicPartition

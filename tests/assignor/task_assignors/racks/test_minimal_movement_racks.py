@@ -3,8 +3,6 @@
 `tests/properties/test_minimal_movement_racks.py` has the proof that there is nothing better.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What HighAvailability and LegacySticky do with a rack-aware strategy, in cases that a person can check."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Readers that are closed after a test, with their stores."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """A real log that is slow or away when a test says so, and what was asked of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A changelog reader with a real log, real stores and real state directories, for tests."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What one pass may take, and that no task starves another."""
 
-from __future__ import annotations
-
 import time
 from pathlib import Path
 

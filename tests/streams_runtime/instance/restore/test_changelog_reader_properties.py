@@ -1,7 +1,5 @@
 """Whatever happens in whatever order: stores hold exactly the records that they may."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Active tasks: from where, up to where, in what order, and who is told."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import IllegalStateError

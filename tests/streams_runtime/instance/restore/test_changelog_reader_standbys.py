@@ -1,7 +1,5 @@
 """Standbys: when they are read, up to where, and how far behind they are."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import IllegalStateError

@@ -1,7 +1,5 @@
 """A log that is slow, away, or has no such topic yet: tried again, for task.timeout.ms of each task."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TopicPartition

@@ -1,7 +1,5 @@
 """Reader, tasks, stores and log together, on real files: what a failover to a standby rests on."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

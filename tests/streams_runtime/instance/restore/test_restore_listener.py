@@ -1,7 +1,5 @@
 """The calls that a listener gets, and the message about a listener that fails."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TopicPartition

@@ -1,7 +1,5 @@
 """The restore of a thread as metrics: records, what remains, how fast, and how far standbys are behind."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from assignor.types import TopicPartition

@@ -1,7 +1,5 @@
 """What people see of a restore, on a terminal and elsewhere."""
 
-from __future__ import annotations
-
 import io
 
 from rich.console import Console

@@ -4,8 +4,6 @@ A test that uses `own_log` runs only over this project's own logs, because it mo
 compaction and retention happen. A broker decides that itself.
 """
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A topic gets more partitions and other configs while it is there, and keeps its records."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TopicPartition

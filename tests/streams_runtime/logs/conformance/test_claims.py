@@ -1,7 +1,5 @@
 """Group offsets: only the newest claim of a partition moves them."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TopicPartition

@@ -1,7 +1,5 @@
 """Rows sent as columns are the records that `send` would have written, in the same order between others."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.types import TopicPartition

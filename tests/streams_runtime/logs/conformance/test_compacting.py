@@ -3,8 +3,6 @@
 Only for this project's own logs: brokers compact when they choose to, by their own clock.
 """
 
-from __future__ import annotations
-
 import random
 
 from assignor.types import TopicPartition

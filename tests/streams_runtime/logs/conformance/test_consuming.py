@@ -1,7 +1,5 @@
 """Consumers: assignment, positions, pause, fairness, waiting, and positions that do not exist."""
 
-from __future__ import annotations
-
 import threading
 import time
 

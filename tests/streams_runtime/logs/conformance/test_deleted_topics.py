@@ -1,7 +1,5 @@
 """A topic that is deleted is gone for everybody, and one of the same name that is made later has nothing of it."""
 
-from __future__ import annotations
-
 import threading
 import time
 

@@ -3,8 +3,6 @@
 Retention is tested on this project's own logs only: brokers delete when they choose to, by their own clock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import pytest

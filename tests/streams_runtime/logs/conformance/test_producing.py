@@ -1,7 +1,5 @@
 """Producers without a transaction."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Many threads on one log: nothing is lost, torn or given twice."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 
 from streams_runtime.logs.base import Log, OffsetAndMetadata

@@ -1,7 +1,5 @@
 """Topics: names, partition counts, configs, and topics that do not exist."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

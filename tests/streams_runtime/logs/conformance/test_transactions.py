@@ -1,7 +1,5 @@
 """Transactions: several partitions and consumer offsets, all or nothing; a replaced producer cannot commit."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 import pytest

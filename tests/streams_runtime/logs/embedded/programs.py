@@ -1,7 +1,5 @@
 """Programs that other processes run in the tests of the embedded log. They report by printing lines."""
 
-from __future__ import annotations
-
 import resource
 import sys
 import time

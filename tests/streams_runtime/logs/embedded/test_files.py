@@ -1,7 +1,5 @@
 """The directory: opening it again, refusing one that is no log, and using little memory for a large one."""
 
-from __future__ import annotations
-
 import sqlite3
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A log that was opened before a fork works in both processes, each with its own files."""
 
-from __future__ import annotations
-
 import os
 import signal
 import time

@@ -1,7 +1,5 @@
 """`maintain` works in small pieces, and one process at a time compacts a partition."""
 
-from __future__ import annotations
-
 import sqlite3
 import threading
 from collections.abc import Iterator

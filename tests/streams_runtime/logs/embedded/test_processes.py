@@ -1,7 +1,5 @@
 """Several processes on one directory: SIGKILL at any moment, fencing, waking up, waiting for the writer."""
 
-from __future__ import annotations
-
 import random
 import signal
 import sqlite3

@@ -1,7 +1,5 @@
 """A consumer asks the file for its version only, unless the file has changed or it needs records."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Batches as bytes: they come out as they went in, and the error for a broken batch says where it is."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """What a commit survives is chosen in the address, and reaches every connection to the file."""
 
-from __future__ import annotations
-
 import sqlite3
 from contextlib import closing
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One writer at a time, nobody waits for ever, and nobody is left behind."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

@@ -1,7 +1,5 @@
 """A log on the broker that all tests share, a topic of one partition for each test, and a cluster of three nodes."""
 
-from __future__ import annotations
-
 import uuid
 from collections.abc import Iterator
 from typing import Any

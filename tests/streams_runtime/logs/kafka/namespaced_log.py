@@ -4,8 +4,6 @@ Rule: names of topics, groups and transactional ids get a prefix on their way in
 too. Topics without the prefix are invisible, and so are the topics in which groups keep their claims.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Programs that other processes run in the tests of the log on Kafka. They report by printing lines."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -3,8 +3,6 @@
 Every number has to appear once, in order, whatever dies meanwhile.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Callable, Iterator

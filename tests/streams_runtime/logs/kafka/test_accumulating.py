@@ -1,7 +1,5 @@
 """Records that wait to be sent, as batches: when one is full, and which bytes go out."""
 
-from __future__ import annotations
-
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from hypothesis import given

@@ -1,7 +1,5 @@
 """The broker is killed and started again during steady work: nothing is lost, and nothing is written twice."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What a newcomer learns from the records of a claims topic, read in their order."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

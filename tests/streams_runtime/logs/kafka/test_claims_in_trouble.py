@@ -1,7 +1,5 @@
 """Claims while processes are stopped at any point, and while their topic is compacted, deleted or very full."""
 
-from __future__ import annotations
-
 import asyncio
 import random
 import signal

@@ -2,8 +2,6 @@
 the place.
 """
 
-from __future__ import annotations
-
 import random
 import struct
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """What an application's configs may say to Kafka's clients, and what they must not."""
 
-from __future__ import annotations
-
 import pytest
 
 from assignor.errors import InputError

@@ -1,7 +1,5 @@
 """What a consumer knows of the ends of partitions without asking for them, on a real broker."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable

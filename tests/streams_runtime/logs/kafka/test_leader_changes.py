@@ -1,7 +1,5 @@
 """One of three nodes dies, stays away, or is missing from the start: work continues, and nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 import uuid

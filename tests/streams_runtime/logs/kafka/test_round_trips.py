@@ -1,7 +1,5 @@
 """How many requests the calls cost that stand between an assignment and the first record of its tasks."""
 
-from __future__ import annotations
-
 import time
 import uuid
 

@@ -1,7 +1,5 @@
 """When records that wait for `linger.ms` are sent, and with which others. The broker is a function of the test."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """A new owner takes a partition over from one that is dead, stopped, or just as fast: nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import signal
 import time
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ The moment in which a 4.3.1 broker refuses a commit without a reason lasts micro
 it came once in some thirty runs. What the broker said then is given here by a mock.
 """
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Where shapes stand in the picture: none on top of another, and records go from left to right."""
 
-from __future__ import annotations
-
 from itertools import combinations
 
 from hypothesis import given

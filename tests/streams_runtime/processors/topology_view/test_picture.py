@@ -1,7 +1,5 @@
 """The picture: both file formats, and that it shows everything of the topology."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from xml.etree import ElementTree
