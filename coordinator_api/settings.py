@@ -129,11 +129,7 @@ class Settings(BaseSettings):
     """
 
     model_config = SettingsConfigDict(
-        env_prefix=ENVIRONMENT_PREFIX,
-        env_ignore_empty=True,
-        extra="forbid",
-        frozen=True,
-        use_attribute_docstrings=True,
+        env_prefix=ENVIRONMENT_PREFIX, env_ignore_empty=True, extra="forbid", frozen=True, use_attribute_docstrings=True
     )
 
     database_url: Text = "sqlite:///assignor.sqlite3"

@@ -21,15 +21,7 @@ from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
 from assignor.protocol.subscription_info import MemberSubscription, decode_members
 from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPORTED_VERSION
-from assignor.types import (
-    JAVA_INT_MAX,
-    AssignorErrorCode,
-    HostInfo,
-    ProcessId,
-    TaskId,
-    TopicPartition,
-    utf16_order,
-)
+from assignor.types import JAVA_INT_MAX, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
 """The id of the dummy client. Differs from Kafka: Kafka's id is random, but results here must be repeatable."""

@@ -218,9 +218,7 @@ def client_states(
 
 
 def client_state(
-    metadata: ClientMetadata,
-    task_for_partition: Mapping[TopicPartition, TaskId],
-    end_offset_sums: Mapping[TaskId, int],
+    metadata: ClientMetadata, task_for_partition: Mapping[TopicPartition, TaskId], end_offset_sums: Mapping[TaskId, int]
 ) -> ClientState:
     """Returns the state of one client. `end_offset_sums`: the sum of every stateful task.
 

@@ -40,15 +40,7 @@ Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17 (19 and later give c
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import (
-    Callable,
-    Collection,
-    Hashable,
-    Iterable,
-    Iterator,
-    MutableSet,
-    Sequence,
-)
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, MutableSet, Sequence
 from itertools import chain, islice
 from operator import itemgetter
 from typing import Any, TypeVar

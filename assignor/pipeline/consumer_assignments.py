@@ -200,14 +200,7 @@ def consumer_assignments(
     # most threads of a large group have no task, so all members start with one common empty assignment
     result = ConsumerAssignments(dict.fromkeys(members, assignment_parts((), encoder.parts((), {}))))
     group_assignment = _GroupAssignment(
-        group,
-        partitions_for_task,
-        in_java_order,
-        encoder,
-        sends_next_rebalance,
-        log,
-        result,
-        drained_members,
+        group, partitions_for_task, in_java_order, encoder, sends_next_rebalance, log, result, drained_members
     )
     for process_id, state in states.items():
         _add_client(group_assignment, state, placement.clients[process_id], deadlines_ms.get(process_id))

@@ -354,8 +354,7 @@ def pack_modified_utf8(value: str, field: str) -> bytes:
     if len(raw) > MAX_MODIFIED_UTF8_BYTES:
         limit = MAX_MODIFIED_UTF8_BYTES
         raise TaskAssignmentError(
-            "Failed to encode AssignmentInfo",
-            f"{field}: {_shortened(value)} takes {len(raw)} bytes, more than {limit}",
+            "Failed to encode AssignmentInfo", f"{field}: {_shortened(value)} takes {len(raw)} bytes, more than {limit}"
         )
     return _UINT16.pack(len(raw)) + raw
 

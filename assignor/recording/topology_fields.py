@@ -1,16 +1,7 @@
 """Reads and writes `input.topology` of rebalance/1. Source: `TopicsInfo`."""
 
 from assignor.errors import InputError
-from assignor.recording.fields import (
-    Fields,
-    as_count,
-    as_int32,
-    as_object,
-    as_offset,
-    as_partitions,
-    as_text,
-    each_of,
-)
+from assignor.recording.fields import Fields, as_count, as_int32, as_object, as_offset, as_partitions, as_text, each_of
 from assignor.topology.group_topology import (
     ChangelogConfig,
     ChangelogType,

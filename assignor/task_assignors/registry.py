@@ -37,10 +37,7 @@ def task_assignor_named(name: str) -> TaskAssignor:
     if not colon:
         near = near_name(name, BUILT_IN_ASSIGNORS)
         hint = f"known are {', '.join(BUILT_IN_ASSIGNORS)};" if near is None else f"did you mean {near!r}?"
-        raise InputError(
-            f"unknown task assignor {name!r}; {hint} your own class is named as module:Class",
-            "assignor",
-        )
+        raise InputError(f"unknown task assignor {name!r}; {hint} your own class is named as module:Class", "assignor")
     return task_assignor_from(_load(module_name, class_name, path), path, name)
 
 

@@ -31,11 +31,5 @@ FULL = Pace(
     peer_rounds=2,
 )
 QUICK = Pace(
-    initial_delay_ms=300,
-    idle_s=0.5,
-    rest_s=0.5,
-    attack_s=1.0,
-    memory_back_s=0.5,
-    rebalances_in_a_row=2,
-    peer_rounds=1,
+    initial_delay_ms=300, idle_s=0.5, rest_s=0.5, attack_s=1.0, memory_back_s=0.5, rebalances_in_a_row=2, peer_rounds=1
 )

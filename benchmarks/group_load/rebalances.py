@@ -63,14 +63,7 @@ class GroupSize:
 
 
 def probe_plan(group: str, held: bool = False) -> FleetPlan:
-    return FleetPlan(
-        group,
-        PROBES,
-        1,
-        held=held,
-        heartbeat_interval_ms=PROBE_INTERVAL_MS,
-        first=PROBES_BEGIN_AT,
-    )
+    return FleetPlan(group, PROBES, 1, held=held, heartbeat_interval_ms=PROBE_INTERVAL_MS, first=PROBES_BEGIN_AT)
 
 
 @dataclass(slots=True)

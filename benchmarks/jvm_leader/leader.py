@@ -23,12 +23,7 @@ from assignor.protocol.consumer_protocol import (
     encode_subscription,
 )
 from assignor.protocol.subscription_info import decode_subscription_info, encode_subscription_info
-from assignor.task_assignors.base import (
-    Placement,
-    PlacementProblem,
-    PublicInterfaceAssignor,
-    TaskAssignor,
-)
+from assignor.task_assignors.base import Placement, PlacementProblem, PublicInterfaceAssignor, TaskAssignor
 from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.registry import task_assignor_named
 from benchmarks.jvm_leader.group_file import read_for_python

@@ -42,12 +42,7 @@ class CountingProcessor(StatefulProcessor):
     def init(self, handle: StatefulProcessorHandle) -> None:
         self._count = handle.getValueState("count", "count long")
 
-    def handleInputRows(
-        self,
-        key: Any,
-        rows: Iterator[Any],
-        timerValues: TimerValues,
-    ) -> Iterator[pd.DataFrame]:
+    def handleInputRows(self, key: Any, rows: Iterator[Any], timerValues: TimerValues) -> Iterator[pd.DataFrame]:
         before = self._count.get()
         count = (0 if before is None else before[0]) + sum(map(len, rows))
         self._count.update((count,))

@@ -19,13 +19,7 @@ def register(app: typer.Typer) -> None:
     if COORDINATOR.is_missing:
         COORDINATOR.register_missing(app, "serve", "migrate", "backup", "restore", "groups", "rebalances", "tokens")
         return
-    from coordinator_api.cli import (
-        group_commands,
-        lever_commands,
-        rebalance_commands,
-        service_commands,
-        token_commands,
-    )
+    from coordinator_api.cli import group_commands, lever_commands, rebalance_commands, service_commands, token_commands
 
     service_commands.register(app)
     group_commands.groups.add_typer(lever_commands.levers)

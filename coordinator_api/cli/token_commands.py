@@ -59,8 +59,7 @@ _TOKENS: Sequence[Cell] = (
 @tokens.command(
     "create",
     epilog=example(
-        "tokens create payments --right member --groups 'payments-*'",
-        "tokens create ops --right admin --file tokens",
+        "tokens create payments --right member --groups 'payments-*'", "tokens create ops --right admin --file tokens"
     ),
 )
 @options_of(calls=CoordinatorCalls)

@@ -37,12 +37,7 @@ from coordinator_api.group.outcome import (
     Response,
 )
 from coordinator_api.group.rebalance_result import completed_rebalance
-from coordinator_api.group.records import (
-    HeldRebalanceEnded,
-    RebalanceCompleted,
-    RebalanceHeld,
-    RebalanceKept,
-)
+from coordinator_api.group.records import HeldRebalanceEnded, RebalanceCompleted, RebalanceHeld, RebalanceKept
 from coordinator_api.group.states import HoldEnd, KeptBecause, RebalanceOutcome, RejectionCode
 from coordinator_api.group.subscriptions import assigned_tasks, process_of
 

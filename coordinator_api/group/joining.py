@@ -42,13 +42,7 @@ from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.outcome import GROUP_NOT_DECLARED, GroupTransition, JoinAnswered, Left, Rejected, Response
 from coordinator_api.group.rebalancing import go_on_when_all_joined, start_rebalance
 from coordinator_api.group.records import MemberAway, MemberRemoved, MemberReplaced, MemberSubscribed
-from coordinator_api.group.states import (
-    GroupState,
-    RebalanceOutcome,
-    RebalanceReason,
-    RejectionCode,
-    RemovalReason,
-)
+from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode, RemovalReason
 from coordinator_api.group.subscriptions import claims_tasks, process_of, static_identity
 
 SHORTEST_GRACE_MS = 1_000
@@ -166,8 +160,7 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
     proposed = event.new_member_id
     if event.member_id is None and (proposed in image.members or image.members.has_fenced(proposed)):
         return Rejected(
-            RejectionCode.INVALID_REQUEST,
-            f"the proposed member id {proposed} is in use; propose another one",
+            RejectionCode.INVALID_REQUEST, f"the proposed member id {proposed} is in use; propose another one"
         )
     return None
 

@@ -23,13 +23,7 @@ from coordinator_api.group.heartbeats import followup_is_due
 from coordinator_api.group.holding import give_up_held, take_computed
 from coordinator_api.group.image import ClassicGroupMember, GroupImage, RebalanceCause
 from coordinator_api.group.liveness import InitialDelay, extended, rejoin_timeout
-from coordinator_api.group.outcome import (
-    Accepted,
-    AssignmentDiscarded,
-    GroupTransition,
-    Response,
-    RunRebalance,
-)
+from coordinator_api.group.outcome import Accepted, AssignmentDiscarded, GroupTransition, Response, RunRebalance
 from coordinator_api.group.records import (
     GenerationStarted,
     GroupEmptied,

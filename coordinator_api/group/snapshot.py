@@ -283,11 +283,7 @@ def _whole(records: Sequence[LoggedRecord], decoded: Sequence[CoordinatorRecord 
 
 
 def _longest(
-    group_id: str,
-    limits: GroupLimits,
-    records: Sequence[LoggedRecord],
-    whole: Sequence[CoordinatorRecord],
-    now_ms: int,
+    group_id: str, limits: GroupLimits, records: Sequence[LoggedRecord], whole: Sequence[CoordinatorRecord], now_ms: int
 ) -> tuple[int, GroupImage]:
     """Returns the number of records to keep, and the state that they replay to."""
     image = GroupImage()

@@ -27,11 +27,7 @@ from assignor.protocol.consumer_protocol import (
     encode_subscription,
 )
 from assignor.protocol.shared_assignments import AssignmentParts
-from assignor.protocol.subscription_info import (
-    SubscriptionInfo,
-    decode_member,
-    encode_subscription_info,
-)
+from assignor.protocol.subscription_info import SubscriptionInfo, decode_member, encode_subscription_info
 from assignor.protocol.versions import LATEST_SUPPORTED_VERSION
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 

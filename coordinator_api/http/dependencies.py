@@ -218,10 +218,7 @@ def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
 
 
 async def compute(
-    request: Request,
-    coordinator: Coordinator,
-    function: Callable[[*Arguments], Value],
-    *arguments: *Arguments,
+    request: Request, coordinator: Coordinator, function: Callable[[*Arguments], Value], *arguments: *Arguments
 ) -> Value:
     """Calls `run_in_worker` within `computing`. Raises the errors of both."""
     with computing(request, coordinator):

@@ -79,9 +79,7 @@ def not_json(message: str, raw: bytes) -> Problem:
     before = raw.split(b"\n", int(found["line"]) - 1)[:-1]
     offset = sum(len(line) + 1 for line in before) + max(int(found["column"]) - 1, 0)
     return Problem(
-        "INVALID_REQUEST",
-        f"body: not JSON: {message[: found.start()]} at byte {offset}",
-        extensions={"offset": offset},
+        "INVALID_REQUEST", f"body: not JSON: {message[: found.start()]} at byte {offset}", extensions={"offset": offset}
     )
 
 

@@ -31,12 +31,7 @@ from coordinator_api.http.app import Pages, create_app, open_with_tokens
 from coordinator_api.http.audit import AuditLog
 from coordinator_api.http.auth import Access
 from coordinator_api.http.connections import OpenConnections, connection_class
-from coordinator_api.http.housekeeping import (
-    FreedMemory,
-    Garbage,
-    ServiceManager,
-    freeze_existing_objects,
-)
+from coordinator_api.http.housekeeping import FreedMemory, Garbage, ServiceManager, freeze_existing_objects
 from coordinator_api.http.middleware import RequestBodies
 from coordinator_api.http.settings_sources import unknown_environment, without_secrets
 from coordinator_api.runtime.coordinator import Coordinator

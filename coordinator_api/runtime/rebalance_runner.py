@@ -18,13 +18,7 @@ from coordinator_api.group.outcome import RunRebalance
 from coordinator_api.runtime.allowed_assignors import AllowedAssignors
 from coordinator_api.runtime.clusters import ClusterOutOfReach, Clusters, ProviderAddress
 from coordinator_api.runtime.definitions import Definition, read_input
-from coordinator_api.runtime.rebalance_work import (
-    ClusterNamed,
-    ComputedRebalance,
-    RebalanceJob,
-    compute,
-    topic_counts,
-)
+from coordinator_api.runtime.rebalance_work import ClusterNamed, ComputedRebalance, RebalanceJob, compute, topic_counts
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
 CLUSTER_POLL_TIMEOUT_MS = 5_000

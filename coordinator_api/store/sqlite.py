@@ -15,13 +15,7 @@ import sqlite3
 import struct
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import (
-    AbstractAsyncContextManager,
-    AsyncExitStack,
-    asynccontextmanager,
-    closing,
-    suppress,
-)
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import quote
@@ -29,13 +23,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, event
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 
-from coordinator_api.store.store_errors import (
-    DamagedDatabase,
-    DatabaseCutShort,
-    DatabaseReplaced,
-    StoreBusy,
-    kind_of,
-)
+from coordinator_api.store.store_errors import DamagedDatabase, DatabaseCutShort, DatabaseReplaced, StoreBusy, kind_of
 
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
 """A function that begins a transaction. Leaving the block without an error commits it."""

@@ -124,12 +124,7 @@ def endpoints_of(document: Mapping[str, Any]) -> list[str]:
 
 
 async def ask_by_key(
-    endpoints: Iterable[str],
-    application_id: str,
-    store: str,
-    key: str,
-    max_lag: int | None,
-    token_file: Path | None,
+    endpoints: Iterable[str], application_id: str, store: str, key: str, max_lag: int | None, token_file: Path | None
 ) -> StoreAnswer:
     """Queries a store by key. `application_id`: only instances of this application count. `max_lag`: the largest lag of
     a copy that may answer; None for the active copy only. Raises StoreUnanswered.

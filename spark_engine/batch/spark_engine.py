@@ -38,8 +38,7 @@ def spark_chunks(
         context = session.sparkContext
         send_modules(context)
         cut = spans(
-            chunks,
-            cores or cores_of_master(master) or max(context.defaultParallelism, CORES_OF_UNKNOWN_CLUSTER),
+            chunks, cores or cores_of_master(master) or max(context.defaultParallelism, CORES_OF_UNKNOWN_CLUSTER)
         )
         running = SparkJob(context, "chunks", lambda: _run_spans(context, job, cut))
 

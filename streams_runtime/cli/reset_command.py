@@ -15,13 +15,7 @@ from assignor.types import JAVA_LONG_MAX
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import Column, View, table_text
-from coordinator_client.calls import (
-    COORDINATOR_METAVAR,
-    DEFAULT_URL,
-    SEVERAL_COORDINATORS,
-    TOKEN_VARIABLE,
-    read_token,
-)
+from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS, TOKEN_VARIABLE, read_token
 from streams_runtime.cli.data_options import LogAddress, check_one_choice, duration_ms, time_ms
 
 if TYPE_CHECKING:

@@ -18,13 +18,7 @@ from typing import Any, Generic, TypeVar
 
 from assignor.errors import TopologyError
 from streams_runtime.common.record_columns import RecordColumns
-from streams_runtime.dsl import (
-    joins,
-    stream_aggregates,
-    stream_operations,
-    table_aggregates,
-    table_operations,
-)
+from streams_runtime.dsl import joins, stream_aggregates, stream_operations, table_aggregates, table_operations
 from streams_runtime.dsl import stream_processors as processors
 from streams_runtime.dsl.groupings import StreamGrouping, TableGrouping
 from streams_runtime.dsl.materialized import StoreArgument, checked_settings

@@ -160,10 +160,7 @@ class TopologyTestDriver:
         return InputTopic(self._pipe, name, key_serde, value_serde, start, auto_advance_ms)
 
     def create_output_topic(
-        self,
-        name: str,
-        key_serde: Serde[Key],
-        value_serde: Serde[Value],
+        self, name: str, key_serde: Serde[Key], value_serde: Serde[Value]
     ) -> OutputTopic[Key, Value]:
         """Returns a reader of any topic, from its beginning. Internal topics are possible, by their full names.
 

@@ -108,10 +108,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 
 
 def cleaned(
-    batches: Iterable[StoredBatch],
-    latest: Mapping[bytes | None, int],
-    configs: TopicConfigs,
-    now_ms: int,
+    batches: Iterable[StoredBatch], latest: Mapping[bytes | None, int], configs: TopicConfigs, now_ms: int
 ) -> Iterator[Replacement]:
     """Yields the replacements in order. A batch that does not change is in none of them."""
     group = _BatchGroup()
@@ -174,12 +171,7 @@ def bytes_of(column: Sequence[bytes | None]) -> int:
 
 
 def expired_count(
-    oldest_first: Iterable[BatchSummary],
-    size: int,
-    configs: TopicConfigs,
-    *,
-    now_ms: int,
-    newest_ms: Callable[[], int],
+    oldest_first: Iterable[BatchSummary], size: int, configs: TopicConfigs, *, now_ms: int, newest_ms: Callable[[], int]
 ) -> int:
     """The number of batches to delete, from the oldest on. `size`: the bytes of all batches of the partition.
     `newest_ms`: a function that returns the newest timestamp of the partition; called only if age is counted from it.

@@ -42,8 +42,7 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
     unknown = (properties or {}).keys() - {LINGER_MS}
     if unknown:
         raise InputError(
-            f"{min(unknown)!r} is a property of Kafka's clients, not of {shown_address(bootstrap_servers)!r}",
-            _CONFIG,
+            f"{min(unknown)!r} is a property of Kafka's clients, not of {shown_address(bootstrap_servers)!r}", _CONFIG
         )
     if address.kind == "memory":
         with _LOCK:

@@ -60,11 +60,7 @@ def locate_key(instance: Queryable, store: str, key: bytes, partition: int | Non
 
 
 def answer_for_partition(
-    instance: Queryable,
-    store: str,
-    where: KeyQueryMetadata,
-    max_lag: int | None,
-    read: Callable[[StateStore], Answer],
+    instance: Queryable, store: str, where: KeyQueryMetadata, max_lag: int | None, read: Callable[[StateStore], Answer]
 ) -> tuple[Answer, StoreCopy]:
     """Calls `read`, perhaps several times, on a copy of the store's partition that is fresh enough. Returns the result
     and the copy. `max_lag`: see `StoreCopy.may_answer`. Raises QueryProblem.

@@ -15,13 +15,7 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.queries.answers import (
-    answer_for_partition,
-    builder_of,
-    locate_key,
-    location_of,
-    partitions_here,
-)
+from streams_runtime.queries.answers import answer_for_partition, builder_of, locate_key, location_of, partitions_here
 from streams_runtime.queries.problems import STATUS, QueryCode, QueryProblem
 from streams_runtime.queries.store_metadata import Queryable, StoreCopy, as_document, metadata_of
 from streams_runtime.queries.store_reading import fetch_windows, key_bytes, read_entries, read_key
@@ -121,11 +115,7 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         raw = key_bytes(builder, key, key_base64)
         where = locate_key(instance, store, raw, partition)
         (windows, more), source = answer_for_partition(
-            instance,
-            store,
-            where,
-            max_lag,
-            lambda one: fetch_windows(builder, one, raw, from_ms, to_ms, limit),
+            instance, store, where, max_lag, lambda one: fetch_windows(builder, one, raw, from_ms, to_ms, limit)
         )
         return _answer(instance, store, partition=where.partition, **_from(source), windows=windows, more=more)
 

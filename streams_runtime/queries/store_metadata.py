@@ -136,8 +136,7 @@ def key_query_metadata(
     number = partition_of(key, location.partitions) if partition is None else partition
     if not 0 <= number < location.partitions:
         raise QueryProblem(
-            QueryCode.INVALID_REQUEST,
-            f"{location.name!r} has partitions 0 to {location.partitions - 1}, not {number}",
+            QueryCode.INVALID_REQUEST, f"{location.name!r} has partitions 0 to {location.partitions - 1}, not {number}"
         )
     return partition_metadata(location, hosts, number)
 

@@ -90,13 +90,7 @@ class PunctuationQueue:
 
 
 def first_schedule(
-    node: str,
-    interval_ms: int,
-    type: PunctuationType,
-    callback: Punctuator,
-    *,
-    start_time_ms: int | None,
-    now_ms: int,
+    node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None, now_ms: int
 ) -> PunctuationSchedule:
     """Returns a new schedule with the time at which it first fires. `now_ms`: the present time of the clock of this
     type.

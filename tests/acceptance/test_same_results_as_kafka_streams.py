@@ -151,8 +151,7 @@ def faults(
 
 
 def assert_counted_once_each(
-    found: tuple[dict[bytes | None, list[TopicRecord]], dict[bytes | None, list[TopicRecord]]],
-    expected: dict[str, int],
+    found: tuple[dict[bytes | None, list[TopicRecord]], dict[bytes | None, list[TopicRecord]]], expected: dict[str, int]
 ) -> None:
     """Each key went 1, 2, 3, ... up to its count in both, without gap or repetition, and ended at the same time."""
     for records_by_key in found:

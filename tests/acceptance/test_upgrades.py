@@ -66,9 +66,7 @@ def test_should_drain_then_start_the_next_version_with_the_state_of_the_last(
         words.declare(words.version(next_topology))
 
     drained = warm_program.run(
-        ["groups", "drain", words.id, "--coordinator", coordinator.url],
-        cwd=tmp_path,
-        environment=clean_environment(),
+        ["groups", "drain", words.id, "--coordinator", coordinator.url], cwd=tmp_path, environment=clean_environment()
     )
     ends = [instance.wait(TIMEOUT_S) for instance in words.instances]
     words.declare(words.version(next_topology))

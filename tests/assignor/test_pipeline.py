@@ -10,11 +10,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.errors import (
-    DecodeError,
-    InputError,
-    StreamsError,
-)
+from assignor.errors import DecodeError, InputError, StreamsError
 from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
 from assignor.pipeline import assign

@@ -46,8 +46,7 @@ def test_should_call_results_equal_whatever_the_order_of_keys_and_however_often_
 
 
 @pytest.mark.parametrize(
-    "other",
-    [[A, A_AGAIN], [A, B, B], [A, B, A_AGAIN._replace(timestamp_ms=31)], [A, B, OutputRecord(b"a", b"3", 30)]],
+    "other", [[A, A_AGAIN], [A, B, B], [A, B, A_AGAIN._replace(timestamp_ms=31)], [A, B, OutputRecord(b"a", b"3", 30)]]
 )
 def test_should_name_whose_results_differ(other: list[OutputRecord]) -> None:
     found = {

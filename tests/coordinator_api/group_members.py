@@ -125,8 +125,7 @@ class HttpMember:
     def fetch(self, wait_ms: int = 30_000, min_generation: int | None = None) -> httpx.Response:
         wanted = self.awaited if min_generation is None else min_generation
         response = self.client.get(
-            f"{self.path}/members/{self.member_id}/assignment",
-            params={"min_generation": wanted, "wait_ms": wait_ms},
+            f"{self.path}/members/{self.member_id}/assignment", params={"min_generation": wanted, "wait_ms": wait_ms}
         )
         if response.status_code == 200:
             self.take(response.json())

@@ -18,12 +18,7 @@ def rebalance_resources(
 ) -> RebalanceResources:
     """As of a service in which a definition may have 1,000 partitions."""
     return RebalanceResources(
-        allowed or AllowedAssignors(()),
-        workers,
-        clusters or Clusters(),
-        ServiceClock(),
-        1_000,
-        own_assignor_limit_ms,
+        allowed or AllowedAssignors(()), workers, clusters or Clusters(), ServiceClock(), 1_000, own_assignor_limit_ms
     )
 
 

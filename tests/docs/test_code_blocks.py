@@ -130,8 +130,7 @@ def test_should_say_in_which_language_a_block_is(page: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=[pytest.mark.long] if page in TAKES_SECONDS else []) for page in PYTHON_PAGES],
+    "page", [pytest.param(page, marks=[pytest.mark.long] if page in TAKES_SECONDS else []) for page in PYTHON_PAGES]
 )
 def test_should_run_the_python_of_a_page(page: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

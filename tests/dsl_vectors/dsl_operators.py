@@ -273,24 +273,14 @@ def windowed_by(_maker: DslMaker, operator: Operator, grouped: KGroupedStream[An
 def filter_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
     option = maker.materialized(operator)
     method = table.filter if operator.kind == "filter" else table.filter_not
-    return method(
-        PREDICATES.get(operator["f"]),
-        **option.serdes,
-        store=option.store_if_given,
-        name=operator.name,
-    )
+    return method(PREDICATES.get(operator["f"]), **option.serdes, store=option.store_if_given, name=operator.name)
 
 
 @on(KTable, "mapValues")
 def map_table_values(maker: DslMaker, operator: Operator, table: KTable[Any, Any]) -> Any:
     option = maker.materialized(operator)
     method = table.map_values_with_key if operator.with_key else table.map_values
-    return method(
-        operator.value_function(),
-        **option.serdes,
-        store=option.store_if_given,
-        name=operator.name,
-    )
+    return method(operator.value_function(), **option.serdes, store=option.store_if_given, name=operator.name)
 
 
 @on(KTable, "toStream")
@@ -313,13 +303,7 @@ def join_table(maker: DslMaker, operator: Operator, table: KTable[Any, Any], oth
     option = maker.materialized(operator)
     joiner = operator.joiner_without_key()
     method = table.join if operator.kind == "join" else table.left_join
-    return method(
-        other,
-        joiner,
-        **option.serdes,
-        store=option.store_if_given,
-        name=operator.name,
-    )
+    return method(other, joiner, **option.serdes, store=option.store_if_given, name=operator.name)
 
 
 # of a grouped table

@@ -17,7 +17,7 @@ _STREAMS_EXCEPTION = "org.apache.kafka.streams.errors.StreamsException"
 _BOOM = "org.apache.kafka.streams.Functions$Boom"
 _HERE = re.compile(
     r"task \[\S+\] (?P<phase>processing|deserialization) failed: task=\S+, node=(?P<node>[^,]+), "
-    r"record topic=(?P<topic>[^,]+), partition=(?P<partition>\d+), offset=(?P<offset>\d+): ",
+    r"record topic=(?P<topic>[^,]+), partition=(?P<partition>\d+), offset=(?P<offset>\d+): "
 )
 
 

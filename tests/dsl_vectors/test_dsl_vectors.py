@@ -170,9 +170,7 @@ def change_at(written: Any, place: tuple[str | int, ...]) -> None:
 # documented differences
 
 
-def test_should_still_report_a_changed_answer_of_a_documented_case(
-    judgements: list[tuple[Written, Judgement]],
-) -> None:
+def test_should_still_report_a_changed_answer_of_a_documented_case(judgements: list[tuple[Written, Judgement]]) -> None:
     documented = [written for written, judgement in judgements if judgement.verdict is Verdict.DOCUMENTED]
     assert len(documented) >= 8
     for written in documented:

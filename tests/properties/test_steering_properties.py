@@ -26,9 +26,7 @@ def as_reported(problem: PlacementProblem) -> PlacementProblem:
         reported = {task: lag for task, lag in client.lags.reported.items() if task in tasks}
         running = frozenset(task for task, lag in reported.items() if lag == LATEST_OFFSET)
         clients[process] = replace(
-            client,
-            previous_active=client.previous_active | running,
-            previous_standby=frozenset(reported) - running,
+            client, previous_active=client.previous_active | running, previous_standby=frozenset(reported) - running
         )
     return replace(problem, clients=clients)
 

@@ -8,9 +8,7 @@ from coordinator_api.group import heartbeats, joining, rebalancing
 from coordinator_api.group.group_levers import Levers
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.group.records import (
-    GroupEmptied,
-)
+from coordinator_api.group.records import GroupEmptied
 from coordinator_api.group.states import GroupState
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_state import BEFORE_FIRST_ASSIGNMENT, Outstanding, Phase

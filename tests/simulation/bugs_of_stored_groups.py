@@ -8,11 +8,7 @@ from coordinator_api.group.group import Group
 from coordinator_api.group.group_levers import LeverName, Levers
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.group.records import (
-    LeverChanged,
-    MemberRestored,
-    MemberSubscribed,
-)
+from coordinator_api.group.records import LeverChanged, MemberRestored, MemberSubscribed
 from tests.simulation.bug import always, bug
 
 # --- what a restart forgets

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from coordinator_api.group.events import (
-    DecideHeldRebalance,
-    Drain,
-    Event,
-    RequestRebalance,
-    SetInstanceDrain,
-    SetLever,
-)
+from coordinator_api.group.events import DecideHeldRebalance, Drain, Event, RequestRebalance, SetInstanceDrain, SetLever
 from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Rejected
 from streams_runtime.membership.member_events import CloseAsked, RejoinAsked

@@ -16,13 +16,7 @@ from typing import Any
 
 from assignor.types import TopicPartition
 from streams_runtime.common.clock import Clock
-from streams_runtime.logs.base import (
-    Claim,
-    IsolationLevel,
-    OffsetsToCommit,
-    Producer,
-    RecordBatch,
-)
+from streams_runtime.logs.base import Claim, IsolationLevel, OffsetsToCommit, Producer, RecordBatch
 from streams_runtime.logs.consumers import PollingConsumer
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.log_errors import LogError, LogTimeout

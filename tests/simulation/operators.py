@@ -9,12 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from coordinator_api.group.events import (
-    DeclareGroup,
-    Event,
-    SetInstanceDrain,
-    SetLever,
-)
+from coordinator_api.group.events import DeclareGroup, Event, SetInstanceDrain, SetLever
 from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.outcome import Accepted, Declared
 from coordinator_api.lease.decisions import Elsewhere

@@ -86,9 +86,5 @@ def heartbeat_reply(response: ProcessHeartbeatAnswered) -> ProcessHeartbeatReply
 def _failure(code: str, detail: str, retry_after_s: float | None) -> CoordinatorError | CoordinatorUnavailable:
     status, _ = TITLES[code]
     return failure(
-        code,
-        status,
-        detail,
-        may_be_repeated=Refusal(status, code, detail).may_be_repeated,
-        retry_after_s=retry_after_s,
+        code, status, detail, may_be_repeated=Refusal(status, code, detail).may_be_repeated, retry_after_s=retry_after_s
     )

@@ -68,9 +68,7 @@ class Group:
             self.application(name, **more),
             self.client,
             InstanceOptions(
-                thread_name=lambda index: f"{name}-{index}",
-                thread_listener=lambda _name: told,
-                serve_at=serve_at,
+                thread_name=lambda index: f"{name}-{index}", thread_listener=lambda _name: told, serve_at=serve_at
             ),
         )
         self.instances.append(instance)

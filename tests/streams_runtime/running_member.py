@@ -122,11 +122,7 @@ class RunningMember:
         fail_on: str = "",
     ) -> None:
         self.holder = RememberingHolder(fail_on)
-        self.process = ProcessMembership(
-            client,
-            definition.group_id,
-            session_timeout_ms=session_timeout_ms,
-        )
+        self.process = ProcessMembership(client, definition.group_id, session_timeout_ms=session_timeout_ms)
         self.member = self.process.member(
             MemberSettings(
                 definition.group_id,

@@ -12,16 +12,7 @@ import httpx
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime import (
-    LONG,
-    STRING,
-    Application,
-    LocalRun,
-    RecordProducer,
-    StreamsBuilder,
-    TimeWindows,
-    read_topic,
-)
+from streams_runtime import LONG, STRING, Application, LocalRun, RecordProducer, StreamsBuilder, TimeWindows, read_topic
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient

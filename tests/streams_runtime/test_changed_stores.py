@@ -127,12 +127,7 @@ def test_should_count_on_in_windows_when_the_grace_changes(
     ids=["key-value to windows", "windows to key-value"],
 )
 def test_should_refuse_a_store_of_another_kind_and_say_what_to_do(
-    start: Start,
-    caplog: pytest.LogCaptureFixture,
-    before: int | None,
-    after: int | None,
-    refused: str,
-    guarantee: str,
+    start: Start, caplog: pytest.LogCaptureFixture, before: int | None, after: int | None, refused: str, guarantee: str
 ) -> None:
     app = start(guarantee)
     assert list(app.run(NOW_MS, NOW_MS, grace_minutes=before).values()) == [2]

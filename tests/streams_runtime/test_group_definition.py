@@ -32,9 +32,7 @@ def test_should_declare_topology_configs_and_where_the_log_is(tmp_path: Path) ->
     assert declared.application_id == "shop"
     assert declared.topology == application.group_topology()
     assert declared.configs == AssignmentConfigs(
-        num_standby_replicas=2,
-        rack_aware_assignment_tags=("host", "executor"),
-        topic_configs={"segment.bytes": "1"},
+        num_standby_replicas=2, rack_aware_assignment_tags=("host", "executor"), topic_configs={"segment.bytes": "1"}
     )
 
 

@@ -70,8 +70,7 @@ class MovementTransition:
         kind = DecisionKind.MOVED_TO_CAUGHT_UP
         if caught_up:
             source = min(
-                caught_up,
-                key=lambda client: (client not in self.standbys[task], self.state.load(client), client),
+                caught_up, key=lambda client: (client not in self.standbys[task], self.state.load(client), client)
             )
         else:
             kind = DecisionKind.MOVED_TO_MOST_CAUGHT_UP

@@ -146,11 +146,7 @@ class _PathSearch:
         raise AssertionError("the shares of the clients are too small for all tasks")
 
     def _reach_all(
-        self,
-        group: int,
-        task: int,
-        reached_by: dict[tuple[int, int], int | None],
-        queue: deque[tuple[str, int, int]],
+        self, group: int, task: int, reached_by: dict[tuple[int, int], int | None], queue: deque[tuple[str, int, int]]
     ) -> None:
         for client in range(len(self.room)):
             if (group, client) not in reached_by:

@@ -103,10 +103,7 @@ async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
 
 @router.get("/{group}/drain", responses={200: {"model": DrainedLever}})
 async def show_drain(
-    group: RequestedGroup,
-    coordinator: TheCoordinator,
-    instance: DrainedInstance = None,
-    member: DrainedMember = None,
+    group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
 ) -> Response:
     """Show whether the drained instance or member can be stopped. If it cannot: each task that still has to move, the
     instance that takes it, and its lag.

@@ -82,10 +82,7 @@ async def _admit_join(coordinator: TheCoordinator) -> None:
     coordinator.overload.admit("join")
 
 
-@router.post(
-    "/subscriptions",
-    responses={status: {"model": SubscriptionAnswer} for status in (200, 201)},
-)
+@router.post("/subscriptions", responses={status: {"model": SubscriptionAnswer} for status in (200, 201)})
 async def subscribe(
     request: Request,
     coordinator: TheCoordinator,

@@ -56,9 +56,7 @@ async def create_token(request: Request, tokens: TheTokens, body: Annotated[Toke
 
 @router.delete("/{name}", status_code=204, responses=problems(404, 409))
 async def revoke_token(
-    request: Request,
-    name: Annotated[str, Path(json_schema_extra={"pattern": TOKEN_NAME_PATTERN})],
-    tokens: TheTokens,
+    request: Request, name: Annotated[str, Path(json_schema_extra={"pattern": TOKEN_NAME_PATTERN})], tokens: TheTokens
 ) -> None:
     """Revoke a token: the next call with this token is refused. A call that is held at this time still gets its answer.
 

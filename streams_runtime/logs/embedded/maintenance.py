@@ -63,13 +63,7 @@ class Maintenance:
     `lock`: held while a thread runs `maintain`.
     """
 
-    def __init__(
-        self,
-        writer: EmbeddedWriter,
-        reads: SharedConnection,
-        catalog: Catalog,
-        clock: Clock,
-    ) -> None:
+    def __init__(self, writer: EmbeddedWriter, reads: SharedConnection, catalog: Catalog, clock: Clock) -> None:
         self._writer = writer
         self._reads = reads
         self._catalog = catalog
@@ -348,10 +342,7 @@ def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
     """Deletes topics and hides their records; `delete_rows_of_deleted` follows. Call it inside a transaction."""
     for name in names:
         connection.execute("DELETE FROM topics WHERE name=?", (name,))
-        connection.execute(
-            "UPDATE partitions SET topic='', number=id, begin_offset=end_offset WHERE topic=?",
-            (name,),
-        )
+        connection.execute("UPDATE partitions SET topic='', number=id, begin_offset=end_offset WHERE topic=?", (name,))
         connection.execute(
             "UPDATE group_offsets SET committed_offset=NULL, metadata='', claim_epoch=claim_epoch+1 WHERE topic=?",
             (name,),

@@ -214,11 +214,7 @@ class GroupClaims:
     """The claims of one group. Use it on one event loop. `make_topic`: creates a claims topic if it is missing."""
 
     def __init__(
-        self,
-        group_id: str,
-        leadership: Leadership,
-        writer: ClaimsWriter,
-        make_topic: Callable[[str], Awaitable[None]],
+        self, group_id: str, leadership: Leadership, writer: ClaimsWriter, make_topic: Callable[[str], Awaitable[None]]
     ) -> None:
         self._group_id = group_id
         self._partition = TopicPartition(claims_topic(group_id), 0)

@@ -45,11 +45,7 @@ class CompletedFetch:
     __slots__ = ("_aborted", "_aborting", "_at", "_partition", "_records", "_starts", "end_offset", "next_offset")
 
     def __init__(
-        self,
-        partition: TopicPartition,
-        records: bytes,
-        position: int,
-        aborted: Iterable[AbortedTransaction] | None,
+        self, partition: TopicPartition, records: bytes, position: int, aborted: Iterable[AbortedTransaction] | None
     ) -> None:
         """`aborted`: the aborted transactions that the broker listed; None under READ_UNCOMMITTED."""
         self._partition = partition

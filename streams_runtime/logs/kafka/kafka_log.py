@@ -15,13 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from kafka_client.admin.cluster_admin import ClusterAdmin
-from kafka_client.errors import (
-    KafkaClientError,
-    KafkaRefused,
-    KafkaUnavailable,
-    TopicHasOtherPartitions,
-    UnknownTopic,
-)
+from kafka_client.errors import KafkaClientError, KafkaRefused, KafkaUnavailable, TopicHasOtherPartitions, UnknownTopic
 from kafka_client.event_loop import EventLoopThread
 from operating_system.processes import reset_in_children
 from streams_runtime.logs.base import (

@@ -12,15 +12,7 @@ from assignor.pipeline import consumer_assignments as step_four
 from assignor.pipeline.snapshot import RebalanceResult
 from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, TaskId, TopicPartition
-from tests.group_model import (
-    LOG_END,
-    NOW_MS,
-    SimulatedGroup,
-    decode,
-    next_rebalance,
-    process_id,
-    topology_of,
-)
+from tests.group_model import LOG_END, NOW_MS, SimulatedGroup, decode, next_rebalance, process_id, topology_of
 
 A, B = process_id(1), process_id(2)
 TASK_0, TASK_1 = TaskId(0, 0), TaskId(0, 1)

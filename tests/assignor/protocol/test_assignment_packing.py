@@ -17,12 +17,7 @@ from assignor.protocol.assignment_info import (
     split_assignment,
 )
 from assignor.protocol.assignment_packing import pack, share, unpack
-from assignor.protocol.consumer_protocol import (
-    Assignment,
-    assignment_parts,
-    decode_assignment,
-    encode_assignment,
-)
+from assignor.protocol.consumer_protocol import Assignment, assignment_parts, decode_assignment, encode_assignment
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
 from assignor.protocol.versions import FIRST_VERSION_WITH_ASSIGNMENT_ERROR, LATEST_SUPPORTED_VERSION
 from assignor.types import HostInfo, TaskId, TopicPartition

@@ -28,12 +28,7 @@ ASSIGNORS = (
 
 
 def settled(
-    processes: int,
-    stateful: int,
-    stateless: int = 0,
-    threads: int = 1,
-    assignor: str = ASSIGNORS[0],
-    **configs: int,
+    processes: int, stateful: int, stateless: int = 0, threads: int = 1, assignor: str = ASSIGNORS[0], **configs: int
 ) -> SimulatedGroup:
     """A group that has come to rest, with all its standbys caught up."""
     topology, cluster = topology_of([stateful], [stateless] if stateless else [])

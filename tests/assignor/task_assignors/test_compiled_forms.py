@@ -80,9 +80,7 @@ def problem_of(draw: random.Random) -> PlacementProblem:
         tasks,
         {
             process: PlacementClient(
-                process,
-                draw.choice(capacities),
-                TaskLags(own, ends) if shares_lags else TaskLags({**ends, **own}),
+                process, draw.choice(capacities), TaskLags(own, ends) if shares_lags else TaskLags({**ends, **own})
             )
             for process, own in reported.items()
         },

@@ -6,13 +6,7 @@ the figures over 30 seeds.
 
 import pytest
 
-from benchmarks.minimal_movement import (
-    KAFKAS,
-    MINIMAL,
-    fifty_to_fifty_five,
-    ten_to_eleven,
-    twelve_to_fifteen_on_racks,
-)
+from benchmarks.minimal_movement import KAFKAS, MINIMAL, fifty_to_fifty_five, ten_to_eleven, twelve_to_fifteen_on_racks
 from tests.properties.growing_group import Grown, Growth, grow, least_cross_rack_reads
 
 SEEDS = range(6)

@@ -6,13 +6,7 @@ from assignor.task_assignors.decisions import DecisionKind, DecisionLog
 from assignor.task_assignors.standby_assignors import ClientTagStandbyTaskAssignor
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role, TaskId
-from tests.assignor.task_assignors.high_availability_cases import (
-    assign,
-    client,
-    decision,
-    decisions,
-    problem,
-)
+from tests.assignor.task_assignors.high_availability_cases import assign, client, decision, decisions, problem
 
 
 def tagged(number: int, zone: str, cluster: str | None = None, capacity: int = 1) -> PlacementClient:

@@ -6,12 +6,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.errors import BrokersRefusal, IllegalArgumentError, StreamsError
 from assignor.topology.cluster import TopicMetadata
 from assignor.topology.group_topology import ChangelogConfig, ChangelogType
-from assignor.topology.internal_topics import (
-    InternalTopic,
-    InternalTopicCatalog,
-    ReadyTopics,
-    make_ready,
-)
+from assignor.topology.internal_topics import InternalTopic, InternalTopicCatalog, ReadyTopics, make_ready
 from assignor.types import JAVA_LONG_MAX
 
 _DEFAULTS = AssignmentConfigs()

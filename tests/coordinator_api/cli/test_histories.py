@@ -47,9 +47,7 @@ def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
     flags = ("--group-initial-rebalance-delay-ms", "0", "--auth-token-file", str(token_file))
     with ServiceProcess(directory, *flags) as service, service.client(TOKEN) as client:
         group_id = new_group(
-            client,
-            partitions=PARTITIONS,
-            configs={"num.standby.replicas": 1, "acceptable.recovery.lag": 10_000},
+            client, partitions=PARTITIONS, configs={"num.standby.replicas": 1, "acceptable.recovery.lag": 10_000}
         )
         first = HttpMember(client, group_id, client_id="one")
         second = HttpMember(client, group_id, client_id="two", group_instance_id="second")

@@ -101,12 +101,7 @@ records: dict[str, st.SearchStrategy[CoordinatorRecord]] = {
     "GenerationStarted": st.builds(GenerationStarted),
     "GroupEmptied": st.builds(GroupEmptied),
     "RebalanceCompleted": st.builds(
-        RebalanceCompleted,
-        st.integers(),
-        ends,
-        packed,
-        st.dictionaries(st.text(), task_lists),
-        bases,
+        RebalanceCompleted, st.integers(), ends, packed, st.dictionaries(st.text(), task_lists), bases
     ),
     "RebalanceHeld": st.builds(
         RebalanceHeld,

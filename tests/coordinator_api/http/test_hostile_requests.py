@@ -165,10 +165,7 @@ def test_should_refuse_a_hostile_body_fast_and_give_its_memory_back(bystander: B
     with service.client() as caller:
         for _ in range(3):
             response = caller.request(
-                method,
-                f"{bystander.member.path}{path}",
-                content=body,
-                headers={"Content-Type": "application/json"},
+                method, f"{bystander.member.path}{path}", content=body, headers={"Content-Type": "application/json"}
             )
             assert problem(response)[0] == status
         bystander.calls(2)

@@ -172,9 +172,7 @@ async def test_should_not_wait_for_ever_for_a_cluster_that_holds_the_line(tmp_pa
         assert assigned_tasks((await group.fetch(generation)).assignment).active
 
 
-async def test_should_fail_when_the_cluster_refuses_and_try_again_when_its_topics_change(
-    tmp_path: Path,
-) -> None:
+async def test_should_fail_when_the_cluster_refuses_and_try_again_when_its_topics_change(tmp_path: Path) -> None:
     async with watched(tmp_path, FakeCluster(**{TOPIC: 2})) as group:
         await group.declare()
         group.cluster.create_error = PermissionError("CREATE is not allowed")

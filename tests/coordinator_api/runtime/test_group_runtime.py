@@ -192,9 +192,7 @@ class LaterClock(ServiceClock):
         return super().now_ms() + 120_000
 
 
-async def test_should_probe_at_once_when_it_became_due_while_the_service_was_down(
-    tmp_path: Path,
-) -> None:
+async def test_should_probe_at_once_when_it_became_due_while_the_service_was_down(tmp_path: Path) -> None:
     async with opened(tmp_path) as (runtime, _):
         await declare(runtime)
         await runtime.handle(join())

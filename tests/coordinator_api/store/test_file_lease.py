@@ -35,10 +35,7 @@ async def take(directory: Path) -> None:
 
 async def test_should_refuse_the_lease_while_its_holder_lives_and_give_it_when_killed(tmp_path: Path) -> None:
     holder = subprocess.Popen(
-        (sys.executable, "-c", HOLDER, str(tmp_path)),
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
+        (sys.executable, "-c", HOLDER, str(tmp_path)), stdout=subprocess.PIPE, text=True, cwd=ROOT
     )
     try:
         assert holder.stdout is not None

@@ -253,10 +253,7 @@ def test_should_tell_what_waits_from_what_was_replaced(
 ) -> None:
     summary = {"generation_id": 7, "now_ms": 5, "reason": "probing-rebalance", "members": 2, "error": None}
 
-    line = time_line(
-        [{**summary, "outcome": outcome, "hold": waited}],
-        None,
-    )
+    line = time_line([{**summary, "outcome": outcome, "hold": waited}], None)
 
     assert [(each["follows"], each["shape"]) for each in line.rows] == [words]
 
@@ -291,8 +288,7 @@ def test_should_draw_the_time_in_which_tasks_of_a_dead_instance_had_no_owner(
     }
 
     line = time_line(
-        [{**summary, "generation_id": 7, "now_ms": 60_000}, {**summary, "generation_id": 6, "now_ms": 0}],
-        history,
+        [{**summary, "generation_id": 7, "now_ms": 60_000}, {**summary, "generation_id": 6, "now_ms": 0}], history
     )
 
     assert [gap.text for gap in line.gaps] == gaps

@@ -11,12 +11,7 @@ from contextlib import contextmanager
 
 from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
-from assignor.protocol.group_metadata import (
-    GroupKind,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    OtherGroupKey,
-)
+from assignor.protocol.group_metadata import GroupKind, GroupMetadataKey, GroupMetadataValue, OtherGroupKey
 from kafka_client.event_loop import EventLoopThread
 from kafka_client.offsets_topic import OFFSETS_TOPIC, offsets_partition
 from tests.assignor.protocol.written_group_metadata import encode_group_key, encode_group_value

@@ -19,12 +19,7 @@ from spark_jobs.ownership.ownership_history import (
     overlaps,
     ownership_intervals,
 )
-from spark_jobs.ownership.ownership_log import (
-    OwnershipEvent,
-    OwnershipLine,
-    OwnershipListener,
-    read_ownership,
-)
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine, OwnershipListener, read_ownership
 from streams_runtime.common.states import RestoreOrigin
 from streams_runtime.instance.thread_listener import TaskRestored
 from streams_runtime.membership.member_events import HeldTasks

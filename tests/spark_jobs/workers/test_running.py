@@ -57,11 +57,7 @@ def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
 @pytest.mark.long
 @pytest.mark.spark
 def test_should_run_on_a_standalone_master_until_the_group_is_drained(
-    spark: SparkSession,
-    coordinator: CoordinatorProcess,
-    client: CoordinatorClient,
-    log_directory: Path,
-    tmp_path: Path,
+    spark: SparkSession, coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
 ) -> None:
     application = small_application("standalone", log_directory)
     write_records(log_directory, 2)
@@ -166,12 +162,7 @@ def test_should_give_an_instance_up_that_fails_at_each_start(
     application = replace(small_application("hopeless", log_directory), processing_exception_handler=module.handle)
     said: list[str] = []
     workers = run(
-        spark,
-        application,
-        instances=1,
-        coordinator_url=coordinator.url,
-        state_dir=str(tmp_path),
-        report=said.append,
+        spark, application, instances=1, coordinator_url=coordinator.url, state_dir=str(tmp_path), report=said.append
     )
     reason = (
         r"instance 0 failed in executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"

@@ -38,21 +38,11 @@ def copied(record: RecordLine, serde: str) -> RecordLine:
     return found
 
 
-@given(
-    st.none() | OCTETS,
-    st.none() | OCTETS,
-    HEADERS,
-    st.integers(0, JAVA_LONG_MAX),
-    st.integers(0, 2**31 - 1),
-)
+@given(st.none() | OCTETS, st.none() | OCTETS, HEADERS, st.integers(0, JAVA_LONG_MAX), st.integers(0, 2**31 - 1))
 @example(None, None, [(b"trace", b"\xc3\x28\x00\xff"), (b"text", "é".encode()), (b"none", None), (b"", b"")], 0, 0)
 @example(b"", b"", [(b"\xff", b"\\xff"), (b"\\xff", b"\xff"), (b"\xff", b'{"base64": "/w=="}')], JAVA_LONG_MAX, 0)
 def test_should_copy_every_byte(
-    key: bytes | None,
-    value: bytes | None,
-    headers: list[tuple[bytes, bytes | None]],
-    timestamp_ms: int,
-    partition: int,
+    key: bytes | None, value: bytes | None, headers: list[tuple[bytes, bytes | None]], timestamp_ms: int, partition: int
 ) -> None:
     named = tuple((name.decode(errors=NAME_ERRORS), given) for name, given in headers)
     record = RecordLine(key, value, named, timestamp_ms, partition)

@@ -72,9 +72,7 @@ def test_should_name_the_first_records_of_a_place_in_the_log_and_no_more() -> No
     assert losses.log_level(DropReason.LATE, "OTHER") == logging.WARNING
 
 
-def test_should_tell_how_many_records_were_deleted_before_the_group_read_them(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_tell_how_many_records_were_deleted_before_the_group_read_them(caplog: pytest.LogCaptureFixture) -> None:
     kept = Kept()
     kept.losses.passed_over(ORDERS, position=1_000, begin=204_000, resumed_at=204_000)
     expected = (

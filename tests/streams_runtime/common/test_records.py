@@ -8,12 +8,7 @@ import pytest
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime import Serdes
-from streams_runtime.common.records import (
-    record_bytes,
-    record_headers,
-    record_partition,
-    record_timestamp,
-)
+from streams_runtime.common.records import record_bytes, record_headers, record_partition, record_timestamp
 from streams_runtime.serdes import BYTES, STRING, StringSerde, serializer_of
 
 

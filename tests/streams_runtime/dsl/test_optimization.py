@@ -5,14 +5,7 @@ from typing import Any
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime import (
-    STRING,
-    Application,
-    KStream,
-    Record,
-    StreamsBuilder,
-    Topology,
-)
+from streams_runtime import STRING, Application, KStream, Record, StreamsBuilder, Topology
 from tests.streams_runtime.processors.recording_runtime import PassOn
 
 GIVEN = {"application.id": "app", "bootstrap.servers": "memory:app"}

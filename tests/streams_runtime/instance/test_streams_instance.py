@@ -19,12 +19,7 @@ from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
 from tests.checkout import ROOT
-from tests.streams_runtime.running_group import (
-    EXACTLY_ONCE,
-    GUARANTEES,
-    SOME_LINES,
-    Group,
-)
+from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group
 from tests.streams_runtime.word_counting import (
     STORE,
     TIMEOUT_S,
@@ -126,8 +121,7 @@ def test_should_drop_everything_and_join_again_when_others_have_claimed_its_task
         group.wait_until_counted()
     else:  # what was processed without being committed is processed again
         wait_for(
-            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words),
-            instance.status,
+            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words), instance.status
         )
     assert [clean for _, clean in told.drops] == [False]
     assert "fenced" in told.drops[0][0]
@@ -248,8 +242,7 @@ def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_ki
         assert len(written) == len(set(written)) == sum(group.words.values())
     else:
         wait_for(
-            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words),
-            survivor.status,
+            lambda: all(totals(group.log).get(word, 0) >= group.words[word] for word in group.words), survivor.status
         )
     assert RestoreOrigin.STANDBY in {each.origin for each in told.restores}
     assert survivor.errors == ()

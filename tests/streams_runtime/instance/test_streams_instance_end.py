@@ -13,12 +13,7 @@ from streams_runtime.instance.application import ThreadErrorResponse
 from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.opening import open_log
 from tests.streams_runtime.running_group import SOME_LINES, Group
-from tests.streams_runtime.word_counting import (
-    LINES,
-    TIMEOUT_S,
-    create_topics,
-    wait_for,
-)
+from tests.streams_runtime.word_counting import LINES, TIMEOUT_S, create_topics, wait_for
 
 
 def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherwise(group: Group) -> None:
@@ -35,14 +30,10 @@ def test_should_end_with_the_error_when_a_processor_fails_and_nobody_says_otherw
 
 def test_should_end_every_instance_when_the_handler_says_shutdown_application(group: Group) -> None:
     first = group.start(
-        "a",
-        uncaught_exception_handler=lambda _error: ThreadErrorResponse.SHUTDOWN_APPLICATION,
-        num_stream_threads=1,
+        "a", uncaught_exception_handler=lambda _error: ThreadErrorResponse.SHUTDOWN_APPLICATION, num_stream_threads=1
     )
     second = group.start(
-        "b",
-        uncaught_exception_handler=lambda _error: ThreadErrorResponse.SHUTDOWN_APPLICATION,
-        num_stream_threads=1,
+        "b", uncaught_exception_handler=lambda _error: ThreadErrorResponse.SHUTDOWN_APPLICATION, num_stream_threads=1
     )
     group.wait_until_settled(first, second, standbys=2)
     group.write(["poison"])

@@ -83,8 +83,7 @@ def test_should_know_which_host_answers_for_which_partitions() -> None:
         standby_partitions_by_host={HostInfo("g", 8): (A0,)},
     )
     assert writer().read(assignment(info, A0), "m", 7).held.hosts == PartitionHosts(
-        {HostInfo("h", 9): frozenset({A0, A1}), HostInfo("g", 8): frozenset({B0})},
-        {HostInfo("g", 8): frozenset({A0})},
+        {HostInfo("h", 9): frozenset({A0, A1}), HostInfo("g", 8): frozenset({B0})}, {HostInfo("g", 8): frozenset({A0})}
     )
 
 

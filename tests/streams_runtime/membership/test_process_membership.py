@@ -20,12 +20,7 @@ from streams_runtime.membership.member_events import AssignTasks, Done, Order
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import GroupMember, ProcessMembership
 from tests.streams_runtime.membership.losing_proxy import LosingProxy, losing_proxy
-from tests.streams_runtime.running_member import (
-    TIMEOUT_S,
-    RememberingHolder,
-    RunningMember,
-    wait_until_owned_once,
-)
+from tests.streams_runtime.running_member import TIMEOUT_S, RememberingHolder, RunningMember, wait_until_owned_once
 from tests.streams_runtime.small_group import GroupDefinition, small_definition, task_names
 from tests.streams_runtime.stub_service import silent_service
 from tests.streams_runtime.word_counting import wait_for

@@ -163,10 +163,7 @@ def test_should_say_what_each_said_when_none_can_serve_the_call() -> None:
         pytest.raises(CoordinatorUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS"),
     ):
         client.join("g", JOIN)
-    with (
-        CoordinatorClient(f"{NOBODY},http://127.0.0.1:2") as client,
-        pytest.raises(CoordinatorUnavailable) as raised,
-    ):
+    with CoordinatorClient(f"{NOBODY},http://127.0.0.1:2") as client, pytest.raises(CoordinatorUnavailable) as raised:
         client.join("g", JOIN)
     assert f"{NOBODY}: ConnectError" in str(raised.value)
     assert "http://127.0.0.1:2: ConnectError" in str(raised.value)
@@ -190,10 +187,7 @@ def test_should_be_patient_with_all_of_them_together() -> None:
 
 def test_should_let_many_threads_find_the_same_coordinator() -> None:
     with stub_service(JOINED) as owner, stub_service(sent_on(owner.url)) as second, stub_service(DEAD) as first:
-        with (
-            CoordinatorClient(f"{first.url},{second.url}") as client,
-            ThreadPoolExecutor(8) as threads,
-        ):
+        with CoordinatorClient(f"{first.url},{second.url}") as client, ThreadPoolExecutor(8) as threads:
             joined = list(threads.map(lambda _: client.join("g", JOIN), range(64)))
             assert joined == [REPLY] * 64
             assert client.addresses.current("g") == owner.url

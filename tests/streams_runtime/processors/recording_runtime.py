@@ -10,13 +10,7 @@ from assignor.types import TaskId
 from streams_runtime.common.losses import TaskLosses, uncounted
 from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.api import (
-    Processor,
-    ProcessorContext,
-    PunctuationType,
-    Punctuator,
-    StreamPartitioner,
-)
+from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator, StreamPartitioner
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import RunPosition
 from streams_runtime.serdes import Serde

@@ -176,10 +176,7 @@ def test_should_refuse_an_interval_under_one_millisecond_and_a_start_before_the_
 
 def test_should_refuse_a_punctuation_without_a_function_to_call() -> None:
     with pytest.raises(StreamsRuntimeError, match=r"processor holding: a punctuation needs an .* not 10 and None"):
-        inside(
-            holding(RecordingRuntime()),
-            lambda context: context.schedule(10, PunctuationType.STREAM_TIME, None),
-        )
+        inside(holding(RecordingRuntime()), lambda context: context.schedule(10, PunctuationType.STREAM_TIME, None))
 
 
 def test_should_forward_from_a_punctuator_and_name_its_node_when_it_fails() -> None:

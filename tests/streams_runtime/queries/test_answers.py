@@ -35,9 +35,7 @@ FROM_ACTIVE = (TASK, ACTIVE, 0)
 
 
 def ask(
-    instance: FakeInstance,
-    max_lag: int | None = None,
-    read: Callable[[Any], object] = lambda store: store.get("cat"),
+    instance: FakeInstance, max_lag: int | None = None, read: Callable[[Any], object] = lambda store: store.get("cat")
 ) -> tuple[object, tuple[TaskId, TaskType, int]]:
     where = locate_key(instance, STORE, KEY, None)
     answer, copy = answer_for_partition(instance, STORE, where, max_lag, read)
@@ -45,9 +43,7 @@ def ask(
 
 
 def refusal(
-    instance: FakeInstance,
-    max_lag: int | None = None,
-    read: Callable[[Any], object] = lambda store: store.get("cat"),
+    instance: FakeInstance, max_lag: int | None = None, read: Callable[[Any], object] = lambda store: store.get("cat")
 ) -> QueryProblem:
     with pytest.raises(QueryProblem) as refused:
         ask(instance, max_lag, read)

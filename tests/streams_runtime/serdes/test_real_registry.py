@@ -13,13 +13,7 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from streams_runtime import (
-    STRING,
-    AvroSerde,
-    JsonSchemaSerde,
-    ProtobufSerde,
-    RecordProducer,
-)
+from streams_runtime import STRING, AvroSerde, JsonSchemaSerde, ProtobufSerde, RecordProducer
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerializationError
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log

@@ -36,11 +36,7 @@ CALLS_OF_A_STORE = (
     st.tuples(st.just("all")),
 )
 CALLS = st.lists(
-    st.one_of(
-        *CALLS_OF_A_STORE,
-        st.tuples(st.just("restore"), ENTRIES.filter(bool)),
-        st.tuples(st.just("flush")),
-    ),
+    st.one_of(*CALLS_OF_A_STORE, st.tuples(st.just("restore"), ENTRIES.filter(bool)), st.tuples(st.just("flush"))),
     max_size=30,
 )
 Entries = list[tuple[bytes, bytes]]

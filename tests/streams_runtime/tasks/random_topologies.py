@@ -20,13 +20,7 @@ from streams_runtime.common.record_columns import RecordColumns
 from streams_runtime.common.records import Record
 from streams_runtime.dsl import KStream, StreamsBuilder, TimeWindows
 from streams_runtime.logs.base import NewTopic
-from streams_runtime.processors.api import (
-    FailedRecord,
-    HandlerResponse,
-    Processor,
-    ProcessorContext,
-    PunctuationType,
-)
+from streams_runtime.processors.api import FailedRecord, HandlerResponse, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store

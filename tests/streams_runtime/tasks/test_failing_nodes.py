@@ -15,12 +15,7 @@ from streams_runtime.common.records import Record, RecordMetadata
 from streams_runtime.dsl import StreamsBuilder, TimeWindows
 from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.logs.base import NewTopic
-from streams_runtime.processors.api import (
-    ExceptionHandler,
-    Processor,
-    ProcessorContext,
-    PunctuationType,
-)
+from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext, PunctuationType
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING, Serdes
 from streams_runtime.state_stores.thread_cache import ThreadCache

@@ -6,11 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.tasks.input_offsets import (
-    decode_needed_from,
-    decode_partition_time,
-    encode_partition_time,
-)
+from streams_runtime.tasks.input_offsets import decode_needed_from, decode_partition_time, encode_partition_time
 
 
 def test_should_read_version_1() -> None:

@@ -8,11 +8,7 @@ import pytest
 
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import SystemClock
-from streams_runtime.common.errors import (
-    ProcessorStateError,
-    StreamsRuntimeError,
-    TaskTimeout,
-)
+from streams_runtime.common.errors import ProcessorStateError, StreamsRuntimeError, TaskTimeout
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.tasks.checkpoint_file import CheckpointFile

@@ -22,15 +22,7 @@ from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.processors.recording_runtime import PassOn
-from tests.streams_runtime.tasks.running_task import (
-    DEAD,
-    EXACTLY_ONCE,
-    IN,
-    START_MS,
-    RunningTask,
-    Trouble,
-    uppercase,
-)
+from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble, uppercase
 
 UNREADABLE = (b"k", b"\xff", 5)
 DEAD_LETTERS = {"errors.dead.letter.queue.topic.name": "dead"}

@@ -24,10 +24,7 @@ Racks = Mapping[str, str | None]
 
 
 def problem(
-    configs: AssignmentConfigs,
-    racks: Mapping[int, str | None],
-    sources: Racks,
-    changelogs: Racks | None = None,
+    configs: AssignmentConfigs, racks: Mapping[int, str | None], sources: Racks, changelogs: Racks | None = None
 ) -> PlacementProblem:
     """`racks`: of the clients; `sources`, `changelogs`: of the one partition that each task reads, as `a b`, with `-`
     for a broker without a rack. Tasks with a changelog are stateful.

@@ -36,11 +36,7 @@ class Member:
         self.log = EmbeddedLog(directory / "log")
         self.log.create_topics([NewTopic(COUNTS.topic, 1), NewTopic(WORDS.topic, 1)])
         self.configs = StreamsConfig(
-            "app",
-            f"embedded:{directory / 'log'}",
-            directory / "state",
-            ProcessingGuarantee.EXACTLY_ONCE_V2,
-            poll_ms=10,
+            "app", f"embedded:{directory / 'log'}", directory / "state", ProcessingGuarantee.EXACTLY_ONCE_V2, poll_ms=10
         )
         self.directory = StateDirectory(directory / "state", "app", SystemClock())
         self.state = StateManager(

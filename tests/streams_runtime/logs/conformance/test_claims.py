@@ -11,9 +11,7 @@ from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, read
 def test_should_commit_offsets_of_several_claims_together(log: Log) -> None:
     first, second = log.claim("group", [T0]), log.claim("group", [T1])
     producer = log.producer()
-    producer.commit_offsets(
-        [(first, {T0: OffsetAndMetadata(3, "a")}), (second, {T1: OffsetAndMetadata(4)})],
-    )
+    producer.commit_offsets([(first, {T0: OffsetAndMetadata(3, "a")}), (second, {T1: OffsetAndMetadata(4)})])
     assert log.committed_offsets("group", [T1, T0]) == {T1: OffsetAndMetadata(4), T0: OffsetAndMetadata(3, "a")}
     producer.commit_offsets(offsets(first, T0, 2))
     assert log.committed_offsets("group", [T0, T1]) == {T0: OffsetAndMetadata(2), T1: OffsetAndMetadata(4)}
@@ -45,9 +43,7 @@ def test_should_commit_none_of_several_claims_when_one_of_them_is_fenced(log: Lo
     kept, lost = log.claim("group", [T0]), log.claim("group", [T1])
     log.claim("group", [T1])
     with pytest.raises(CommitFenced):
-        log.producer().commit_offsets(
-            [(kept, {T0: OffsetAndMetadata(1)}), (lost, {T1: OffsetAndMetadata(1)})],
-        )
+        log.producer().commit_offsets([(kept, {T0: OffsetAndMetadata(1)}), (lost, {T1: OffsetAndMetadata(1)})])
     assert log.committed_offsets("group", [T0, T1]) == {}
 
 

@@ -106,9 +106,7 @@ def test_should_share_a_poll_equally_and_give_to_others_what_one_does_not_need(l
     assert given == {T0: 14, T1: 3, C0: 14}
 
 
-def test_should_let_partitions_take_turns_when_a_poll_gives_fewer_records_than_there_are_partitions(
-    log: Log,
-) -> None:
+def test_should_let_partitions_take_turns_when_a_poll_gives_fewer_records_than_there_are_partitions(log: Log) -> None:
     write(log, T0, *[b"x"] * 50)
     write(log, T1, *[b"x"] * 5)
     write(log, C0, *[b"x"] * 50)

@@ -9,15 +9,7 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.log_errors import InvalidRecord, InvalidTimestamp, LogError, RecordTooLarge
-from tests.streams_runtime.logs.reading_and_writing import (
-    C0,
-    T0,
-    T1,
-    Read,
-    ends_when_written,
-    read_from,
-    values_of,
-)
+from tests.streams_runtime.logs.reading_and_writing import C0, T0, T1, Read, ends_when_written, read_from, values_of
 
 
 def test_should_give_records_offsets_in_the_order_they_were_sent(log: Log) -> None:

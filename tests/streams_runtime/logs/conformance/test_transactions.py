@@ -6,14 +6,7 @@ import pytest
 
 from streams_runtime.logs.base import IsolationLevel, Log, OffsetAndMetadata, Producer
 from streams_runtime.logs.log_errors import LogError, ProducerFenced
-from tests.streams_runtime.logs.reading_and_writing import (
-    T0,
-    T1,
-    offsets,
-    read_from,
-    values_of,
-    write,
-)
+from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, read_from, values_of, write
 
 
 def test_should_show_records_of_several_partitions_and_offsets_together_at_commit(log: Log) -> None:

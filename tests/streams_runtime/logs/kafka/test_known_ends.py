@@ -40,11 +40,7 @@ def poll_until(consumer: Consumer, is_enough: Callable[[set[TopicPartition]], bo
 
 @pytest.mark.parametrize("isolation", IsolationLevel)
 def test_should_know_the_end_of_a_partition_that_has_nothing_while_another_one_has(
-    log: KafkaLog,
-    partition: TopicPartition,
-    flowing: TopicPartition,
-    requests: list[str],
-    isolation: IsolationLevel,
+    log: KafkaLog, partition: TopicPartition, flowing: TopicPartition, requests: list[str], isolation: IsolationLevel
 ) -> None:
     producer = log.producer(partition.topic)
     for _ in range(2):
