@@ -127,11 +127,11 @@ class InMemoryKeyValueStore(_InMemoryStore):
                 self._entries.pop(key, None)  # type: ignore[arg-type]
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        keys = self._sorted()
+        entries, keys = self._sorted()
         first = 0 if start is None else bisect_left(keys, start)
         last = len(keys) if exclusive_end is None else bisect_left(keys, exclusive_end)
         wanted = keys if first == 0 and last == len(keys) else keys[first:last]
-        return self._read(self._entries, wanted[::-1] if reverse else wanted)
+        return self._read(entries, wanted[::-1] if reverse else wanted)
 
     def approximate_num_entries(self) -> int:
         self._require_open()
@@ -145,7 +145,12 @@ class InMemoryKeyValueStore(_InMemoryStore):
             self._added = {}
             self._entries = {}
 
-    def _sorted(self) -> list[bytes]:
+    def _sorted(self) -> tuple[dict[bytes, bytes], list[bytes]]:
+        """Returns the entries and their sorted keys.
+
+        Both are taken with the lock held: after a `close` in between, the keys would be looked up in the empty dict of
+        the closed store, and the range would be empty in place of an error.
+        """
         with self._lock:
             if not self._open:  # checked with the lock held, because `close` empties the store with the lock held
                 raise self._not_open()
@@ -158,7 +163,7 @@ class InMemoryKeyValueStore(_InMemoryStore):
                 candidates.update(self._added)
                 self._added.clear()
                 self._sorted_keys = sorted(filter(self._entries.__contains__, candidates))
-            return self._sorted_keys
+            return self._entries, self._sorted_keys
 
     def _read(self, entries: dict[bytes, bytes], keys: Sequence[bytes]) -> Entries:
         for key in keys:

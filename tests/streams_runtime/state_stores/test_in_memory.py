@@ -3,8 +3,11 @@
 """
 
 from collections import Counter
+from contextlib import AbstractContextManager
 from pathlib import Path
-from threading import Barrier, Thread
+from threading import Barrier, Lock, Thread
+
+import pytest
 
 from streams_runtime.common.errors import InvalidStateStore
 from streams_runtime.serdes import BYTES
@@ -23,6 +26,22 @@ def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Pa
 
     assert (store.approximate_num_entries(), len(store._added)) == (0, 0)
     store.close()
+
+
+def test_should_raise_when_another_thread_closes_the_store_just_before_a_range_is_read(tmp_path: Path) -> None:
+    store = InMemoryKeyValueStore("store")
+    store.open(context(tmp_path))
+    store.put(b"a", b"x")
+
+    class ClosedWhenReleased(AbstractContextManager[None]):
+        def __exit__(self, *_: object) -> None:
+            store._lock = Lock()
+            store.close()
+
+    store._lock = ClosedWhenReleased()  # type: ignore[assignment]  # the other thread gets the lock next
+
+    with pytest.raises(InvalidStateStore):
+        list(store.scan(None, None))
 
 
 def test_should_let_other_threads_read_while_it_is_written_and_closed(tmp_path: Path) -> None:
