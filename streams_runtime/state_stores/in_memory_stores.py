@@ -31,7 +31,11 @@ Bucket = dict[bytes, Entry]
 
 
 class _InMemoryStore:
-    """The base of all stores in memory. Their methods raise InvalidStateStore while they are not open."""
+    """The base of all stores in memory. Their methods raise InvalidStateStore while they are not open.
+
+    Another thread may close the store during a read. `close` first sets `_open` to False, then replaces the content. A
+    read takes the content first, then checks `_open`, so it never answers from the empty content of a closed store.
+    """
 
     __slots__ = ("_name", "_open")
 
@@ -88,9 +92,10 @@ class InMemoryKeyValueStore(_InMemoryStore):
         self._entries: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
+        entries = self._entries
         if not self._open:
             raise self._not_open()
-        return self._entries.get(key)
+        return entries.get(key)
 
     def put(self, key: bytes, value: bytes | None) -> None:
         if not self._open:
@@ -134,8 +139,9 @@ class InMemoryKeyValueStore(_InMemoryStore):
         return self._read(entries, wanted[::-1] if reverse else wanted)
 
     def approximate_num_entries(self) -> int:
+        entries = self._entries
         self._require_open()
-        return len(self._entries)
+        return len(entries)
 
     def close(self) -> None:
         """Drop the content. Open iterators raise InvalidStateStore."""
@@ -243,27 +249,29 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         self._expired = context.expired
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
+        buckets = self._buckets
         self._require_open()
-        bucket = self._buckets.find(start_ms) if start_ms >= self._retention.earliest_readable_ms else None
+        bucket = buckets.find(start_ms) if start_ms >= self._retention.earliest_readable_ms else None
         entry = None if bucket is None else bucket.get(key[:-SUFFIX_BYTES])
         values = [] if entry is None else self._values(entry)
         return values[-1] if values else None
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
+        buckets = self._buckets
         found = [
             (start_ms, value)
-            for start_ms, bucket in self._readable(from_ms, to_ms)
+            for start_ms, bucket in self._readable(buckets, from_ms, to_ms)
             if (entry := bucket.get(key)) is not None
             for value in self._values(entry)
         ]
-        return self._while_open(self._buckets, found)
+        return self._while_open(buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         """Returns the windows in order of time, then of key. Later changes of windows that the iterator has not reached
         are included.
         """
         buckets = self._buckets
-        return self._while_open(buckets, self._decoded(self._readable(from_ms, to_ms)))
+        return self._while_open(buckets, self._decoded(self._readable(buckets, from_ms, to_ms)))
 
     def restore(self, batch: RecordBatch) -> None:
         """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is no window key."""
@@ -304,9 +312,9 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         if not bucket:
             self._buckets.remove(start_ms)
 
-    def _readable(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
+    def _readable(self, buckets: WindowBuckets[Entry], from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
         self._require_open()
-        return self._buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
+        return buckets.between(max(from_ms, self._retention.earliest_readable_ms), to_ms)
 
     def _decoded(self, found: list[tuple[int, Bucket[Entry]]]) -> Iterator[tuple[bytes, int, bytes]]:
         for start_ms, bucket in found:
