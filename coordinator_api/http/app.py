@@ -62,9 +62,9 @@ def create_app(
     """Builds the application of the service.
 
     `coordinator`, `access`: as `open_with_tokens` left them; by default the application opens its own when it starts.
-    In both cases it closes the coordinator when it stops. `pages`: the web pages; without them the service answers
-    programs only. `connections`: the connections of the server; without them the service does not notice broken
-    connections.
+    The application closes its coordinator when it stops, whether it was passed or opened. `pages`: the web pages;
+    without them the service answers programs only. `connections`: the connections of the server; without them the
+    service does not notice broken connections.
 
     Raises InputError for tokens that cannot be used, SettingsError for an audit log that cannot be written. A service
     that other machines can reach does not start without a token.

@@ -13,7 +13,7 @@ power loss may lose lines, because the file is not synced. The file is created w
 logrotate does, a new file is created.
 
 If the file cannot be written, calls are still answered: the service logs the error once, and counts the lost lines.
-Otherwise a full disk would keep members from joining and leaving.
+A full disk thus does not keep members from joining and leaving.
 """
 
 from __future__ import annotations
@@ -45,13 +45,16 @@ _TOKENS = "/v1/tokens"
 
 MAX_REASON = 200
 REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
-"""The pattern of a reason: free text in any script, on one line. It has no control characters, and no characters that
-hide letters or change their order, except the invisible joiners U+200B to U+200D, which Persian, Thai and emoji need.
+"""The pattern of a reason: free text in any script, on one line. The pattern refuses control characters and characters
+that hide letters or change their order. It allows the invisible joiners U+200B to U+200D, which Persian, Thai and emoji
+need.
 """
 _REASON = re.compile(REASON_PATTERN)
 _AUDITED_CALL = "audited_call"
 _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
-"""The fields of answers that are copied to the line. No other field is copied: an answer may contain a token."""
+"""The fields of answers that are copied to the line. No other field of an answer is copied, because an answer may
+contain a token.
+"""
 _MOST_OF_A_NAME = 256
 _LONGEST_ANSWER = 65_536
 
@@ -87,7 +90,9 @@ def note_lever(request: Request, event: Event) -> None:
 
 
 def note_caller(request: Request, principal: Principal | None) -> None:
-    """Sets the caller of a call that needs no right, once the caller is known; None if the token is unknown."""
+    """Sets the caller of a call that needs no right, once the caller is known; the caller is None if its token is
+    unknown.
+    """
     _audited(request).found_out(principal)
 
 
@@ -123,12 +128,14 @@ class AuditedCall:
         self.reason = _reason(self._scope.get("query_string", b""))
 
     def found_out(self, principal: Principal | None) -> None:
-        """Sets the caller of a login, which is not known before its form is read. None: its token is unknown."""
+        """Sets the caller of a login, which is not known before its form is read. `principal` is None if the token is
+        unknown.
+        """
         self._principal, self._stranger = principal, "unknown token"
 
     def before(self, send: Send) -> Send:
-        """Returns a function that writes the line, and then sends as `send` does. It holds back the head of the answer
-        until the body comes, because the line has fields of the body.
+        """Returns a function that writes the line, and then sends as `send` does. The function holds back the head of
+        the answer until the body comes, because the line has fields of the body.
         """
         head: Message | None = None
 
@@ -150,7 +157,7 @@ class AuditedCall:
         if status == 200 and route == _JOIN:
             return
         if status == MOVED:
-            return  # its line is in the log of the coordinator that answers it
+            return  # a redirected call has its line in the log of the coordinator that answers it
         answer, asked = _answered(body), self._call.parameters
         effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}
         if status == 201:

@@ -6,8 +6,9 @@ an address that other machines can reach.
 An admin whose token has a group prefix sees, creates and revokes only tokens whose prefix begins with its own; for this
 admin, no other tokens exist. The names of the tokens that it creates begin with its prefix too: otherwise a refused
 name would reveal a token of another tenant. The first token of a service is an admin token for all groups, and the last
-such token cannot be revoked, because without it no token could be created. A change is in force when it is stored, and
-is answered after that. Other coordinators of the same database see it within about a second.
+such token cannot be revoked, because without it no token could be created. A created or revoked token is in force when
+the change is stored, and the call is answered after that. Other coordinators of the same database see the change within
+about a second.
 """
 
 import asyncio
@@ -41,8 +42,8 @@ MOST_TOKENS = 10_000
 """The most tokens in the database."""
 
 READ_EVERY_S = 1.0
-"""The interval at which tokens of other coordinators are read. It is longer if reading would take more than a twentieth
-of the time.
+"""The interval at which tokens of other coordinators are read. The interval is longer if reading would take more than a
+twentieth of the time.
 """
 
 _SHARE_OF_TIME = 20
@@ -103,7 +104,7 @@ class CreatedTokens:
         )
 
     async def create(self, caller: Principal, principal: Principal, expires_ms: int | None) -> CreatedTokenAnswer:
-        """Creates a token. Only the answer contains it: the store has its hash. Raises Problem, StoreError."""
+        """Creates a token. Only the answer contains the token: the store has its hash. Raises Problem, StoreError."""
         self._check_is_own(caller, principal)
         async with self._one_at_a_time:
             await self.load()
@@ -143,7 +144,7 @@ class CreatedTokens:
             found = [(source, entry) for source, entry in self._visible(caller) if entry.principal.name == name]
             if not found:
                 raise Problem("RESOURCE_NOT_FOUND", "there is no token of this name that the caller may see")
-            # a setting may have a token of the same name, added later: revoke the token of the database
+            # a token of the same name may have been added to a setting later: revoke the token of the database
             source, entry = min(found, key=lambda each: each[0] != FROM_DATABASE)
             if source != FROM_DATABASE:
                 raise Problem(
@@ -268,7 +269,7 @@ class Access:
             await self._reload_files()
 
     async def _reload_files(self) -> None:
-        # in a thread: a file system or an issuer that does not answer must not block the event loop
+        # read in a thread: a file system or an issuer that does not answer must not block the event loop
         await asyncio.to_thread(self._files.reload_changed)
         if self._signed is not None:
             await asyncio.to_thread(self._signed.refresh_if_due)

@@ -34,7 +34,9 @@ LOGIN = "/ui/login"
 SESSION_COOKIE = "assignor_session"
 
 VISITOR = Principal("a visitor", Right.READER, group_prefix="/")
-"""A caller of the login, before it has a token. It sees no group, because no group id begins with a slash."""
+"""The principal of a caller that logs in and has no token yet. This principal sees no group, because no group id begins
+with a slash.
+"""
 
 
 class Endpoint(NamedTuple):
@@ -125,7 +127,7 @@ ENDPOINTS = (
     Endpoint("POST", "/ui/groups/{group}/levers", Right.OPERATOR),
     Endpoint("GET", "/ui/groups/{group}/tasks/{task}", Right.READER),
     Endpoint("GET", "/ui/groups/{group}/topology", Right.READER),
-    # the content of a store is the application's own data
+    # these calls need the right of a member, because the content of a store is the application's own data
     Endpoint("GET", "/ui/groups/{group}/stores", Right.OPERATOR),
 )
 
@@ -182,11 +184,13 @@ def forbidden(asked: Need, why: str) -> Problem:
 
 
 def need(call: Call | None, path: str) -> Need:
-    """The right, and the group, that this call needs. `path`: without escapes and query."""
+    """Returns the right that this call needs, and the group for which it needs the right. `path`: without escapes and
+    query.
+    """
     if call is not None:
         return Need(call.endpoint.right, call.parameters.get("group"), call.endpoint.all_groups)
     segments = path.split("/")
-    # no such address or method; but the answer must not reveal which groups exist
+    # the address or method does not exist, but the answer must not reveal which groups exist
     in_group = segments[:3] in (["", "v1", "groups"], ["", "ui", "groups"]) and len(segments) > 3
     return Need(Right.READER, segments[3] if in_group else None)
 

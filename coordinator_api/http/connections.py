@@ -1,4 +1,5 @@
-"""The open connections of the service, and the detection of broken ones: the kernel closes those of a killed process.
+"""The open connections of the service, and the detection of broken connections: the kernel closes the connections of a
+killed process.
 
     accepted -> gets a number, which each process heartbeat carries, so the members belong to the connection
     broken -> the groups of its members are notified (`coordinator_api/group/liveness.py` has the rules), and its
@@ -82,8 +83,8 @@ class OpenConnections:
         self._coordinator.connection_lost(connection.number)
 
     def of_request(self, scope: Scope) -> Connection | None:
-        """The connection of a new request. It is stored in the request's state now, because it may break while the body
-        arrives.
+        """The connection of a new request. The connection is stored in the request's state at once, because it may
+        break while the body arrives.
         """
         client = scope.get("client")
         connection = None if client is None else self._open.get(tuple(client))
@@ -103,7 +104,7 @@ async def hung_up(request: Request) -> None:
     """Returns when the caller has disconnected. Call it after the request's body has been read."""
     connection = connection_of(request)
     if connection is not None and connection.gone is not None:
-        # of several pipelined requests, uvicorn tells only the last one that the caller has disconnected
+        # if a caller with several pipelined requests disconnects, uvicorn notifies only the last request
         await connection.gone.wait()
         return
     while (await request.receive())["type"] != "http.disconnect":
@@ -143,8 +144,8 @@ async def run_in_worker(
 class _QuietTransport:
     """A transport that ignores writes after it was closed.
 
-    A caller may pipeline several requests. When it disconnects, uvicorn tells only the last request, and still writes
-    the answers of the others. asyncio's transport would raise an error for each of these writes.
+    A caller may pipeline several requests. When such a caller disconnects, uvicorn notifies only the last request, and
+    still writes the answers of the earlier requests. asyncio's transport would raise an error for each of these writes.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:

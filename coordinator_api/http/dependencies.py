@@ -135,11 +135,15 @@ def one_drained(instance: str | None, member: str | None) -> tuple[str | None, s
 
 
 _ALWAYS = (401, 403, 408, 413, 422, 429, 500, 503)
-"""The statuses that any call may have: refused by `RequestGuard`, over a limit, or a broken or stopping service."""
+"""The error statuses that any call may have: `RequestGuard` refused the call, a limit was exceeded, or the service is
+broken or stopping.
+"""
 
 
 def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
-    """For OpenAPI: the problems that a call may answer with. `statuses`: the statuses besides those of every call."""
+    """Returns the problems that a call may answer with, in the form of OpenAPI. `statuses`: the statuses besides those
+    of every call.
+    """
     described: dict[int | str, dict[str, Any]] = {}
     for status in sorted({*_ALWAYS, *statuses}):
         codes = sorted({code for code, (usual, _) in TITLES.items() if usual == status})
@@ -159,7 +163,9 @@ def described_body(model: type[BaseModel], *, required: bool = True, **more: str
 
 
 OFF_LOOP_BYTES = 65_536
-"""The largest body that is parsed on the event loop. A larger one would delay the heartbeats of other members."""
+"""The largest body that is parsed on the event loop. Parsing a larger body there would delay the heartbeats of other
+members.
+"""
 
 
 def body_of(request: Request) -> bytes:
@@ -220,7 +226,7 @@ def computing(request: Request, coordinator: Coordinator) -> Iterator[None]:
 async def compute(
     request: Request, coordinator: Coordinator, function: Callable[[*Arguments], Value], *arguments: *Arguments
 ) -> Value:
-    """Calls `run_in_worker` within `computing`. Raises the errors of both."""
+    """Calls `run_in_worker` within `computing`. Raises the errors of these two functions."""
     with computing(request, coordinator):
         return await run_in_worker(request, coordinator, function, *arguments)
 

@@ -13,8 +13,8 @@ stable, its members have the assignment of this generation, and none of them has
 for members that are away, because they fetch nothing.
 
 The state of a group is Kafka's, and does not show whether the group works: a group whose topics are missing is Stable.
-So the answer also has a condition. The advice names the step that ends the present state, and says whether the group
-continues by itself.
+So the answer also has a `condition`. Its `advice` names the step that ends the present state, and says whether the
+group continues by itself.
 """
 
 import asyncio
@@ -84,7 +84,7 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
     snapshot, address, cluster = definition.snapshot, definition.provider, None
     if address is not None:
         snapshot = await _seen(runtime, clusters, address, snapshot)
-        # read here and not in the thread, because polls change the standing meanwhile
+        # read on the event loop and not in the thread, because polls of the cluster may change it while the thread runs
         cluster = GroupsCluster(
             **asdict(address),
             looked_at_ms=runtime.cluster.looked_at_ms,
@@ -99,7 +99,9 @@ async def described_group(runtime: GroupRuntime, clusters: Clusters) -> GroupAns
 async def _seen(
     runtime: GroupRuntime, clusters: Clusters, address: ProviderAddress, definition: RebalanceSnapshot
 ) -> RebalanceSnapshot:
-    """The definition with the present state of its cluster; without lags if the cluster does not answer."""
+    """Returns the definition with the present state of its cluster; without end offsets if the cluster does not
+    answer.
+    """
     if runtime.cluster.error is not None and runtime.is_polling_its_cluster():
         return definition
     try:
@@ -119,7 +121,9 @@ def _group(
     stored_bytes: int,
     notices: list[NoticeAnswer],
 ) -> GroupAnswer:
-    """Builds the answer. `definition`: with the present state of the cluster, without offsets that are not known."""
+    """Builds the answer. `definition`: the definition with the present state of the cluster; unknown offsets are left
+    out.
+    """
     members = [GroupMemberAnswer.of(member) for member in group.members]
     tasks = _tasks(group, definition)
     return GroupAnswer(
@@ -166,7 +170,7 @@ def _tasks(group: GroupDescription, definition: RebalanceSnapshot) -> list[TaskC
     for member in group.members:
         sums = dict(member.subscribed.task_offset_sums) if member.subscribed else {}
         sums |= {copy.task_id: copy.offset_sum for copy in member.tasks if copy.offset_sum is not None}
-        # the last tasks of a member that is away are those from before it left
+        # a member that is away has the tasks that it had before it left
         present = () if member.member.is_away else member.tasks
         lags = changelogs.lags_of([copy.task_id for copy in present], sums)
         for copy in member.tasks:
@@ -253,8 +257,8 @@ def _is_meant(drained: Lever, member: GroupMemberAnswer) -> bool:
 
 
 def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | None) -> list[MissingForDrain]:
-    """The active tasks that a drain waits for. `ids`: the drained members. `stays`: the reason why all of their tasks
-    stay; None if they will move.
+    """The active tasks that a drain waits for. `ids`: the drained members. `stays`: the reason why all tasks of these
+    members stay; None if the tasks will move.
     """
     elsewhere: dict[str, list[TaskCopyAnswer]] = {}
     for copy in tasks:
@@ -270,8 +274,8 @@ def _active_tasks(ids: set[str], tasks: Sequence[TaskCopyAnswer], stays: str | N
 def _why_it_stays(
     group: GroupDescription, members: Sequence[GroupMemberAnswer], drained: Sequence[Lever]
 ) -> str | None:
-    """The reason why the drained tasks stay; None if a rebalance that can move them will come. A discarded rebalance is
-    not computed again by itself.
+    """The reason why the drained tasks stay; None if a rebalance that can move them will come. The group does not
+    compute a discarded rebalance again by itself.
     """
     last = group.image.last_rebalance
     if group.image.state is not GroupState.STABLE or last is None or last.end.outcome in _MORE_TO_COME:
@@ -284,7 +288,9 @@ def _why_it_stays(
 
 
 def _why(elsewhere: Sequence[TaskCopyAnswer]) -> str:
-    """The reason why a task has not moved yet, from its other copies. A warm-up comes first: it is the next owner."""
+    """Returns the reason why a task has not moved yet, from its other copies. A warm-up is considered first, because
+    its process is the next owner.
+    """
     waits = sorted(elsewhere, key=lambda copy: (copy.role != Role.WARM_UP, copy.member_id))
     if not waits:
         return "waits for its turn to be restored elsewhere (max.warmup.replicas)"

@@ -35,8 +35,8 @@ AT_ONCE = 100_000
 """
 
 MIDDLE_EVERY_S, ALL_EVERY_S = 0.5, 300.0
-"""The shortest intervals of the collections. With five seconds for the middle generation, one pass could visit all
-objects that the joins of 5,000 members had just made.
+"""The shortest intervals of the collections. If the middle generation were collected every five seconds, one pass could
+visit all objects that the joins of 5,000 members had just made.
 """
 
 MIDDLE_PARTS, ALL_PARTS = 20, 500
@@ -85,7 +85,9 @@ class FreedMemory:
         self._trimming: asyncio.Future[object] | None = None
 
     def give_back_if_due(self, now_s: float) -> asyncio.Future[object] | None:
-        """Return freed memory, in a thread, if that is due. Returns the future of the last such call, if any."""
+        """Returns freed memory to the system, in a thread, if that is due. Returns the future of the last thread call,
+        or None.
+        """
         busy = self._trimming is not None and not self._trimming.done()
         if not busy and now_s >= self._next_s:
             self._next_s = now_s + TRIM_EVERY_S
@@ -124,7 +126,7 @@ class ServiceManager:
     def _notify(self, message: str) -> None:
         if not self._address:
             return
-        # the service goes on if the manager's socket is gone
+        # the service continues if the manager's socket is gone
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as way:
             way.setblocking(False)
             way.sendto(message.encode(), self._address)

@@ -33,10 +33,12 @@ _DOCUMENT_METHODS = frozenset({"PUT", "POST"})
 _DOCUMENT, _FORM, _EMPTY = "request.max.bytes", "for a form of the page", "for a call without a document"
 
 EMPTY_BODY_BYTES = 1_024
-"""Limit for a call that needs no body."""
+"""The body limit of a call that needs no body, in bytes."""
 
 FORM_BYTES = 65_536
-"""Limit for a form of the page. A stranger may send the login form."""
+"""The body limit of a form of the page, in bytes. It is small because a caller without a token may send the login
+form.
+"""
 
 BODIES_AT_ONE_TIME = 8
 """All bodies together may take as much memory as this many bodies of the largest size."""
@@ -90,7 +92,9 @@ class RequestBodies:
             self._held_bytes -= len(body)
 
     async def arrive(self, call: Call | None, scope: Scope, receive: Receive) -> bytes:
-        """Read the whole body. The caller has to `release` it. Raises Problem 408, 413, 429 and 503, and CallerGone."""
+        """Read the whole body. The caller has to `release` the body. Raises Problem 408, 413, 429 and 503, and
+        CallerGone.
+        """
         limit = _limit_of(call, scope["method"], scope["path"])
         announced = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
         if announced.isdigit() and int(announced[:20]) > self._max_bytes[limit]:
@@ -206,7 +210,7 @@ class RequestGuard:
                     raise elsewhere
             await self._app(scope, receive, send_and_note)
         except CallerGone:
-            # the caller is gone, but uvicorn reports a request without an answer as an error
+            # the caller has disconnected, but uvicorn reports a request without an answer as an error
             if not status:
                 await Response()(scope, receive, send)
         except asyncio.CancelledError:

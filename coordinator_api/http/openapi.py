@@ -1,8 +1,8 @@
 """`/openapi.json`: FastAPI's description of the service, with the bodies that `JsonBody` reads, the bearer token, and
 the redirect to another coordinator.
 
-The document is encoded once and cached, because it has 200 KB, and any program on this machine may request it in a
-loop.
+The OpenAPI document is encoded once and cached, because it has 200 KB, and any program on this machine may request it
+in a loop.
 """
 
 import json

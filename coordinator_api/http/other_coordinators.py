@@ -12,8 +12,8 @@ keeps method and body.
          -> a group whose owner does not answer is listed as Unknown
 
 An owner that is called for its list (header `Assignor-Asked-By`) answers from its memory and calls no other
-coordinator. Pages are refreshed often, so answers are cached for a second, for callers with the same token. Answers are
-validated, because they come from another process.
+coordinator. Pages are refreshed often, so answers are cached for a second, for callers with the same token. The answers
+of other coordinators are validated, because they come from another process.
 """
 
 import asyncio
@@ -62,8 +62,8 @@ class OtherCoordinators:
             await client.aclose()
 
     async def groups(self, request: Request, path: str, kind: type[GroupList] = GroupList) -> list[GroupList]:
-        """Gets `path` from the owners of other groups. Returns their answers as `kind`, after a list of all these
-        groups in state Unknown.
+        """Gets `path` from the coordinators that own other groups. Returns first a list of all groups of other
+        coordinators in state Unknown, then the coordinators' answers, parsed as `kind`.
 
         Returns an empty list if there is one coordinator only, and for a call of another coordinator.
         """
@@ -132,7 +132,7 @@ def all_groups(
     for each in elsewhere:
         found |= {line.group_id: line for line in each.groups}
         found |= {line.group_id: line for line in each.unreadable}
-    # this coordinator may have taken a group meanwhile
+    # this coordinator may have become the owner of a listed group meanwhile
     found = {group_id: line for group_id, line in found.items() if not coordinator.is_open(group_id)}
     for group_id, why in coordinator.unreadable.items():
         found[group_id] = UnreadableGroupLine(group_id=group_id, reason=why)

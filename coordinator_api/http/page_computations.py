@@ -38,7 +38,7 @@ from rebalance_analysis.simulate import ForecastModel, forecast, forecast_docume
 from rebalance_analysis.what_if import changed, changes_from_document, difference, difference_document
 
 Stored = tuple[int, bytes]
-"""A generation, and its recording in the stored form."""
+"""The generation of a recorded rebalance, and its recording in the stored form."""
 
 MOST_CANDIDATES = 20
 _UNCHANGED = frozenset({TaskChange.STAYED, TaskChange.ABSENT})
@@ -49,7 +49,7 @@ def history_of_group(
 ) -> dict[str, object]:
     """The history of the rebalances as in `assignor explain`, with the triggers of each rebalance in words (`words`).
 
-    `stored`: the rebalances, oldest first. `before`: the rebalance before them, which only serves for comparison.
+    `stored`: the rebalances, oldest first. `before`: the rebalance before the first of them, for comparison only.
     Raises InputError.
     """
     load = own_assignors(classes)
@@ -67,7 +67,7 @@ def history_of_task(
     stored: Sequence[Stored], has_more: bool, task: TaskId, classes: tuple[str, ...]
 ) -> dict[str, object] | None:
     """The history of one task in the last recorded rebalances, newest first: its copies before and after, and the
-    reasons, rule by rule. None if no rebalance has the task.
+    reasons, rule by rule. Returns None if no rebalance has the task.
 
     `stored`: the rebalances, oldest first. `has_more`: True if the first of them only serves for comparison with the
     next one. `classes`: the class paths of `AllowedAssignors`.
@@ -77,7 +77,7 @@ def history_of_task(
     for each in stored:
         try:
             past.append(_past(each, load))
-        except AssignorFault:  # for example, its assignor is no longer available
+        except AssignorFault:  # a rebalance cannot be run again, for example, if its assignor is no longer available
             unreadable += 1
     before = past.pop(0) if has_more and len(past) > 1 else None
     history = task_history(past, task, before)
@@ -144,8 +144,8 @@ def what_if(
 
 
 def held_document(stored: bytes, bounds: DocumentBounds) -> dict[str, object]:
-    """The effects of a held rebalance: `{"difference", "forecast"}`. Each is None if it cannot be computed, because a
-    member has an unknown future version, or a custom assignor is no longer available. `stored`: the recording in the
+    """The effects of a held rebalance: `{"difference", "forecast"}`. A value is None if it cannot be computed, because
+    a member has an unknown future version, or a custom assignor is no longer available. `stored`: the recording in the
     stored form.
     """
     recorded = parse_recorded_rebalance(_document(stored))
@@ -204,7 +204,7 @@ def _history_document(history: TaskHistory, unreadable: int) -> dict[str, object
         "unreadable": unreadable,
         "rebalances": len(history.rebalances),
         "copies": [copy_row(copy, names) for copy in history.summary.copies],
-        # left out: the page lists the copies itself, and shows the end of the wait as a countdown
+        # these fields are left out: the page lists the copies itself, and shows the end of the wait as a countdown
         "summary": [
             row for row in task_summary_rows(history.summary, names) if row.label not in ("is now", "waits for")
         ],

@@ -28,7 +28,7 @@ from coordinator_api.store.store_errors import LeaseEnded, StoreError
 MEDIA_TYPE = "application/problem+json"
 
 TITLES: Mapping[str, tuple[int, str]] = {
-    # code -> (its usual status, title)
+    # the usual HTTP status and the title of each error code
     "INVALID_REQUEST": (422, "The request cannot be read"),
     "INVALID_GROUP_ID": (422, "Not a group id"),
     "INVALID_SESSION_TIMEOUT": (422, "The session timeout is out of bounds"),
@@ -95,7 +95,9 @@ class Problem(AssignorFault):
 
 
 def problem_response(problem: Problem) -> Response:
-    """Returns the problem as a JSON response. It is ASCII, so that it can be encoded whatever the caller sent."""
+    """Returns the problem as a JSON response. The response is ASCII, so it can be encoded whatever text the caller
+    sent.
+    """
     document: dict[str, object] = {
         "type": f"urn:assignor:error:{problem.code}",
         "title": TITLES[problem.code][1],
@@ -165,7 +167,7 @@ def problem_of(error: Exception, scope: Scope) -> Problem:
             return error
         case CoordinatorFault():
             return _from_fault(error)
-        case LeaseEnded():  # logged once elsewhere, not for each call
+        case LeaseEnded():  # the error is logged once elsewhere, not for each call
             return Problem("COORDINATOR_NOT_AVAILABLE", f"{error.in_public}: ask again", headers=TRY_AGAIN_SOON)
         case StoreError():
             _logger.error("store_error", path=scope["path"], error=str(error))

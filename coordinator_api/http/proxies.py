@@ -40,8 +40,8 @@ class Proxies:
     def note(self, scope: Scope, forwarded: Mapping[bytes, bytes]) -> None:
         """Add to the call's scope its public address, the browser's scheme, and the path without the prefix.
 
-        `forwarded`: the call's X-Forwarded headers. Without such headers and without a root path, this call is not
-        necessary.
+        `forwarded`: the call's X-Forwarded headers. Calling `note` is not necessary without such headers and without a
+        root path.
         """
         client = scope.get("client")
         found = PublicAddress(self.root_path)
@@ -92,7 +92,7 @@ def _from_headers(headers: Mapping[bytes, bytes], known: PublicAddress, scope: S
 
 
 def _first(value: bytes | None) -> str:
-    """The first of several values, which comes from the outermost proxy."""
+    """Returns the first of several values of a header, which the outermost proxy has set."""
     return (value or b"").decode("latin-1").partition(",")[0].strip()
 
 

@@ -83,7 +83,7 @@ async def _serve(
         url = _url_of(listening, "http" if tls is None else "https")
         coordinator = await open_with_tokens(settings, access, url)
         freeze_existing_objects()
-        # at least a second: 0 would wait for ever
+        # uvicorn's limit is at least a second: 0 would wait for ever
         graceful_s = max(1, round(settings.shutdown_timeout_ms / 1000))
         connections = OpenConnections(coordinator)
         app = create_app(settings, coordinator, access, pages, connections)
@@ -97,8 +97,8 @@ async def _serve(
             server_header=False,
             proxy_headers=False,
             ws="none",
-            # No running member pauses longer between heartbeats. If uvicorn closed the connection within such a pause,
-            # the member's process would seem to have failed.
+            # Running members pause at most this long between heartbeats. If uvicorn closed a connection within the
+            # pause, the member's process would seem to have failed.
             timeout_keep_alive=settings.group_max_session_timeout_ms // 1000 + 1,
             timeout_graceful_shutdown=graceful_s,
         )
@@ -180,13 +180,12 @@ class _Server(uvicorn.Server):
 @contextlib.contextmanager
 def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable[[], object]]:
     """Yields a function that starts a time limit, after which the process is ended, whatever it is doing. The function
-    takes no lock, so that a signal handler may call it. The limit also holds after the block.
+    takes no lock, so that a signal handler may call it. The time limit also holds after the block.
 
     `in_order`: called when the time is over; True if everything is closed, so that the exit code is 0. The end of the
-    block does not show this: the block may also end because a second signal came.
-
-    Only a store that does not answer, or an event loop that is blocked, takes so long. All answered changes are
-    committed, as after a crash.
+    block does not show that everything is closed: the block may also end because a second signal came. Only a store
+    that does not answer, or an event loop that is blocked, exceeds the time limit. All answered changes are committed,
+    as after a crash.
     """
     begun, begin = os.pipe()
 
@@ -218,7 +217,7 @@ def _call_first(begin: Callable[[], object], number: signal.Signals) -> None:
         loops_own(received, frame)
 
     signal.signal(number, handle)
-    signal.siginterrupt(number, False)  # as the event loop sets it
+    signal.siginterrupt(number, False)  # the event loop sets the same flag on its own handlers
 
 
 def _listen(settings: Settings) -> socket.socket:

@@ -1,7 +1,7 @@
 """The models of bodies and answers. Each model decodes, validates and documents one body or answer.
 
-The fields also have the examples. Swagger UI and other tools compose the example of a body or an answer: each field has
-its first example, else its default, else some value of its type.
+Examples stand at the fields. Swagger UI and other tools compose the example of a body or an answer from the first
+example of each field, else from its default, else from some value of its type.
 """
 
 from typing import Annotated
@@ -21,6 +21,6 @@ TimeMs = Annotated[int, Field(description="Milliseconds since the epoch.", examp
 
 
 class StrictBody(BaseModel):
-    """A body that a person writes. Unknown fields are refused, because they may be typing errors."""
+    """A body that a person writes. Unknown fields of the body are refused, because they may be typing errors."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True)

@@ -1,4 +1,5 @@
-"""The documents that are a whole body or answer, and the group of all examples. This group has one member.
+"""The documents that are a whole body or answer, and the group that all examples describe. The group of the examples
+has one member.
 
 `assignor.recording` reads the documents and checks their fields.
 """
@@ -68,8 +69,8 @@ A_REBALANCE: dict[str, Any] = {
 
 
 class DefinitionDocument(RootModel[dict[str, Any]]):
-    """A definition: the `input` of a rebalance/1 document without members and leader. It may name a cluster in place of
-    the cluster's brokers, topics and offsets. docs/formats.md describes rebalance/1.
+    """A definition: the `input` of a rebalance/1 document without members and leader. A definition may name a cluster
+    in place of the cluster's brokers, topics and offsets. docs/formats.md describes rebalance/1.
     """
 
     model_config = ConfigDict(json_schema_extra={"examples": [A_DEFINITION]})

@@ -47,7 +47,7 @@ class GroupLine(_ShownGroup):
 
 
 class UnreadableGroupLine(BaseModel):
-    """A group whose log cannot be read. The service does not lead it."""
+    """A group whose log cannot be read. The service does not lead such a group."""
 
     group_id: str = Field(examples=["orders"])
     reason: str = Field(examples=["record 2 has been changed: its checksum does not fit"])
@@ -175,7 +175,9 @@ class TaskCopyAnswer(BaseModel):
 
 
 class GroupAnswer(_ShownGroup):
-    """A group as operators see it. `advice`: advice in one or two sentences; null when there is nothing to do."""
+    """The description of a group for operators. `advice`: advice in one or two sentences; null when there is nothing to
+    do.
+    """
 
     revision: int = Field(examples=[1], description="Number of definitions that the group has had.")
     declared_by: Caller | None = Field(description="The caller that sent the present definition; null when not known.")
@@ -223,11 +225,11 @@ class StoredLogAnswer(BaseModel):
 
 
 class KeptOfLog(BaseModel):
-    """The records that a repair keeps. `last_record`: the number of the last one. `generation_id`, `revision`: the
-    group's values after this record.
+    """The records that a repair keeps. `last_record`: the number of the last kept record. `generation_id`, `revision`:
+    the group's values after this record.
     """
 
-    # made of the plan of a repair
+    # FastAPI makes this answer from the plan of a repair
     model_config = ConfigDict(from_attributes=True)
 
     records: int = Field(validation_alias="kept_records", examples=[1])

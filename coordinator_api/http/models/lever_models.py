@@ -13,7 +13,7 @@ move.
 """
 
 Forecast = Annotated[dict[str, Any], Field(examples=[{"end": "stable", "stable_after_ms": 500, "active_moves": 1}])]
-"""A forecast. The example has only some of its fields."""
+"""A forecast. The example of this field is shorter than a real document."""
 
 
 class RejoinGraceBody(StrictBody):
@@ -42,7 +42,7 @@ class GenerationAnswer(BaseModel):
 class LeverAnswer(BaseModel):
     """The caller that set a lever, with the time and the reason."""
 
-    # made of a `Lever` of the group
+    # FastAPI makes this answer from a `Lever` of the group
     model_config = ConfigDict(from_attributes=True, validate_by_name=True)
 
     by: Caller | None = Field(validation_alias=AliasPath("decision", "by"))
@@ -56,7 +56,7 @@ class HoldLever(LeverAnswer):
 
 class HeldAnswer(BaseModel):
     """A rebalance that waits for approval. `outcome`: its outcome if it is approved. `tasks_to_move`: the tasks of
-    which it takes a copy from a process, not counting warm-ups.
+    which the rebalance takes a copy from a process, not counting warm-ups.
     """
 
     model_config = ConfigDict(from_attributes=True)
@@ -70,8 +70,8 @@ class HeldAnswer(BaseModel):
 
 class LookedAtHeld(HeldAnswer):
     """A held rebalance with its effects. `difference`: the changes `after` an approval, compared with `before`, where
-    every task stays; as in a what-if. `forecast`: as in the answer of `POST /v1/simulate`. Each is null when it cannot
-    be computed.
+    every task stays; as in a what-if. `forecast`: as in the answer of `POST /v1/simulate`. `difference` and `forecast`
+    are null when they cannot be computed.
     """
 
     difference: dict[str, Any] | None = Field(examples=[{"active_elsewhere": 1, "standbys_new": 0, "tasks": []}])

@@ -36,7 +36,7 @@ MAX_TEXT_LENGTH = 1_000
 MAX_JOIN_ID_LENGTH = 100
 MAX_PROCESS_MEMBERS = 1_000
 MAX_OFFSET_SUMS = 10_000
-"""The most tasks with offset sums of one member in one heartbeat."""
+"""The largest number of tasks for which one member may report offset sums in one heartbeat."""
 
 MAX_NOTICES = 16
 MAX_NOTICE_LENGTH = 500
@@ -46,8 +46,8 @@ MAX_UNKNOWN_BYTES = 4_096
 """The largest size of all unknown fields of one body, names and values, as ASCII JSON without spaces."""
 
 TASK_PATTERN = r"^([\s\S]+__)?[0-9]{1,9}_[0-9]{1,9}$"
-"""A task id: `subtopology_partition`, with the name of a named topology before it. Nine digits are enough for any
-group.
+"""A task id: `subtopology_partition`, with the name of a named topology before it. A number in a task id has at most
+nine digits, which is enough for any group.
 """
 
 _BASE64 = r"^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
@@ -59,7 +59,7 @@ _TASK_TEXT = TypeAdapter(
 
 @lru_cache(65_536)
 def _task(text: str) -> TaskId:
-    """Parses a task id. Cached, because heartbeats repeat the same ids."""
+    """Parses a task id. The result is cached, because heartbeats repeat the same ids."""
     try:
         return TaskId.parse(_TASK_TEXT.validate_python(text))
     except ValidationError:
@@ -93,7 +93,7 @@ OffsetSums = Annotated[
 
 
 def _describe_unknown_fields(schema: dict[str, Any]) -> None:
-    # any field is allowed, but if the schema said so, tools would invent a field for the example
+    # the schema does not mention that any field is allowed: tools would invent a field for the example
     del schema["additionalProperties"]
     schema["maxProperties"] = len(schema["properties"]) + MAX_UNKNOWN_FIELDS
 
@@ -130,7 +130,9 @@ class _SentByMember(BaseModel):
 
 
 Paused = Annotated[bool, Field(exclude_if=operator.not_)]
-"""True if the group is paused. The field is left out while it is false, because most groups are never paused."""
+"""True if the group is paused. `paused` is left out of an answer while it is false, because most groups are never
+paused.
+"""
 
 
 class _Answer(BaseModel):
@@ -208,8 +210,8 @@ class NoticeBody(_SentByMember):
 
 class ProcessHeartbeatBody(_SentByMember):
     """One heartbeat for all members of a process. `known`: the `news` of the last answer; while there is nothing newer,
-    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored, those of `members`
-    included, and as many of each of the `notices`.
+    the answer is held for up to `wait_ms`. Up to 16 unknown fields of together 4 KB are ignored in the body and its
+    `members`, and as many in each of the `notices`.
     """
 
     # fail_fast: reporting an error takes far longer than decoding a member
@@ -304,8 +306,8 @@ class MemberRefusal(_Answer):
 
 
 class ProcessHeartbeatAnswer(_Answer):
-    """The answer to the heartbeat of a process. `news`: a digest of the other fields except `state`, to send as `known`
-    with the next heartbeat. `paused`: as in `HeartbeatAnswer`, for all members.
+    """The answer to the heartbeat of a process. `news`: a digest of all other fields but `state`; the process sends it
+    as `known` with its next heartbeat. `paused`: as in `HeartbeatAnswer`, for all members.
     """
 
     state: State

@@ -34,7 +34,9 @@ class _TokenAnswer(BaseModel):
 
 
 class CreatedTokenAnswer(_TokenAnswer):
-    """A new token. `token`: shown only in this answer. `note`: a further effect of the call; null if there is none."""
+    """A new token. `token`: shown only in this answer. `note`: a further effect of the call that created the token;
+    null if there is none.
+    """
 
     token: str = Field(examples=["asg_" + "x" * 43])
     note: str | None = Field(examples=[None])
@@ -55,7 +57,7 @@ class TokenList(BaseModel):
 
 
 class ServiceAnswer(BaseModel):
-    """The description of the service. `links`: the main addresses, by their content."""
+    """The description of the service. `links`: the main addresses of the service, each under a word for its content."""
 
     service: str = Field(examples=["assignor coordinator"])
     what: str = Field(examples=["The leader of Kafka Streams groups as a durable HTTP service."])
@@ -64,8 +66,9 @@ class ServiceAnswer(BaseModel):
 
 
 class VersionAnswer(BaseModel):
-    """The versions of the service. `api_versions`: the first parts of the addresses. `kafka_version`: the Kafka Streams
-    release with the same assignments.
+    """The answer of /version: the release of the service, its API versions, and the Kafka version it equals.
+    `api_versions`: the first parts of the addresses. `kafka_version`: the Kafka Streams release with the same
+    assignments.
     """
 
     version: str = Field(examples=["1.2.3"])

@@ -146,7 +146,7 @@ async def drain_group(
 ) -> None:
     """Tell every member to stop, in the answer to its next heartbeat. A PUT ends the drain.
 
-    With `instance` or `member`, no member is told to stop. The tasks of this instance or member move to others, each as
+    With `instance` or `member`, no member has to stop. The tasks of this instance or member move to others, each as
     soon as another instance has caught up on the task. `GET` says when the instance or member can be stopped. The drain
     ends when the instance or member is gone, or by `DELETE`.
     """
@@ -159,8 +159,8 @@ async def drain_group(
 
 
 def _refusal(group_id: str, refused: Rejected, image: GroupImage) -> Problem:
-    """Adds the group's id and, if known, the caller that declared the present definition, so that the operator knows
-    whom to ask.
+    """Adds to a refusal the group's id and, if known, the caller that declared the present definition, so that the
+    operator knows whom to ask.
     """
     origin, detail = image.origin, f"group {group_id}: {refused.detail}"
     if origin.declared_at_ms is None:

@@ -1,7 +1,7 @@
 """The levers of `/v1/groups/{group}`: operator commands that Kafka does not have.
 
 Each call has a `?reason=`, which `RequestGuard` has checked. The audit log has the caller, the time and the reason. As
-long as a lever is set, the group's document has them as well.
+long as a lever is set, the group's document has the caller, the time and the reason as well.
 """
 
 import asyncio
@@ -141,7 +141,7 @@ async def end_instance_drain(
 async def set_promotion(request: Request, group: RequestedGroup) -> None:
     """Start the next rebalance as soon as all warm-ups have caught up, not at the probing deadline.
 
-    This is also in force while an instance is drained.
+    The promotion of warm-ups is also in force while an instance is drained.
     """
     await _apply(group, events.SetLever(LeverName.PROMOTION, True, caller(request), reason_of(request)))
 

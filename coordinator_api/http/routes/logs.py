@@ -22,8 +22,8 @@ router = named_router(prefix="/v1/groups/{group}", tags=["logs"], responses=prob
 
 FORMAT: Literal["group-log/1"] = "group-log/1"
 PIECE_RECORDS = 64
-"""The records in one piece of the answer. A record has some hundred bytes, or some hundred kilobytes after a large
-rebalance.
+"""The number of records in one piece of the answer. A record has some hundred bytes, or some hundred kilobytes after a
+large rebalance.
 """
 
 

@@ -63,9 +63,9 @@ async def livez() -> Health:
 async def readyz(coordinator: TheCoordinator) -> Readiness:
     """503 while the service is stopping, or if a test write to the store cannot be read back within 2 s.
 
-    `parts`: the status of each part; `groups` says whether the logs of some groups cannot be read. This does not make
-    the service unready, because it leads the other groups. On PostgreSQL, `lease` says whether the coordinator's lease
-    is valid: 503 while it is not.
+    `parts`: the status of each part; `groups` says whether the logs of some groups cannot be read. A group with an
+    unreadable log does not make the service unready, because the service leads the other groups. On PostgreSQL, `lease`
+    says whether the coordinator's lease is valid: 503 while it is not.
     """
     # health checks need no token, so they reveal neither ids nor numbers of groups
     groups = "some cannot be read" if coordinator.unreadable else "ok"
