@@ -86,7 +86,7 @@ class Overload:
         self._shed = shed
 
     def admit(self, kind: Kind) -> None:
-        """Raises TooManyRequests if requests of this kind are refused at the present load."""
+        """Raises TooManyRequests if the service refuses requests of this kind at the present load."""
         lag_ms = self._monitor.lag_ms
         if lag_ms >= MOST_LAG_MS[kind]:
             self._shed.labels(kind).inc()
@@ -130,7 +130,9 @@ class Quotas:
         self._tenants: dict[str, Counter[str]] = {}
 
     def count_group(self, group_id: str, tenant: str = "") -> bool:
-        """Count the group. Returns whether it is new. Raises TooManyGroups when its tenant has reached the limit."""
+        """Count the group for its tenants. Returns whether the group is new. Raises TooManyGroups when its tenant has
+        reached the limit.
+        """
         if group_id in self._groups and self._groups[group_id]["groups"]:
             return False
         no_room = self.no_room(tenant, "groups", 1)
@@ -145,8 +147,8 @@ class Quotas:
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
         """Count the groups of other coordinators. `groups`: members and bytes by group, None for unchanged bytes.
-        `here`: the groups of this coordinator. A group that was elsewhere before and is now in neither mapping was
-        deleted.
+        `here`: the groups of this coordinator. A group that another coordinator had before and that is now in neither
+        mapping was deleted.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
@@ -202,8 +204,8 @@ class Quotas:
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
         """Returns the reason why the tenant may not have `more` of this kind, in words; None if it may.
 
-        For the tenant itself, the text says how much it uses. For a tenant with a shorter prefix, the text does not,
-        because the caller must not see that number.
+        If the tenant itself has reached its limit, the text has the amount that the tenant uses. If a tenant with a
+        shorter prefix has reached its limit, the text has no amount, because the caller must not see it.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):
@@ -222,7 +224,7 @@ class Quotas:
         return [tenant, *(prefix for prefix in outer if self._is_tenant(prefix))]
 
     def _of(self, tenant: str) -> Counter[str]:
-        """Returns the use of a tenant. It is counted at the first call, and kept up to date from then on."""
+        """Returns the use of a tenant. The use is counted at the first call, and kept up to date from then on."""
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = Counter()

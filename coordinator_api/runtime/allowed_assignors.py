@@ -13,7 +13,7 @@ from coordinator_api.settings import SettingsError
 
 
 class AllowedAssignors:
-    """The `module:Class` assignors that groups may name. Kafka's own are always allowed."""
+    """The `module:Class` assignors that groups may name. Kafka's own assignors are always allowed."""
 
     def __init__(self, class_paths: Iterable[str]) -> None:
         """Loads each assignor, so that a wrong setting fails the start. Raises SettingsError."""
@@ -42,7 +42,7 @@ class AllowedAssignors:
 
 @lru_cache(maxsize=1)
 def allowed_here(class_paths: tuple[str, ...]) -> AllowedAssignors:
-    """The same assignors in a worker process, loaded once."""
+    """Returns the allowed assignors in a worker process, where they are loaded once."""
     return AllowedAssignors(class_paths)
 
 

@@ -1,10 +1,10 @@
 """Polls of the coordinator for stable groups: changed topics, and warm-ups that have caught up.
 
 `ClusterWatch` watches a group while it is stable and its last rebalance polled a cluster: each rebalance polls the
-cluster itself, and a group without members needs no rebalance. The watch polls every `cluster.metadata.max.age.ms`, and
-at least every five seconds after a problem: a rebalance failed, the cluster does not answer, or a topic is gone. A
-topic counts as gone when two polls in a row do not find it. A poll that fails is repeated; it never ends the watch.
-Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
+cluster itself, and a group without members needs no rebalance. The watch polls every `cluster.metadata.max.age.ms`.
+After a failed rebalance, while the cluster does not answer and while a topic is gone, the watch polls at least every
+five seconds. A topic counts as gone when two polls in a row do not find it. A failed poll is repeated, and never ends
+the watch. Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
 `WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). The
 member's heartbeats report the warm-up's offsets. The end offsets of the changelogs come from the definition, or from
@@ -39,8 +39,8 @@ HandIn = Callable[[Event], Awaitable[object]]
 
 
 class RepeatedWatch(ABC):
-    """Polls repeatedly while the state of the group requires it. Call `follow` after every event that begins or ends in
-    state Stable. `hand_in` gets the findings.
+    """Polls repeatedly while the state of the group requires polls. Call `follow` after every event that begins or ends
+    in state Stable. `hand_in` gets the findings.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Changelogs:
         self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
     ) -> Mapping[TaskId, tuple[int, int | None]]:
         """Returns two values for each stateful task: the lag in records (LATEST_OFFSET for a running active task, see
-        `TaskLags`), and the sum of the end offsets, None when it is unknown.
+        `TaskLags`), and the sum of the end offsets, which is None when it is unknown.
         """
         topics = {
             each: found for each in {task.subtopology for task in tasks} if (found := self._topics(each)) is not None

@@ -4,7 +4,7 @@ Rules: a definition has `"cluster": {"provider": name, "bootstrap.servers": addr
 that its own settings list, because an address may be a directory of this machine. It finds providers by the entry point
 group `assignor.cluster_providers`, so that this package depends on no log implementation. A provider is a function from
 an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach. Any other error of a provider
-fails the rebalance, which is then repeated like any failed one.
+fails the rebalance; the group repeats it as it repeats any failed rebalance.
 
 Calls to a cluster run in threads, each with a time limit. Every cluster has a few threads of its own, so a cluster that
 does not answer blocks neither the event loop nor the groups of other clusters. An error that means that the cluster is
@@ -49,7 +49,7 @@ class ClusterProvider(Protocol):
         """Returns the present partition counts of the topology's topics, including internal topics, without topics that
         do not exist.
 
-        Called often: it may cost at most one metadata request.
+        The watch calls `topics` often, so a call may cost at most one metadata request.
         """
         ...
 
@@ -61,7 +61,7 @@ class ClusterProvider(Protocol):
 
 
 def is_retriable(error: BaseException) -> bool:
-    """Whether the cluster could not be reached, or was too slow, so that a retry may help.
+    """Returns whether the error means that the cluster could not be reached or was too slow, so that a retry may help.
 
     Source: `RetriableException`; Python clients of Kafka use the same attribute name.
     """
@@ -149,7 +149,7 @@ class ClusterConnection:
         await self._ask(lambda provider: provider.create_topics(topics))
 
     def close(self) -> None:
-        """Make no more calls. A running call ends by itself."""
+        """Make no more calls to the cluster. A running call ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, call: Callable[[ClusterProvider], Answer], timeout_ms: int | None = None) -> Answer:
@@ -203,8 +203,8 @@ class Clusters:
         return self._connections[address]
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """Opens a cluster, for use in threads. Raises like `check`, and any error of the opening. Opening may take
-        time.
+        """Opens a cluster, for use in threads. Raises like `check`, and any error of the opening. Opening a cluster may
+        take time.
         """
         point = _entry_point(address.provider)
         listed = self._listed(address)
@@ -249,8 +249,8 @@ class ClusterStanding:
     in milliseconds.
 
     `looked_at_ms`: the time of the cluster's last answer, None before the first one. `failing_since_ms`: the time of
-    the first failed poll since then. `error`: the error of the last failed poll. Both are None when the last poll was
-    answered.
+    the first failed poll since then. `error`: the error of the last failed poll. `failing_since_ms` and `error` are
+    None when the cluster answered the last poll.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:

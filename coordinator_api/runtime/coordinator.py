@@ -41,12 +41,14 @@ COUNT_OTHERS_EVERY_S = 1.0
 """The interval at which the groups of other coordinators are counted for quotas."""
 
 SHARE_OF_A_STOP = 0.75
-"""The share of a stop's time limit for handing all groups over. After that, the remaining groups are closed."""
+"""The share of a stop's time limit for handing all groups over. Groups that were not handed over in this time are
+closed.
+"""
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
-"""The most characters of a name in a member id. A client id may be as long as a whole member id, which also has a
-UUID.
+"""The most characters of the name in a member id. The name comes from a client id, which may be as long as a whole
+member id, and the member id also has a UUID.
 """
 
 
@@ -68,9 +70,8 @@ class Coordinator:
         url: str,
         resources: AsyncExitStack,
     ) -> None:
-        """`url`: the address of this coordinator for others of the database. `resources`: closed last.
-
-        It has eight parameters, because each is a part that `assembly` makes from the settings.
+        """`url`: the address of this coordinator for others of the database. `resources`: closed last. The constructor
+        has eight parameters, because each is a part that `assembly` makes from the settings.
         """
         self.settings = settings
         self.repository = store.repository
@@ -133,14 +134,14 @@ class Coordinator:
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None and not self.lease.is_unknown(group_id):
-            raise not_here(group_id)  # not GroupNotFound: a member that gets "no such group" would end
+            raise not_here(group_id)  # this must not be GroupNotFound: a member ends when the answer is "no such group"
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
 
     def _lock(self, group_id: str) -> asyncio.Lock:
-        """Returns the lock for creating, changing and deleting the group. It is dropped when no task holds it or waits
-        for it.
+        """Returns the lock for creating, changing and deleting the group. The lock is dropped when no task holds it or
+        waits for it.
         """
         return self._locks.setdefault(group_id, asyncio.Lock())
 
@@ -241,7 +242,7 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # the group stays in `unreadable` until it is open: a member that gets "no such group" would end
+                # the group stays in `unreadable` until it is open: a member ends when the answer is "no such group"
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -255,7 +256,7 @@ class Coordinator:
             return GroupRepair(group_id, problem, execute, plan)
 
     async def delete(self, group_id: str, *, force: bool = False) -> Response:
-        """Delete the group. `force`: also a group whose log cannot be read, so that its members are unknown.
+        """Delete the group. `force`: delete also a group whose log cannot be read, although its members are unknown.
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
@@ -395,8 +396,8 @@ class Coordinator:
             await asyncio.sleep(COUNT_OTHERS_EVERY_S)
 
     async def _open_group(self, group_id: str, epoch: int) -> bool:
-        """Open the group. Returns whether it exists. Raises NotOwner, and StoreError when the store cannot be read for
-        now.
+        """Open the group. Returns whether the group exists. Raises NotOwner, and StoreError when the store cannot be
+        read for now.
         """
         self.quotas.count_group(group_id)
         is_shared = self.lease.is_shared
@@ -415,7 +416,8 @@ class Coordinator:
             return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        # on an error the group reads the store again before its next event, unless it was lost
+        # on an error the group reads the store again before its next event, unless another coordinator owns the group
+        # now
         with suppress(StoreError):
             await runtime.handle(events.Recovered())
         return True

@@ -3,10 +3,10 @@
 If a definition describes its cluster, it is the only source for topics and offsets: topics that a rebalance creates are
 not added to it, and a later PUT replaces it. If a definition names a provider, every rebalance polls the cluster.
 
-Names in the documents of callers become topics and directories later. So they are checked here, before a document is
-stored or used. Stored groups of an earlier release are not checked again, so they are still served and can be deleted.
-A report and a computation may have the names that Kafka itself accepts: there, stores that are not logged may have any
-name.
+Names in the documents of callers become names of topics and directories later. So this file checks the names before a
+document is stored or used. Stored groups of an earlier release are not checked again, so they are still served and can
+be deleted. A report and a computation may have the names that Kafka itself accepts: there, stores that are not logged
+may have any name.
 """
 
 import json
@@ -73,8 +73,8 @@ def declared_definition(document: dict[str, object], group_id: str, bounds: Docu
 
 
 def check_subtopologies(known: object, where: str, most: int) -> None:
-    """Rejects a document with too many subtopologies. Call it before the checks that take time. `known`: `input` of
-    rebalance/1, not yet checked. Raises InputError.
+    """Rejects a document with too many subtopologies. Call it before the checks that take time. `known`: the `input` of
+    a rebalance/1 document, which was not checked before. Raises InputError.
     """
     topology = known.get("topology") if isinstance(known, dict) else None
     subtopologies = topology.get("subtopologies") if isinstance(topology, dict) else None
@@ -134,7 +134,7 @@ def partition_total(snapshot: RebalanceSnapshot) -> int:
 def task_total(snapshot: RebalanceSnapshot) -> int:
     """The number of tasks that a rebalance would make: more than partitions if several subtopologies read one topic.
 
-    While topics are missing, only the existing topics count.
+    While source topics are missing, only the tasks of existing topics count.
     """
     topology, cluster = snapshot.topology, snapshot.cluster
     catalog = InternalTopicCatalog(snapshot.existing_internal_topics)

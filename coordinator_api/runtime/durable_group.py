@@ -133,7 +133,7 @@ class DurableGroup:
         tenant whose quotas apply.
 
         If `Group.handle` raises an error, the event has no effect, and the group stays usable. If the records cannot be
-        applied, the group becomes uncertain. Both errors are raised.
+        applied, the group becomes uncertain. In either case the error is raised.
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._applied:
@@ -168,7 +168,7 @@ class DurableGroup:
             self.reload_before_next_event()
             self._lease.was_lost()
             raise
-        except BaseException:  # the write may have been made, whatever error ended it
+        except BaseException:  # the store may have the records, whatever error ended the write
             self.reload_before_next_event()
             raise
         self.image = image
@@ -184,7 +184,7 @@ class DurableGroup:
     async def compact_if_long(self) -> None:
         """Rewrite a long log as one snapshot. A write that fails makes the group uncertain.
 
-        Only the next commit waits for it: the snapshot is made from the committed image, and encoded in a thread.
+        Only the next commit waits for the snapshot, which is made from the committed image and encoded in a thread.
         """
         # the snapshot of a large group may itself exceed the limit: then wait until the log is twice as long
         is_long = self._log_bytes >= max(self._environment.compaction_bytes, 2 * self._snapshot_bytes)
@@ -213,7 +213,7 @@ class DurableGroup:
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
         """Returns the event, with `no_room` set to the reason if a quota refuses it. Nothing may run between this check
-        and the apply, so that of two members for one place only one gets in.
+        and the apply: otherwise two members could get the last place of a quota.
         """
         quotas, no_room = self._environment.quotas, None
         match event:

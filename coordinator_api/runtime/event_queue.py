@@ -4,12 +4,13 @@
 
 Rules:
 - If the group's rules raise an error for an event, only this event fails.
-- If a commit fails, every event of its batch fails with StoreError, because none of them was certainly stored. The
-  group is read from the store again before the next event. If its log is damaged then, this and all later events fail.
-- While this process does not hold the lease of the group, all events fail, and none is applied.
+- If a commit fails, every event of its batch fails with StoreError, because it is not certain that any of them was
+  stored. After a failed commit, the group is read from the store again before the next event. If its log is damaged
+  then, this event and all later events fail. - While this process does not hold the lease of the group, all events
+  fail, and none is applied.
 - A deletion is a batch of its own, and an event with a recording is the last of its batch: a transaction has at most
   one of each.
-- The caller of an event may disconnect at any time: the event is handled all the same.
+- The queue handles an event even if the event's caller disconnects.
 
 The work is done in slices, between which the event loop answers heartbeats, which do not use this queue.
 """
@@ -35,8 +36,8 @@ SLICE_S = 0.005
 """The time for which events are applied before the event loop gets its turn."""
 
 ANSWERS_A_TURN = 32
-"""The number of callers that are answered before the event loop gets its turn: each of them then writes its
-response.
+"""The number of callers that are answered before the event loop gets its turn. In its turn, the event loop writes their
+responses.
 """
 
 
@@ -54,7 +55,7 @@ class _Waiting:
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # marks it as retrieved, so that asyncio does not log it
+            self.answer.exception()  # marks the error as retrieved, so that asyncio does not log it
 
 
 @dataclass(slots=True)
@@ -137,12 +138,12 @@ class EventQueue:
                     await self._durable.compact_if_long()
         finally:
             self._worker = None
-            if self._waiting:  # cancelled with the event loop: no further answer is possible
+            if self._waiting:  # the task was cancelled with the event loop, so no further answer is possible
                 self._fail(self._all_waiting(), StoreError("the service stops"))
 
     async def _is_ready(self) -> bool:
-        """Check the lease, and reload an uncertain group. Returns whether both succeeded. If not, every waiting event
-        fails.
+        """Check the lease, and reload an uncertain group. Returns whether both steps succeeded. If one of them fails,
+        every waiting event fails.
         """
         is_reloaded = self._durable.is_uncertain
         try:
@@ -196,7 +197,7 @@ class EventQueue:
                 await sockets_read()
             try:
                 outcome = self._durable.apply(waiting.event, now_ms, waiting.tenant)
-            except Exception as error:  # a bug in the group's rules: it must not affect the other events
+            except Exception as error:  # a bug in the group's rules must not affect the other events
                 waiting.fail(error)
                 if self._durable.is_uncertain:
                     return

@@ -159,8 +159,9 @@ class GroupRuntime:
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def respond(self, event: HeartbeatOrFetch) -> Response:
-        """Answers at once, also during a commit or a rebalance. Two exceptions wait: for a commit that this request
-        caused, at most LONGEST_WAIT_FOR_OWN_TICK_S, and for an uncertain group, at most LONGEST_WAIT_FOR_STORE_S.
+        """Answers at once, also during a commit or a rebalance. The answer waits in two cases: for a commit that this
+        request caused, at most LONGEST_WAIT_FOR_OWN_TICK_S, and for an uncertain group, at most
+        LONGEST_WAIT_FOR_STORE_S.
 
         Raises StoreError when the group is uncertain, cannot be read again, and the answer would refuse the member.
         """
@@ -291,7 +292,7 @@ class GroupRuntime:
         self._held.release()
 
     async def close(self) -> None:
-        """Stop timers, polls and rebalances. Events in progress come to their end."""
+        """Stop timers, polls and rebalances. Events in progress are still handled."""
         self._held.release()
         await self.finish()
 
@@ -323,7 +324,8 @@ class GroupRuntime:
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
         """Answers from the last state that is known to be committed, so that members keep working while the store
         fails. A write with an unknown result was not answered, so it may count as later than this answer. But if the
-        answer would refuse a member, this write might have prevented the refusal: raise StoreError.
+        answer would refuse a member, StoreError is raised, because the uncertain write might have prevented the
+        refusal.
         """
         self.lease.check()
         response = self.group.respond(event, self._clock.now_ms(), self.image).response
@@ -359,7 +361,8 @@ class GroupRuntime:
 
     async def _own_follow_up(self) -> None:
         """Wait a little for the commit of a follow-up rebalance that this request started. The last member that gets an
-        assignment with a follow-up starts the rebalance, and so learns of it now, not at its next heartbeat.
+        assignment with a follow-up starts the rebalance, and its answer shows the rebalance now, not at its next
+        heartbeat.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
@@ -390,7 +393,7 @@ class GroupRuntime:
     def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
             self._carry_out(records, taken)
-        # a bug; the committed events are answered all the same, and the reload repeats the effects
+        # an error here is a bug; the committed events are answered all the same, and the reload repeats the effects
         except Exception as error:
             self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()
@@ -438,7 +441,7 @@ class GroupRuntime:
             await self._queue.put(events.Tick())
         except (LeaseEnded, NotOwner):  # the timer retries soon, and by then the group may be closed
             self._ticks_again = False
-        except Exception as error:  # any error: the group's timers must go on
+        except Exception as error:  # whatever the error is, the group's timers must continue
             if isinstance(error, AssignorFault):
                 self._telemetry.logger.error("tick_failed", error=str(error))
             else:  # a bug

@@ -1,14 +1,14 @@
-"""Callers that wait for changes of a group: held requests of members, and web pages that show it.
+"""Callers that wait for changes of a group: held requests of members, and web pages that show the group.
 
 A held request is the GET of an assignment that is not available yet, or the heartbeat of a process.
 
-Held requests are answered in batches ("waves"). If thousands of members learned of a rebalance at one moment, they
-would rejoin at once, and their heartbeats would queue behind all those joins, or behind all the large assignments that
-they fetch. So a batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments, whichever comes first.
-Then a pause follows, in which the event loop handles the requests that these members send. If the pause ends late, the
-event loop was busy, and the next pause is longer by this delay: other requests get half of the loop's time, and batches
-are never faster than the joins that follow them. (Another process could answer heartbeats instead; then a join and a
-heartbeat could disagree about the members.)
+Held requests are answered in batches, which the code calls waves. If thousands of members learned of a rebalance at one
+moment, they would rejoin at once, and their heartbeats would queue behind all those joins, or behind all the large
+assignments that they fetch. So a batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments,
+whichever comes first. Then a pause follows, in which the event loop handles the requests that these members send. If
+the pause ends late, the event loop was busy, and the next pause is longer by this delay: other requests get half of the
+loop's time, and batches are never faster than the joins that follow them. (Another process could answer heartbeats
+instead; then a join and a heartbeat could disagree about the members.)
 
 A held request costs a future. `wake` asks the group again for each held request, and answers only if the answer has
 changed.
@@ -17,8 +17,8 @@ A page is notified of a commit, and then requests its data. A commit calls `Watc
 dictionary lookups if there is no watcher. A watcher is notified once for all changes since its last call, so
 notifications do not accumulate.
 
-If the connection of a caller breaks, its wait ends. `GroupsOfConnections` notifies the groups of the members on that
-connection.
+The wait of a caller ends when the caller's connection breaks. `GroupsOfConnections` notifies the groups of the members
+on that connection.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ answer.
 """
 
 Weigh = Callable[[Response], int]
-"""A function that estimates the bytes of assignments that an answer sends, or makes members fetch."""
+"""A function that estimates the bytes of assignments that an answer contains or that it has members fetch."""
 
 IsHeld = Callable[[Response], bool]
 """A function that returns whether this answer is unchanged, so that the request stays held."""
@@ -67,8 +67,8 @@ IsHeld = Callable[[Response], bool]
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
-    """One held request. `members`: the number of members that it is for. `answer`: None if the request is released
-    without a changed answer.
+    """One held request. `members`: the number of members that the request is for. `answer`: None if the request is
+    released without a changed answer.
     """
 
     recheck: Recheck
@@ -82,7 +82,7 @@ class _HeldRequest:
 
     def hung_up(self, gone: asyncio.Future[object]) -> None:
         if not gone.cancelled():
-            gone.exception()  # the caller is gone, whether or not the wait for it failed
+            gone.exception()  # the caller has disconnected, whether or not the wait for the disconnection failed
         self.answer_now()
 
 
@@ -100,8 +100,8 @@ class HeldRequests:
     async def hold(
         self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Returns the answer once `is_held` is False for it. After `wait_s` seconds, when `gone()` has returned, or
-        when all are released, returns the present answer.
+        """Returns the answer once `is_held` is False for the answer. After `wait_s` seconds, when `gone()` has
+        returned, or when all requests are released, returns the present answer.
         """
         response = self._ask(recheck)
         if self._released or not is_held(response):
@@ -163,7 +163,7 @@ class HeldRequests:
                 continue
             try:
                 response = self._ask(held.recheck)
-            # a refusal, or a bug in the group's rules: it must not affect the other requests
+            # a refusal, or a bug in the group's rules, must not affect the other requests
             except Exception as error:
                 held.answer.set_exception(error)
                 continue
@@ -188,13 +188,13 @@ class Watcher:
         return self._stopped.is_set()
 
     async def pause(self, seconds: float) -> None:
-        """Waits for this time, or until all are released."""
+        """Waits for this time, or until all watchers are released."""
         with move_on_after(seconds):
             await self._stopped.wait()
 
     async def wait(self, at_most_s: float) -> frozenset[str]:
         """Waits for a change, and returns the groups that have changed since the last call. After `at_most_s` seconds,
-        or when all are released, the result may be empty.
+        or when all watchers are released, the result may be empty.
         """
         with move_on_after(at_most_s):
             await self._woken.wait()
@@ -293,7 +293,7 @@ class HeldHeartbeats:
     @contextmanager
     def held(self, connection_id: int | None, member_ids: Collection[str]) -> Iterator[None]:
         """Within the block, the members' heartbeat counts as held on this connection, unless the connection breaks.
-        None: a connection that is not watched.
+        `connection_id` is None for a connection that is not watched.
         """
         if connection_id is None:
             yield

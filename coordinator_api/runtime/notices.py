@@ -47,7 +47,7 @@ class GroupNotices:
         self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # the newest last
 
     def add(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
-        """Add the notices of a process. They replace the process's notices with the same codes."""
+        """Add the notices of a process. New notices replace the process's notices with the same codes."""
         for notice in notices:
             key = process, notice.code
             self._newest.pop(key, None)

@@ -1,9 +1,9 @@
 """Runs the rebalances that a group requests, one after the other, and returns each result to the group.
 
-Rules: a rebalance that becomes due makes void the one that is being computed. The void one is cancelled unless it ends
-within a moment, and then the group discards its result. A rebalance whose cluster is out of reach, or for which no
-process can be started, stays due and runs again later. If a rebalance fails in any other way, the group gets a failed
-result, so that members do not wait for ever.
+Rules: when a rebalance becomes due, the rebalance that is being computed is void. A void rebalance is cancelled unless
+it ends within a moment; if it ends, the group discards its result. A rebalance whose cluster is out of reach, or for
+which no process can be started, stays due and runs again later. If a rebalance fails in any other way, the group gets a
+failed result, so that members do not wait for ever.
 """
 
 import asyncio
@@ -28,7 +28,9 @@ VOID_AFTER_S = 0.2
 """The time for which a void rebalance may go on: ending its process costs more than a short rebalance."""
 
 WORKERS_RETRY_MS = 1_000
-"""The wait of a rebalance for which no process can be started, because memory or processes are exhausted."""
+"""The wait before a rebalance runs again if no worker process could be started for it, because memory or processes are
+exhausted.
+"""
 
 IsWanted = Callable[[RunRebalance], bool]
 """A function that returns whether the group still waits for this rebalance."""
@@ -74,7 +76,9 @@ class RebalanceLoop:
             self._running = asyncio.create_task(self._run_all())
 
     def stop(self) -> None:
-        """Start no more rebalances, and cancel the one that is being computed. After a restart it is due again."""
+        """Start no more rebalances, and cancel the one that is being computed. The cancelled rebalance is due again
+        after a restart.
+        """
         self._stopped = True
         self._interrupted.set()
         if self._computing is not None:
@@ -116,8 +120,8 @@ class RebalanceLoop:
         )
 
     async def _compute(self, rebalance: RunRebalance) -> ComputedRebalance | None:
-        """Computes a rebalance. Returns None if it has become void or the service stops. Raises the errors of the
-        runner.
+        """Computes a rebalance. Returns None if the rebalance has become void or the service stops. Raises the errors
+        of the runner.
         """
         loop = asyncio.get_running_loop()
         with self._telemetry.metrics.assignment_latency.time():
@@ -127,7 +131,7 @@ class RebalanceLoop:
                 await asyncio.wait([computing])
             finally:
                 self._computing = None
-                computing.cancel()  # has no effect on a task that is done
+                computing.cancel()  # cancelling has no effect on a task that is done
         return None if computing.cancelled() else computing.result()
 
     async def _store(

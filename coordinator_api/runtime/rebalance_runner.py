@@ -22,10 +22,10 @@ from coordinator_api.runtime.rebalance_work import ClusterNamed, ComputedRebalan
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
 CLUSTER_POLL_TIMEOUT_MS = 5_000
-"""Time limit for a poll of the cluster that no decision depends on."""
+"""Time limit of a poll of the cluster on which no decision depends."""
 
 ATTEMPTS = 3
-"""The number of consecutive workers that may die of one rebalance before the rebalance fails."""
+"""The rebalance fails when this many workers in a row have died while they computed it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +53,9 @@ class RebalanceRunner:
         self._parsed: tuple[str, Definition] | None = None
 
     async def run(self, rebalance: RunRebalance) -> ComputedRebalance:
-        """Runs a rebalance. Any error of an assignor or a cluster makes a failed rebalance, and so do several workers
-        in a row that die of it.
-
-        Raises ClusterOutOfReach, WorkersUnavailable: nothing has been decided, run the rebalance again later. Raises
-        InputError for a definition that cannot be read.
+        """Runs a rebalance. The result is a failed rebalance after any error of an assignor or a cluster, and after
+        several workers in a row have died. Raises ClusterOutOfReach and WorkersUnavailable if the rebalance was not
+        computed and has to run again later. Raises InputError for a definition that cannot be read.
         """
         job = self._job(rebalance)
         try:
@@ -131,8 +129,8 @@ class RebalanceRunner:
         return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
-        """Whether the text of the definition has the path of a user's assignor. A definition with the path elsewhere
-        gets the time limit as well, which does no harm.
+        """Whether the text of the definition has the path of a user's assignor. A definition that has such a path in
+        another field gets the time limit as well, which does no harm.
         """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 

@@ -1,8 +1,7 @@
-"""The part of a rebalance that a worker process computes: everything that takes time. Inputs and outputs are small.
-
-Each job has the definition's text, which the worker caches parsed, and the members' subscriptions as bytes. The result
-is ready to be stored, packed and compressed. The recording is exactly the computed rebalance: its `rebalance/1` line
-gives the same result with `assignor assign --check`.
+"""The part of a rebalance that a worker process computes: everything that takes time. The inputs and outputs of the
+worker are small. Each job has the definition's text, which the worker caches parsed, and the members' subscriptions as
+bytes. The result is ready to be stored, packed and compressed. The recording is exactly the computed rebalance: its
+`rebalance/1` line gives the same result with `assignor assign --check`.
 """
 
 import json
@@ -56,9 +55,9 @@ class ClusterNamed:
 
 @dataclass(frozen=True, slots=True)
 class ComputedRebalance:
-    """A computed rebalance. `event` goes back to the group. `created_topics`: the topics to create before that. The
-    other fields are recorded after the group has accepted the event: `document`, in its stored form, and `summary`,
-    which lacks only the outcome and duration.
+    """A computed rebalance. `event` goes back to the group. `created_topics`: the topics to create before `event` goes
+    back. The other fields are recorded after the group has accepted the event: `document`, in its stored form, and
+    `summary`, which lacks only the outcome and duration.
     """
 
     event: AssignmentComputed
@@ -119,7 +118,7 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
-    """Whether Kafka's leader would use a random process id for members of an unknown version."""
+    """Returns whether Kafka's leader would use a random process id, because a member has an unknown version."""
     return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 

@@ -2,8 +2,8 @@
 
 Rules: the document is stored as it was sent, so that it equals its leader's recording. Everything that is shown or run
 again later has to be readable now: every subscription and every assignment is decoded, and a refusal names its path.
-The assignments do not tell which standby tasks are warm-ups. Running the rebalance again does, if its assignor is
-available here.
+The assignments do not tell which standby tasks are warm-ups. If the assignor is available here, the rebalance is run
+again to find the warm-ups.
 """
 
 import json
@@ -91,8 +91,8 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
 
 
 def _check_assignments(assignments: SharedAssignments) -> None:
-    """Checks that all assignments can be decoded. The part that they share, which is nearly all of them, is decoded
-    once.
+    """Checks that all assignments can be decoded. The bytes that all assignments share, which are nearly all bytes, are
+    decoded once.
     """
     decoded: set[tuple[object, ...]] = set()
     for member_id, parts in assignments.parts.items():

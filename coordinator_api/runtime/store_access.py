@@ -1,9 +1,10 @@
 """The callers' access to the store, besides the writes of groups: its readiness, and the recorded rebalances.
 
 - The readiness check is a write and a read. All callers share it, and it runs at most once a second.
-- Recorded rebalances are read, unpacked and sent in pieces, for few callers at one time. Hundreds of callers may ask at
-  once, and receive slowly. So a caller waits for a slot for the database read, and for each piece; it holds no slot
-  while it receives. Each piece is made in a thread after the previous one was sent, because the whole may be very long.
+- Recorded rebalances are read, unpacked and sent in pieces, for few callers at one time. Hundreds of callers may
+  request recordings at the same time, and receive them slowly. So a caller waits for a slot for the database read, and
+  for each piece; a caller holds no slot while it receives. Each piece is made in a thread after the previous piece was
+  sent, because a whole recording may be very long.
 """
 
 import asyncio
@@ -69,8 +70,8 @@ thread for each chunk would be slow.
 """
 
 AT_ONE_TIME = 2
-"""The number of slots. It is small, because threads that unpack share the interpreter lock with the event loop, and
-reads share connections to the database with commits.
+"""The number of slots for reading recordings. The number is small, because threads that unpack share the interpreter
+lock with the event loop, and reads share connections to the database with commits.
 """
 
 

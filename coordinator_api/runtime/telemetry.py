@@ -4,7 +4,7 @@ The log has one line for each change, with group, generation and member. If many
 their number, and lines of level debug have their names. `GroupStanding` computes the values of the group for `/metrics`
 from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the number of rebalances.
 A record that takes long to evaluate is evaluated in a thread, and later records of the group wait meanwhile, so that a
-large group does not block others. Nothing here is durable.
+large group does not block others. None of these values is stored.
 """
 
 import asyncio
@@ -155,7 +155,7 @@ class GroupTelemetry:
 _WENT_BY_THEMSELVES = (RemovalReason.LEFT, RemovalReason.GRACE_ENDED)
 """The reasons of removals after a leave. A group that is empty after such a removal was stopped on purpose."""
 _HELD_BACK = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR)
-"""The outcomes after which tasks may have no owner. After any other outcome every task has one."""
+"""The outcomes after which tasks may have no owner. After any other outcome every task has an owner."""
 
 
 class OwnerlessTasks:
