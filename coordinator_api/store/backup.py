@@ -6,9 +6,9 @@ empty.
 
 A backup does not contain the owners of groups: a restored group is free.
 
-A damaged log is backed up and restored unchanged, and reported: the coordinator does not lead that group, and the other
-groups are not affected. A record that the database cannot read as text is stored with its readable part, and a checksum
-that does not fit.
+A damaged log is backed up and restored unchanged, and reported. The coordinator does not lead the group of a damaged
+log; other groups are not affected. A record that the database cannot read as text is stored with its readable part, and
+a checksum that does not fit.
 """
 
 import os
@@ -48,7 +48,7 @@ from operating_system.private_files import create_private_file
 from rebalance_analysis.reading.sources import shown
 
 _TABLES: Mapping[str, Table] = {table.name: table for table in (groups, group_records, rebalances, tokens)}
-"""The tables of a backup, in its order. Other tables have no state of groups or callers."""
+"""The tables of a backup, in the order of the file. The database's other tables have no state of groups or callers."""
 
 _OF_OWNERS = frozenset({groups.c.owner, groups.c.epoch, groups.c.members})
 """The columns for the distribution of groups over coordinators."""
@@ -61,7 +61,9 @@ _BINARY = {
     for name, columns in _COLUMNS.items()
 }
 _PAGE = 32
-"""The rows in memory at a time; a large document has some megabytes. The log of one group is in memory as a whole."""
+"""The number of rows in memory at a time; the row of a large document has some megabytes. The log of one group is in
+memory as a whole.
+"""
 
 _COUNT_BYTES = text(
     "UPDATE groups SET stored_bytes = "
@@ -194,8 +196,8 @@ async def _rows(connection: AsyncConnection, table: Table) -> AsyncIterator[dict
 async def restore(settings: Settings, file: Path, *, keep_members: bool, progress: Progress) -> Done:
     """Read and check `file` completely, and then restore it into the database, which has to be empty.
 
-    `keep_members`: True if nothing was written after the backup. If False, each group begins without members, in a
-    generation above any that it may have had since (`group/snapshot.py`).
+    `keep_members`: True if nothing was written after the backup. If `keep_members` is False, each group begins without
+    members, in a generation above any that the group may have had since the backup (`group/snapshot.py`).
 
     Raises InputError, StoreError; StoreInUse while a coordinator uses the database.
     """
@@ -220,7 +222,7 @@ async def restore(settings: Settings, file: Path, *, keep_members: bool, progres
 
 
 def _verified(file: Path) -> Header:
-    """Returns the header. Raises InputError for a file with any part that cannot be restored."""
+    """Returns the header of the file. Raises InputError if any part of the file cannot be restored."""
     with BackupReader(file) as reader:
         _refuse_unknown(reader.header.schema, str(file))
         for number, (name, row) in enumerate(reader.rows(_BINARY), start=2):
@@ -277,13 +279,13 @@ async def _restore_rows(
 async def _restore_log(
     connection: AsyncConnection, group_id: str, sequence: int, log: list[dict[str, Any]], keep_members: bool
 ) -> str | None:
-    """Restores a log. Returns its damage; a damaged log is restored unchanged."""
+    """Restores a log. Returns the damage of the log; a damaged log is restored unchanged."""
     records = tuple(StoredRecord(row["sequence"], row["body"], row["checksum"]) for row in log)
     problem = damage_of_log(StoredLog(group_id, sequence, records))
     written = log
     if problem is None and not keep_members:
         try:
-            # its numbers continue those of the old log, as after a compaction
+            # the record numbers continue those of the old log, as after a compaction
             written = rows_of_log(group_id, sequence, log_after_a_loss([row["body"] for row in log]))
         except LogDoesNotReplay as fault:
             problem = f"the log of group {group_id} does not replay: {fault}"
@@ -296,7 +298,7 @@ async def _restore_log(
 
 
 def _belongs_to(row: RowOfTable) -> tuple[str, str]:
-    """The table, and for a record also its group: the records of a group follow each other."""
+    """Returns the table of a row, and for a record also its group: the records of a group follow each other."""
     name, values = row
     return name, values["group_id"] if name == "group_records" else ""
 

@@ -54,10 +54,8 @@ class Header(NamedTuple):
 
 
 class BackupWriter:
-    """Writes a backup to a temporary file beside `file`; `finish` renames it. Leaving the block without `finish`
-    deletes it.
-
-    Raises InputError when it cannot be written.
+    """Writes a backup to a temporary file beside `file`; `finish` renames the temporary file to `file`. Leaving the
+    block without `finish` deletes the temporary file. Raises InputError when a file cannot be written.
     """
 
     def __init__(self, file: Path, header: Header, progress: Progress) -> None:

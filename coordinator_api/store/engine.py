@@ -5,12 +5,12 @@
 Rules for PostgreSQL:
 - A connection whose statement gets no answer in time counts as broken: its rollback is not awaited.
 - A connection that the database has closed is not used again, so callers do not notice a restart of the database. The
-  driver knows which connections are closed; a query before each use would take longer than a write.
+  driver shows which connections are closed, so no query tests them: a query before each use would take longer than a
+  write.
 - The database ends a transaction that its client does not continue, so no lock outlives its coordinator.
-- A host that does not answer takes only its share of the time to connect. Otherwise a primary that hangs would keep
-  clients from the host that has replaced it.
-- The host that accepted the last connection is tried first. Differs from libpq, which begins with the first host each
-  time.
+- A host that does not answer takes only its share of the time to connect. So a primary that hangs does not keep clients
+  from the host that has replaced it.
+- The host that accepted the last connection is tried first. libpq differs: it begins with the first host each time.
 """
 
 import os
@@ -64,7 +64,7 @@ def parse_url(text: str) -> URL:
         raise UnusableDatabase(
             f"database.url: {backend} is not supported: expected sqlite:///file or postgresql://host/name"
         )
-    if "sslmode" in url.query:  # libpq's name of the parameter; asyncpg calls it `ssl`
+    if "sslmode" in url.query:  # `sslmode` is libpq's name of the parameter that asyncpg calls `ssl`
         url = url.set(query={"ssl" if name == "sslmode" else name: value for name, value in url.query.items()})
     return url.set(drivername=_DRIVERS[backend])
 
@@ -130,10 +130,10 @@ class _Deadlines(NamedTuple):
 
 
 def create_engine(settings: Settings) -> AsyncEngine:
-    """Returns the engine for a command or a change of the schema. It connects at its first use. Raises
+    """Returns the engine for a command or a change of the schema. The engine connects at its first use. Raises
     UnusableDatabase.
     """
-    # the driver's own limits are a minute for a server that is not PostgreSQL, and none for one that does not answer
+    # the driver waits a minute for a server that is not PostgreSQL, and for ever for a server that does not answer
     return _engine(settings, _Deadlines(10, 30))
 
 
@@ -152,9 +152,9 @@ def create_lease_engine(settings: Settings) -> AsyncEngine:
     """Returns the engine for the lease: one connection, on which statements follow each other, each in its own
     transaction.
 
-    A poll without an answer and the poll after it both end before the lease expires. With longer limits, consecutive
-    renewals would leave gaps in which no answer is allowed. To connect takes several round trips, so it has the time
-    limit of the service's statements.
+    A poll without an answer and the poll after it both end before the lease expires. With longer time limits, there
+    would be gaps between consecutive renewals in which no answer is allowed. A new connection takes several round
+    trips, so connecting has the time limit of the service's statements.
     """
     statement_s = lease_times(settings.lease_timeout_ms).valid_ms / 2000
     deadlines = _Deadlines(settings.database_statement_timeout_ms / 1000, statement_s)
@@ -196,8 +196,8 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
 
 
 def _check_usable(file: Path) -> None:
-    """Raises UnusableDatabase with the cause. SQLite's own message for each of these causes is "unable to open database
-    file".
+    """Raises UnusableDatabase with the cause for which a file cannot be used. SQLite's own message for every such cause
+    is "unable to open database file".
     """
     if not file.parent.is_dir():
         problem = f"the directory {file.parent} does not exist: create it, or name another file"
@@ -222,7 +222,7 @@ def _begins_like_a_database(file: Path) -> bool:
 
 def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
     limits = {"statement_timeout": deadlines.statement_s, "idle_in_transaction_session_timeout": deadlines.idle_s}
-    # set by statements, because a pooler before the database refuses these settings as connection parameters
+    # statements set these limits, because a pooler before the database refuses them as connection parameters
     settings = "; ".join(f"SET {name} = {round(value * 1000)}" for name, value in limits.items() if value is not None)
 
     def limit(connection: Any, _record: object) -> None:
@@ -238,8 +238,8 @@ def _set_up_postgresql(engine: AsyncEngine, deadlines: _Deadlines) -> None:
 
 
 def _give_up_unanswered(context: ExceptionContext) -> None:
-    """Terminate a connection whose statement timed out. SQLAlchemy then drops all older connections too, because each
-    would time out as well.
+    """Terminate a connection whose statement timed out. SQLAlchemy then drops all older connections of the pool, too,
+    because each would time out as well.
     """
     connection = context.connection
     if isinstance(context.original_exception, TimeoutError) and connection is not None and not connection.invalidated:
@@ -249,8 +249,8 @@ def _give_up_unanswered(context: ExceptionContext) -> None:
 
 
 class HostsInTurn:
-    """Connects to one of several hosts. SQLAlchemy calls an instance instead of `connect`, the driver's own
-    function.
+    """Connects to one of several hosts. SQLAlchemy calls an instance of this class instead of the driver's function
+    `connect`.
     """
 
     def __init__(self, connect: Callable[..., Awaitable[Any]], goes_on_after: tuple[type[Exception], ...]) -> None:
@@ -315,7 +315,9 @@ async def connection_of(engine: AsyncEngine) -> AsyncIterator[AsyncConnection]:
 
 
 def at_one_moment(engine: AsyncEngine) -> AsyncEngine:
-    """Returns an engine whose transactions read all data as of their first read. SQLite's transactions always do."""
+    """Returns an engine whose transactions read all data as of their first read. Transactions of SQLite always read in
+    this way.
+    """
     if engine.dialect.name == "sqlite":
         return engine
     return engine.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)

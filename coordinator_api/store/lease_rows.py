@@ -59,12 +59,15 @@ class LeaseTimes(NamedTuple):
 
 
 NEVER_EXPIRES = LeaseTimes(math.inf, math.inf)
-"""The times of an SQLite file: only one coordinator can use it, so no other changes the rows."""
+"""The lease times of an SQLite file. Only one coordinator can use the file, so no other coordinator changes the
+rows.
+"""
 
 
 def lease_times(lease_timeout_ms: int) -> LeaseTimes:
     """Returns the times for a `lease.timeout.ms`: the time within which others serve the groups of a crashed owner."""
-    # others observe a row for 2/3 * MARGIN = 0.7 of the timeout; the rest is for their next poll, take and opening
+    # other coordinators observe a row for 2/3 * MARGIN = 0.7 of the timeout; the rest is for their next poll, take and
+    # opening
     return LeaseTimes(lease_timeout_ms / 12, lease_timeout_ms * 2 / 3)
 
 
@@ -76,7 +79,9 @@ class LeaseStore(Protocol):
     times: LeaseTimes
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Insert the row of a coordinator, under a new id. It gets no groups before a poll with `takes`."""
+        """Insert the row of a coordinator, under a new id. The coordinator gets no groups before a poll with
+        `takes`.
+        """
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
         """Renew the row, and read all rows. Returns None if the row is gone; then nothing was written.
@@ -86,7 +91,7 @@ class LeaseStore(Protocol):
         """
 
     async def end(self, coordinator_id: str, renewals: int) -> bool:
-        """Delete a row whose `renewals` is still this number. Returns whether there was such a row."""
+        """Delete the row of a coordinator if its `renewals` is still this number. Returns whether a row was deleted."""
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
         """Make `by` the owner in epoch + 1, if owner and epoch are unchanged, `by` has a row, and the owner has none.
@@ -95,7 +100,7 @@ class LeaseStore(Protocol):
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
         """Make `to` the owner in epoch + 1, if `by` is still the owner in that epoch and `to` has a row. Returns
-        whether it did.
+        whether the owner was changed.
         """
 
     async def leave(self, coordinator_id: str) -> None:

@@ -42,8 +42,9 @@ _POLL = text(
     "SELECT group_id, owner, epoch, NULL, NULL, members, NULL FROM groups "
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
-"""Reads the row of this coordinator, with a digest of all groups; the rows of the others; and all groups, unless their
-digest is `known`: polls come several times a second, and groups change seldom. Only the rows of groups have `members`.
+"""Reads the row of this coordinator with a digest of all groups, the rows of the other coordinators, and all groups.
+Groups are left out if their digest is `known`: polls come several times a second, and groups change seldom. Only the
+rows of groups have `members`.
 
 The parts of one statement do not see each other's changes, so the row of this coordinator comes from `renewed`.
 """
@@ -119,7 +120,7 @@ class SqlLeaseStore(LeaseStore):
         await self._changed(delete(coordinators).where(coordinators.c.coordinator_id == coordinator_id))
 
     async def _changed(self, statement: UpdateBase) -> bool:
-        """Executes the statement. Returns whether it has changed a row."""
+        """Executes the statement. Returns whether the statement has changed a row."""
         async with self._connection() as connection:
             return (await connection.execute(statement)).rowcount == 1
 
@@ -147,8 +148,8 @@ async def renewing(connection: AsyncConnection, which: ColumnElement[bool], befo
     """Observes the rows of these coordinators. Returns the first one that enters or renews its row meanwhile, else
     None.
 
-    It observes them for the longest lease of the rows `before`, and not at all if there are none. The transaction must
-    see the later commits of others. Raises SQLAlchemyError.
+    The rows are observed for the longest lease of the rows `before`, and not at all if `before` is empty. The
+    transaction must see the later commits of others. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()
     lease_ms = max((row.lease_ms for row in before.values()), default=0)

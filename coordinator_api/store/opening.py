@@ -6,7 +6,7 @@ Only one process at a time uses an SQLite file. Its lease is a lock on a file be
 drops the lock when the process ends, so another process can use the database at once after `kill -9`.
 
 SQLite treats an empty file as a new database. So a coordinator also notes in the lock file that the database was set
-up. This keeps a database that lost its groups from being used as a new one.
+up. The note keeps a database that lost its groups from being used as a new database.
 """
 
 import asyncio
@@ -87,7 +87,7 @@ async def open_store(settings: Settings) -> AsyncIterator[OpenStore]:
 
 
 async def migrate(settings: Settings) -> tuple[str | None, str]:
-    """Brings the schema up to date. Returns its version before and after. Raises StoreError; StoreInUse while a
+    """Brings the schema up to date. Returns the schema version before and after. Raises StoreError; StoreInUse while a
     coordinator uses an SQLite file.
     """
     async with exclusive_engine(settings) as engine:
@@ -135,7 +135,7 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
         if before is None and file is not None and _was_set_up(file):
             raise _emptied(file, "has no tables")
         if before is not None and is_usable:
-            after = before  # the usual case: on PostgreSQL, such a start then waits for no other process
+            after = before  # usually the schema is up to date; on PostgreSQL, the start then waits for no other process
         else:
             async with exclusive_transaction(engine) as connection:
                 before, after = await connection.run_sync(schema.upgrade)
@@ -150,8 +150,7 @@ async def _upgraded(engine: AsyncEngine) -> tuple[str | None, str]:
 
 
 async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIENCE_S) -> None:
-    """Take the lock for changing the schema or filling an empty database. The transaction holds it to its end.
-
+    """Take the lock for changing the schema or filling an empty database. The transaction holds the lock to its end.
     Waits for `patience_s` while another process holds the lock; then raises StoreInUse.
     """
     loop = asyncio.get_running_loop()
@@ -170,11 +169,11 @@ async def take_to_migrate(connection: AsyncConnection, patience_s: float = PATIE
 
 
 async def _refuse_unusable(settings: Settings, file: Path) -> None:
-    """Raises UnusableDatabase for a file that is not a coordinator's, or has a schema that cannot be upgraded. Such a
-    file is not changed: it gets no lock file, and not even WAL mode.
+    """Raises UnusableDatabase for a file that is not a coordinator's, or has a schema that cannot be upgraded. The
+    database of a refused file is not changed: no lock file is made for it, and WAL mode is not set.
     """
     found = stat_of(file)
-    # an empty file is checked later: opening it would make SQLite delete the write-ahead log beside it
+    # an empty file is checked later: SQLite would delete the write-ahead log beside the file when it opens the file
     if found is None or not found.st_size:
         return
     engine = read_only_engine(settings.database_url, settings.sqlite_busy_timeout_ms)
@@ -184,14 +183,14 @@ async def _refuse_unusable(settings: Settings, file: Path) -> None:
             if not await connection.run_sync(schema.takes_this_release, version):
                 await connection.run_sync(schema.check_upgradable, version)
     except SQLAlchemyError:
-        pass  # the file is damaged or locked, which the connection that writes reports
+        pass  # the file is damaged or locked; the connection that writes reports it
     finally:
         await engine.dispose()
 
 
 @contextmanager
 def file_lease(database: Path) -> Iterator[None]:
-    """Hold the lease of the database. Raises StoreInUse when another process holds it."""
+    """Hold the lease of the database within the block. Raises StoreInUse when another process holds the lease."""
     path = _lock_file_of(database)
     try:
         handle = os.fdopen(open_lock(path, database), "r+", encoding="utf-8")
@@ -273,7 +272,7 @@ def _check_leftover_files(file: Path) -> None:
 
 
 def _emptied(file: Path, what: str) -> UnusableDatabase:
-    """Returns the error for a database that lost its groups. `what`: the state of the file."""
+    """Returns the error for a database that lost its groups. `what`: the state of the database's file, in words."""
     return UnusableDatabase(
         f"database.url: {file} {what}, but a coordinator has stored groups in it before. {_RESTORE}; to begin with an "
         f"empty database, delete {_lock_file_of(file).name} beside it"

@@ -2,9 +2,9 @@
 
     zstandard of: text before the assignments (int32 length, UTF-8) | text after them (likewise) | packed assignments
 
-Expanded, it is byte for byte the JSON that was packed: the text before, each assignment in base64, the text after. The
-JSON may be a hundred times as long, so it comes in chunks. A document that does not fit this form is stored as gzip of
-its JSON.
+The expanded document is byte for byte the JSON that was packed: the text before the assignments, each assignment in
+base64, the text after them. The JSON may be a hundred times as long as its stored form, so it is expanded in chunks. A
+document that does not fit this form is stored as gzip of its JSON.
 """
 
 import base64

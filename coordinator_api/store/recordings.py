@@ -29,7 +29,9 @@ from coordinator_api.store.store_errors import StoreError, reason
 from rebalance_analysis.reading.sources import RawLine, shown
 
 PAGE = 32
-"""The number of stored documents in memory at a time, packed; one has some kilobytes, a large one some megabytes."""
+"""The number of stored documents in memory at a time. A packed document has some kilobytes; a large one has some
+megabytes.
+"""
 
 
 def read_only_engine(name: str, busy_timeout_ms: int = 30_000) -> AsyncEngine:
@@ -81,7 +83,8 @@ def read(name: str) -> Iterator[RawLine]:
     """
     called = shown(name)
     with ExitStack() as resources:
-        # in a separate thread: the caller may be inside another event loop, in a notebook for example
+        # the event loop runs in a separate thread: the caller may be inside another event loop, in a notebook for
+        # example
         event_loop = resources.enter_context(start_blocking_portal())
         # A program may end while this generator is open. Python then closes the generator after it has stopped the
         # thread, and the call to the thread would never return.
@@ -130,8 +133,8 @@ def _is_held(summary: str) -> bool:
 
 
 def _unpacked(document: bytes) -> bytes:
-    """Returns the expanded document. A damaged one is returned unchanged: it is not a line of JSON, so the caller skips
-    and reports it.
+    """Returns the expanded document. A damaged document is returned unchanged: it is not a line of JSON, so the caller
+    skips and reports it.
     """
     try:
         return b"".join(expanded(document))

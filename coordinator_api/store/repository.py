@@ -1,8 +1,8 @@
 """The repository: appends to the logs of groups, reads and shortens them, and stores recorded rebalances.
 
 The state of a group is the result of replaying its records, so nothing else about it is stored. Every write names the
-last sequence number that the writer knows, and the epoch in which its coordinator owns the group. So of two writers of
-one group, one is refused, and their writes never interleave.
+last sequence number that the writer knows, and the epoch in which its coordinator owns the group. So if two processes
+write one group, one of the writes is refused, and the writes never interleave.
 
 A write is one transaction. On SQLite, writes run one at a time. On PostgreSQL, writes of different groups run
 concurrently, and of two writes of one group the second waits for the group's row. Reads run concurrently with writes.
@@ -109,8 +109,8 @@ _EXPECTED_ROW = (
     & (groups.c.epoch == bindparam("expected_epoch"))
     & groups.c.owner.is_not_distinct_from(bindparam("expected_owner"))
 )
-"""Selects the group's row if it is as expected. The epoch alone is not enough: a group that was deleted and created
-again is in its first epoch again.
+"""The condition that selects the group's row if the row is as expected. The epoch alone is not enough: a group that was
+deleted and created again is in its first epoch again.
 """
 
 # built once: every commit executes a change, and building the statement would take a third of its time
@@ -157,8 +157,8 @@ class Repository:
         self.tokens = TokenStore(self._reading, self._writing)
 
     def owned_by(self, coordinator_id: str | None) -> None:
-        """From now on, write as this coordinator, which owns the groups that it creates. Initially there is no
-        owner.
+        """From now on, write as this coordinator, which owns the groups that it creates. Before the first call, created
+        groups have no owner.
         """
         self._coordinator_id = coordinator_id
 
@@ -193,7 +193,8 @@ class Repository:
             return {row.group_id: row.stored_bytes for row in await connection.execute(query)}
 
     async def load_group(self, group_id: str) -> GroupLog:
-        """Reads one group. If it does not exist: sequence 0, no records, and the epoch of a new group.
+        """Reads one group. The result for a group that does not exist has sequence 0, no records, and the epoch of a
+        new group.
 
         Raises DamagedLog.
         """
@@ -209,7 +210,9 @@ class Repository:
         return replace(stored, recorded_generation=generation)
 
     async def list_rebalances(self, group_id: str, before: int | None, limit: int) -> list[Mapping[str, object]]:
-        """Returns at most `limit` summaries, newest first. `before`: only generations below it."""
+        """Returns at most `limit` summaries, newest first. `before`: return only summaries of generations below this
+        number.
+        """
         query = select(rebalances.c.summary).where(rebalances.c.group_id == group_id)
         if before is not None:
             query = query.where(rebalances.c.generation_id < before)
@@ -219,8 +222,8 @@ class Repository:
             return [json.loads(summary) for summary in rows]
 
     async def rebalance(self, group_id: str, generation_id: int) -> bytes | None:
-        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`); None when it was never recorded, or
-        is no longer kept.
+        """Returns the stored form of a recorded rebalance/1 (`recorded_documents`); None when the rebalance was never
+        recorded, or its recording is no longer kept.
         """
         query = select(rebalances.c.document).where(_recorded(group_id, generation_id))
         async with self._reading() as connection:
@@ -253,8 +256,8 @@ class Repository:
             return await self._write(connection, group, records, recording=recording, members=members)
 
     async def replace(self, group_id: str, expected: int, snapshot: Sequence[str], *, epoch: int) -> Written:
-        """Replace the whole log by `snapshot`, which replays to the same state. If the file is damaged there, act like
-        `renew`.
+        """Replace the whole log by `snapshot`, which replays to the same state. If the old records cannot be deleted
+        because the file is damaged, act like `renew`.
 
         Raises ConcurrentWriter, NotOwner.
         """
@@ -292,7 +295,7 @@ class Repository:
     async def delete(self, group_id: str, expected: int, *, epoch: int) -> None:
         """Delete the group, its log and its recorded rebalances. Raises ConcurrentWriter, NotOwner.
 
-        If the file is damaged there, an empty log replaces the records that cannot be deleted.
+        If records cannot be deleted because the file is damaged, an empty log replaces them.
         """
         group = self._expected(group_id, expected, epoch)
         try:
@@ -363,7 +366,7 @@ class Repository:
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
         """Selects the recordings of the group to delete when this one, the newest, is added.
 
-        It counts recordings, because the generations of a restored group have a gap. `replaces`: also select the
+        Recordings are counted, because the generations of a restored group have a gap. `replaces`: also select the
         recording of the same generation.
         """
         of_group, generation = rebalances.c.group_id == group_id, rebalances.c.generation_id
@@ -387,11 +390,11 @@ class Repository:
 
     @asynccontextmanager
     async def _writing(self, group_id: str | None = None) -> AsyncIterator[AsyncConnection]:
-        """One write transaction. `group_id`: the group whose log is written, None for none."""
+        """Begins one write transaction. `group_id`: the group whose log is written; None if no log is written."""
         try:
             async with self._begin() as connection:
                 yield connection
-                # before the commit: a refused write must not be in the file if the file is put back
+                # checked before the commit: a refused write must not be in the file if the file is put back
                 self._check_file()
         except (SQLAlchemyError, OSError) as error:
             if isinstance(error, IntegrityError) and group_id is not None:
@@ -425,7 +428,7 @@ def _recorded(group_id: str, generation_id: int) -> ColumnElement[bool]:
 
 
 async def _summary(connection: AsyncConnection, group_id: str, generation_id: int) -> dict[str, Any] | None:
-    """The summary of the recorded rebalance; None if there is none."""
+    """The summary of the recorded rebalance; None if no rebalance was recorded."""
     query = select(rebalances.c.summary).where(_recorded(group_id, generation_id))
     stored = (await connection.execute(query)).scalar()
     return None if stored is None else dict(json.loads(stored))

@@ -1,7 +1,7 @@
 """The tables of the store and their version. Alembic brings them up to date with the scripts in `migrations`.
 
-The state of a group is the result of replaying its records, so only these and the owner of the group are stored. Kafka
-keeps such records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
+The state of a group is the result of replaying its records, so the store has only the records and the owner of the
+group. Kafka keeps such records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
 
 The scripts are next to this package in a checkout, and inside it after an installation. A schema has the oldest schema
 version whose release may run with it (`schema_support`), so that coordinators of one database can be upgraded one after
@@ -50,7 +50,7 @@ coordinators = sa.Table(
     sa.Column("coordinator_id", sa.String(64), primary_key=True),
     # its address for other coordinators
     sa.Column("url", sa.Text, nullable=False),
-    # incremented by each renewal of the lease; others take it as the sign that the coordinator runs
+    # incremented by each renewal of the lease, which shows other coordinators that this one runs
     sa.Column("renewals", sa.BigInteger, nullable=False),
     # the coordinator's `lease.timeout.ms`
     sa.Column("lease_ms", sa.BigInteger, nullable=False),
@@ -116,7 +116,7 @@ tokens = sa.Table(
 def upgrade(connection: sa.Connection) -> tuple[str | None, str]:
     """Bring the schema up to this release's version, in the connection's transaction, which the caller ends.
 
-    Returns the version before and after. A newer version that supports this release is left as it is. Raises
+    Returns the version before and after. A newer schema version that supports this release is left unchanged. Raises
     UnusableDatabase.
     """
     before = version_of(connection)
@@ -140,8 +140,8 @@ def version_of(connection: sa.Connection) -> str | None:
 
 
 def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
-    """Whether this release runs with the schema of the database: its own version, or a newer one that allows it by its
-    `schema_support`.
+    """Whether this release runs with the schema of the database: the schema has this release's version, or a newer
+    version whose `schema_support` allows this release.
     """
     if version is None or version <= VERSION or not sa.inspect(connection).has_table(schema_support.name):
         return version == VERSION
@@ -186,7 +186,7 @@ def why_unknown(version: str) -> str | None:
 
 
 def alembic_config() -> Config:
-    """Returns the configuration for `alembic.command`. Set its attribute `connection`, or `url` from
+    """Returns the configuration for `alembic.command`. The caller sets its attribute `connection`, or `url` from
     `engine.parse_url`.
     """
     from alembic.config import Config
@@ -199,6 +199,7 @@ def alembic_config() -> Config:
 
 def _migrations() -> Path:
     package = Path(__file__).parents[1]
-    # setup.py puts the scripts there, so that they do not collide with a top-level `migrations` of another project
+    # setup.py installs the scripts inside this package, so that they do not collide with a top-level `migrations` of
+    # another project
     installed = package / "migrations"
     return installed if installed.is_dir() else package.parent / "migrations"

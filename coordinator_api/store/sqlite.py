@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine
 from coordinator_api.store.store_errors import DamagedDatabase, DatabaseCutShort, DatabaseReplaced, StoreBusy, kind_of
 
 Begin = Callable[[], AbstractAsyncContextManager[AsyncConnection]]
-"""A function that begins a transaction. Leaving the block without an error commits it."""
+"""A function that begins a transaction. Leaving the block without an error commits the transaction."""
 
 TAKES_WRITE_LOCK = "takes_write_lock"
 """The execution option for a transaction that waits for the write lock at its begin, not at its first write."""
@@ -144,8 +144,8 @@ class OpenFile:
                 self._check_length(found.st_size)
 
     def _check_length(self, now: int) -> None:
-        """Raises DatabaseCutShort if the file has shrunk. It only grows, unless another program vacuums it; then its
-        header has the smaller length.
+        """Raises DatabaseCutShort if the file has shrunk. An SQLite file only grows, unless another program vacuums it;
+        then the header has the smaller length.
         """
         if now < self._bytes and now < bytes_by_header(self._file):
             self._cut_to = now  # remembered: later writes may make the file longer again, but the lost pages stay lost
@@ -182,7 +182,7 @@ def bytes_by_header(file: Path) -> int:
 _HEADER_BYTES = 100
 _PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
 _LARGEST_PAGE = 65_536
-"""The largest page size in bytes. It does not fit into its field of the header, which has 1 instead."""
+"""The largest page size in bytes. This size does not fit into its field of the header, which has 1 instead."""
 
 
 # --- damage to the bytes of the file
@@ -215,13 +215,13 @@ class FileDamage:
 
     @asynccontextmanager
     async def watched(self) -> AsyncIterator[None]:
-        """Allows checks within the block. The first one begins at once."""
+        """Allows checks within the block. The first check begins at once."""
         self._begin()
         try:
             yield
         finally:
             if self._connection is not None:
-                with suppress(sqlite3.ProgrammingError):  # the connection was closed meanwhile
+                with suppress(sqlite3.ProgrammingError):  # the connection of the check was closed meanwhile
                     self._connection.interrupt()
             if self._checking is not None:
                 await asyncio.wait((self._checking,))
@@ -242,7 +242,7 @@ class FileDamage:
     def _begin(self) -> None:
         try:
             found = os.stat(self._file)
-        except OSError:  # the file is gone or out of reach: reads and writes report it themselves
+        except OSError:  # the file was deleted or is out of reach: reads and writes report this error themselves
             return
         version = (found.st_ino, found.st_mtime_ns, found.st_ctime_ns)
         if version != self._checked:
@@ -255,7 +255,7 @@ class FileDamage:
             self._problem = await asyncio.to_thread(self._found)
             if self._was_damaged is None:
                 self._was_damaged = self._problem is not None
-        except sqlite3.DatabaseError:  # the file cannot be opened: reads and writes report it themselves
+        except sqlite3.DatabaseError:  # the file cannot be opened: reads and writes report this error themselves
             self._checked = (0, 0, 0)
         finally:
             self._checking = None
@@ -303,9 +303,9 @@ def log_damage(log: Path) -> str | None:
 
     When SQLite opens a database, it uses the frames up to the first one whose checksum does not fit, because a power
     loss during a write leaves such a frame. Bytes that were damaged later look the same. The two can be told apart:
-    each frame's checksum continues that of the frame before, and a commit is synced before the next one begins. So if
-    the first unfit frame is, or is followed by, a commit that further frames continue, that commit was complete and
-    answered: the log is damaged. Damage within the very last commit looks like an interrupted write.
+    each frame's checksum continues that of the frame before, and a commit is synced before the next one begins. So the
+    log is damaged if the first unfit frame, or a frame after it, ends a commit that further frames continue: that
+    commit was complete and answered. Damage within the very last commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """

@@ -10,7 +10,7 @@ from assignor.errors import AssignorFault, InputError, Unavailable
 class StoreError(AssignorFault):
     """The store cannot be used. The message has the database or the setting, the cause, and the remedy.
 
-    `public`: the text for callers of the service. The message contains paths, so only the log has it.
+    `public`: the text for callers of the service. The message contains paths, so only the log has the message.
     """
 
     public: ClassVar[str] = "it cannot be read or written"

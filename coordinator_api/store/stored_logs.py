@@ -4,9 +4,9 @@ Rules: the numbers of a log follow each other without a gap, and the last one is
 checksum of a record covers its group, its number and its body, so it reveals a record that was changed, moved or
 copied.
 
-A repair begins a new log. Its numbers begin at the next multiple of `NUMBERS_OF_A_LOG`, and only records with numbers
-of the present log count. So records of the old log that cannot be deleted, because the file is damaged there, are never
-read again. `group/snapshot` decides on the kept and dropped records.
+A repair begins a new log. The record numbers of the new log begin at the next multiple of `NUMBERS_OF_A_LOG`, and only
+records with numbers of the present log count. So records of the old log that cannot be deleted, because the file is
+damaged there, are never read again. `group/snapshot` decides on the kept and dropped records.
 
 One query reads the whole log. If the database cannot answer it, each row is read by its own query, so that a damaged
 row does not hide the others.
@@ -63,7 +63,7 @@ class StoredLog:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is no such group, or a deleted group whose rows could not all be removed."""
+        """True if there is no such group, or if the group was deleted and some of its rows could not be removed."""
         return not self.records and self.sequence < first_number(self.sequence)
 
     @property
@@ -162,7 +162,7 @@ async def _records(connection: AsyncConnection, group_id: str, sequence: int) ->
     except DamagedDatabase:
         pass
     numbers = select(group_records.c.sequence).where(present).order_by(group_records.c.sequence)
-    try:  # this query reads only the index, which may be intact
+    try:  # the next query reads only the index, which may be intact
         known = [row[0] for row in await _rows(connection, numbers)]
     except DamagedDatabase:
         return await _without_index(connection, group_id, sequence)
@@ -212,7 +212,7 @@ def _record(row: Sequence[Any]) -> StoredRecord:
 async def _rows(connection: AsyncConnection, query: Select[Any]) -> Sequence[Row[Any]]:
     """Executes the query. Raises DamagedDatabase, with the database's own message, when rows cannot be read.
 
-    It runs in a savepoint, because PostgreSQL refuses all statements of a transaction after a failed one.
+    The query runs in a savepoint, because PostgreSQL refuses all statements of a transaction after a failed one.
     """
     try:
         async with connection.begin_nested():
@@ -254,7 +254,7 @@ def planned_repair(stored: StoredLog, limits: GroupLimits, now_ms: int) -> LogRe
 
 
 def nothing_lost(stored: StoredLog, image: GroupImage) -> LogRepair:
-    """The plan for a damaged log whose whole state is known: nothing is dropped."""
+    """Returns the plan for a damaged log whose whole state is in memory: no record is dropped."""
     return LogRepair(
         kept_records=len(stored.records),
         last_kept=stored.sequence,

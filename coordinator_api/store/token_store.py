@@ -71,7 +71,7 @@ class TokenStore:
             raise
 
     async def remove(self, name: str) -> None:
-        """Delete the token of this name. Does nothing if there is none."""
+        """Delete the token of this name. Does nothing if there is no such token."""
         async with self._writing() as connection:
             await connection.execute(delete(tokens).where(tokens.c.name == name))
 
