@@ -148,7 +148,7 @@ class Settings(BaseSettings):
     """
     advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
     """On PostgreSQL: URL at which callers and other coordinators of the database reach this coordinator, as
-    `https://coordinator-1:8080`. By default the address on which it listens.
+    `https://coordinator-1:8080`. By default this is the address on which the coordinator listens.
     """
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
     """On PostgreSQL: time within which the other coordinators of the database take over the groups of a coordinator
@@ -166,28 +166,30 @@ class Settings(BaseSettings):
     group_max_session_timeout_ms: Positive = 1_800_000
     """Highest session timeout a member may ask for."""
     group_max_size: Positive = 10_000
-    """Most members of one group (Kafka: no limit); 429 above."""
+    """Largest number of members of one group (Kafka has no limit); another join gets 429."""
     group_disconnect_grace_ms: Natural = 100
     """Time that a process whose connection broke has to come back before its members with `leave_on_disconnect` are
     removed.
     """
     group_max_partitions: Positive = 200_000
-    """Most partitions of all topics, and most tasks, that one definition or recording may have; 422 above."""
+    """Largest number of partitions of all topics, and of tasks, in one definition or recording; a larger document gets
+    422.
+    """
     group_max_subtopologies: Positive = 1_000
-    """Most subtopologies that one definition or recording may have; 422 above."""
+    """Largest number of subtopologies in one definition or recording; a larger document gets 422."""
     group_max_count: Positive = 1_000
-    """Most groups of this service; 429 above."""
+    """Largest number of groups of this service; the declaration of another group gets 429."""
 
     request_max_bytes: Bytes = 33_554_432
-    """Largest body of a request that sends a document; 413 above."""
+    """Largest body of a request that sends a document; a larger body gets 413."""
     heartbeat_max_bytes: Bytes = 65_536
-    """Largest heartbeat of one member; 413 above."""
+    """Largest heartbeat of one member; a larger body gets 413."""
     process_heartbeat_max_bytes: Bytes = 1_048_576
-    """Largest heartbeat of a process with all its members; 413 above."""
+    """Largest heartbeat of a process with all its members; a larger body gets 413."""
     subscription_max_bytes: Bytes = 1_048_576
-    """Largest body of a POST of a subscription; 413 above."""
+    """Largest body of a POST of a subscription; a larger body gets 413."""
     request_timeout_ms: Positive = 30_000
-    """Time limit for the arrival of a request body; 408 above."""
+    """Time limit for the arrival of a request body; a later body gets 408."""
     longpoll_max_count: Positive = 10_000
     """Limit for the requests (GETs and heartbeats) that are held at one time. Above this limit, a GET gets 429, and a
     heartbeat is answered at once.
@@ -195,23 +197,27 @@ class Settings(BaseSettings):
     longpoll_max_wait_ms: Natural = 60_000
     """Longest wait of one GET or heartbeat; a larger `wait_ms` is reduced to this value."""
     page_events_max_count: Natural = 1_000
-    """Most open web pages that are updated at one time; a page above this number shows a message and tries again."""
+    """Largest number of open web pages that are updated at one time. A further page shows a message and tries again."""
     page_store_queries: Literal["off", "on"] = "off"
     """on: operators may query a store by key on the page. The service then calls addresses of members."""
     page_store_token_file: Path | None = None
     """File with the token that the service sends to instances when a store is queried on the page."""
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
-    """Most POST /v1/assign, /v1/simulate and explanations at one time; 429 above."""
+    """Largest number of POST /v1/assign, POST /v1/simulate and explanations at one time; another one gets 429."""
     tenant_max_groups: Natural = JAVA_INT_MAX
-    """Most groups of one tenant, which is a prefix of group ids; 429 above."""
+    """Largest number of groups of one tenant, which is a prefix of group ids; the declaration of another group gets
+    429.
+    """
     tenant_max_members: Natural = JAVA_INT_MAX
-    """Most members of one tenant's groups; 429 above."""
+    """Largest number of members of one tenant's groups; another join gets 429."""
     tenant_max_bytes: Annotated[int, Field(ge=0, le=JAVA_LONG_MAX)] = JAVA_LONG_MAX
-    """Limit for the size of the logs and recorded rebalances of one tenant's groups in the store; above, definitions,
-    new members and reports get 429.
+    """Limit for the size of the logs and recorded rebalances of one tenant's groups in the store. Above this limit,
+    definitions, new members and reports get 429.
     """
     tenant_max_computations: Natural = JAVA_INT_MAX
-    """Most POST /v1/assign, /v1/simulate and explanations of one tenant at one time; 429 above."""
+    """Largest number of POST /v1/assign, POST /v1/simulate and explanations of one tenant at one time; another one gets
+    429.
+    """
     shutdown_timeout_ms: Natural = 4_000
     """Time that a stop gives to requests in progress; a request whose body is still arriving is refused at once. The
     process ends at most a second after this time, even if the store does not answer.
@@ -256,7 +262,8 @@ class Settings(BaseSettings):
     sasl_oauthbearer_expected_issuer: OptionalText = None
     """The issuer (`iss`) that a signed token must name."""
     sasl_oauthbearer_expected_audience: Names = ()
-    """The audience (`aud`) that a signed token must name. Of several, separated by commas, it must name at least one.
+    """The audience (`aud`) that a signed token must name. If the setting has several audiences, separated by commas,
+    the token must name at least one of them.
     """
     sasl_oauthbearer_sub_claim_name: Text = "sub"
     """The claim of a signed token with the caller's name."""
@@ -287,7 +294,7 @@ class Settings(BaseSettings):
     """Time limit of one poll of a cluster; after that the cluster counts as out of reach."""
 
     metrics_group_max_count: Annotated[int, Field(ge=0, le=10_000)] = 0
-    """Number of groups with lines of their own in GET /metrics, the first by id. 0: no label names a group."""
+    """Number of groups with lines of their own in GET /metrics, the first by id. With 0, no label names a group."""
     audit_log_file: Path | None = None
     """File for the audit log, which has a line for each call that changes something, also if the call was refused; by
     default these lines go to the service's log.

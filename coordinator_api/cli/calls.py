@@ -65,7 +65,7 @@ class CoordinatorCalls:
         """
         from coordinator_api.cli.client import (
             call,
-        )  # imported here because it loads httpx, which other commands do not need
+        )  # imported here because this module loads httpx, which other commands do not need
 
         return call(method, self.coordinator, path, self.token_file, parameters, body)
 

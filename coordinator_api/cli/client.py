@@ -56,7 +56,7 @@ def call(
 
 
 _addresses = functools.cache(addresses_of)
-"""Parses addresses. Cached, so that all calls of a command share the known state of the addresses."""
+"""Parses addresses. The client is cached, so that all calls of a command share the known state of the addresses."""
 
 
 def _no_answer(answers: Mapping[str, str]) -> InputError:

@@ -140,7 +140,7 @@ def export_log(
 ) -> None:
     """Save a group's log as it is stored.
 
-    The log may be damaged: it is saved as it is.
+    A damaged log is saved with its damage.
 
     Save the log before you repair the group: a repair deletes the commit with the first damaged record, and all later
     records, from the store.

@@ -50,7 +50,7 @@ def _only_group(get: Callable[..., Any], url: str) -> str:
 
 
 def _newest(get: Callable[..., Any], path: str, last: int) -> list[int]:
-    """The newest generations, newest first. Leaves out held rebalances, because no member got their assignments."""
+    """The newest generations, newest first. Held rebalances are left out, because no member got their assignments."""
     generations: list[int] = []
     before: int | None = None
     while len(generations) < last:

@@ -83,12 +83,12 @@ def drain(step: GroupTransition) -> Response:
         return GROUP_DELETED
     if not step.image.draining:
         step.emit(records.DrainChanged(True))
-        end_grace(step)  # members that left are not expected back
+        end_grace(step)  # the places of members that left are not kept any longer
     return Accepted()
 
 
 def delete(step: GroupTransition) -> Response:
-    """Delete the group. Refused while the group has members, unless it is led elsewhere."""
+    """Delete the group. The deletion is refused while the group has members, unless it is led elsewhere."""
     image = step.image
     if image.state is GroupState.DEAD:
         return GROUP_DELETED
@@ -118,8 +118,8 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
 
 
 def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) -> Response:
-    """Start a rebalance. A rebalance that is being prepared already counts as the requested one; one that is being
-    computed is replaced.
+    """Start a rebalance. A rebalance that is being prepared already counts as the requested rebalance; a rebalance that
+    is being computed is replaced.
     """
     if not step.image.members:
         return Rejected(
@@ -331,7 +331,7 @@ def _of_subtopology(old: Subtopology, new: Subtopology) -> Iterator[str]:
 
 
 def _of_names(whose: str, verb: tuple[str, str], old: Iterable[str], new: Iterable[str]) -> Iterator[str]:
-    """`verb`: its third person and its plain form."""
+    """`verb`: the third person and the plain form of a verb."""
     does, do = verb
     gone, added = sorted(set(old) - set(new)), sorted(set(new) - set(old))
     if gone and added:

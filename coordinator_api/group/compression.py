@@ -1,7 +1,7 @@
 """Compression of stored data with zstandard.
 
 Rules: the same bytes give the same compressed bytes. Decompression never produces more bytes than the caller allows.
-It takes time in proportion to its input, even if an attacker wrote the input.
+Decompression takes time in proportion to its input, even if an attacker wrote the input.
 """
 
 import zstandard

@@ -18,13 +18,13 @@ from coordinator_api.group.group_levers import LeverName
 class DeclareGroup:
     """PUT of the group's definition.
 
-    `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. Its spelling is
-    canonical (sorted keys), because a definition counts as changed if this text has changed. If the group has members,
-    a changed definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. An
-    accepted PUT, changed or unchanged, ends a drain of the group. `replaces_topology`: accept the definition even if
-    members run another topology or use another cluster; without it, such a definition is refused while the group has
-    members. `declared_by`: the name of the caller. `no_room`: the reason (a quota) for which a changed definition is
-    refused; None when the quota allows it. Answered with `Declared`.
+    `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. The JSON has sorted
+    keys, because a definition counts as changed if this text has changed. If the group has members, a changed
+    definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. An accepted PUT,
+    changed or unchanged, ends a drain of the group. `replaces_topology`: accept the definition even if members run
+    another topology or use another cluster; without it, such a definition is refused while the group has members.
+    `declared_by`: the name of the caller. `no_room`: the reason (a quota) for which a changed definition is refused;
+    None when the quota allows it. Answered with `Declared`.
     """
 
     input_json: str
@@ -131,7 +131,8 @@ class ConnectionLost:
     `Accepted`.
 
     `held_elsewhere`: by member, another open connection on which its process waits for the answer to an earlier
-    heartbeat. Such a process is alive, and its members belong to that connection again.
+    heartbeat. A process with a held heartbeat is alive, and its members belong to the connection of that heartbeat
+    again.
     """
 
     connection_id: int
@@ -163,14 +164,15 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAssignments:
-    """The part of a computed rebalance that the group needs. It is small, and made outside of the serving process.
+    """The part of a computed rebalance that the group needs. The value is small, and a worker process makes it.
 
     `assignments`: one for every member; none when `error` is set. `packed`: their stored form, empty for none.
     `warm_ups`: the warm-ups among a member's standby tasks, by member; members without any are left out.
     `fingerprint`: equal for two rebalances with the same decision from the same input. `error`: `"SimpleName: message"`
     of the error that the leader would have thrown. `error_code`: the code inside error assignments, else 0.
     `moves_owned`: a task or standby that a member claims in its subscription goes to another process.
-    `places_ownerless`: a task is placed that no member claims. The other fields as in `RebalanceResult`.
+    `places_ownerless`: a task is placed that no member claims. The other fields have the same meaning as in
+    `RebalanceResult`.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
@@ -266,9 +268,10 @@ class SetLever:
     """Set a lever of the whole group (`is_on`), or switch it off. `by`, `reason`: as in `OperatorDecision`. Answered
     with `Accepted`.
 
-    - Hold: computed rebalances wait for approval, for `value_ms` at most. Switching off carries out a held rebalance.
+    - Hold: computed rebalances wait for approval, for `value_ms` at most. Switching the hold off carries out a held
+      rebalance.
     - Rejoin grace: the group keeps the places of members that leave for `value_ms`; a value outside of the bounds in
-      `joining` is refused. Switching off also removes the members that are away.
+      `joining` is refused. Switching the rejoin grace off also removes the members that are away.
     - Promotion: the next rebalance comes when the warm-ups have caught up.
     - Pause: members process no records.
     """
@@ -325,8 +328,8 @@ class Recovered:
 
 
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
-"""Requests that change no durable state: `Group.respond` answers them without a commit. They are not part of
-`Event`.
+"""Requests that change no durable state: `Group.respond` answers them without a commit. `Event` does not contain these
+requests.
 """
 
 LeverCommand = RequestRebalance | SetLever | SetInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance

@@ -67,13 +67,13 @@ class Group:
 
     @property
     def image(self) -> GroupImage:
-        """The state after the last record that was applied, immutable. Its commit may be under way."""
+        """The state after the last record that was applied, immutable. The commit of this state may be under way."""
         return self._image
 
     @property
     def next_timer_ms(self) -> int | None:
-        """The time at which the group needs its next `Tick`; read it after each event. None: never. A time in the past:
-        at once.
+        """The time at which the group needs its next `Tick`; read it after each event. None: never. A time in the past
+        means at once.
         """
         return self._liveness.next_timer_ms(self._image)
 
@@ -100,7 +100,7 @@ class Group:
         """Answer the heartbeat or fetch from `image`, the last committed state. Restarts the session timeout of each
         member that is not refused, unless the event is a recheck.
 
-        Nothing has to be committed. The state of this group may be ahead of `image`, by events whose records are being
+        The answer needs no commit. The state of this group may be ahead of `image`, by events whose records are being
         committed.
         """
         if image.led_by is not None:
@@ -140,8 +140,8 @@ class Group:
         """Describes the group for operators. `image`: the state to describe, the last committed one; None for the
         present one.
 
-        `committed_sessions`: the sessions of that state. A member that has left since, by an event whose records are
-        still being committed, has its session only there.
+        `committed_sessions`: the sessions of that state. A member that has left by an event whose records are still
+        being committed has its session only in `committed_sessions`.
         """
         return describe(self.group_id, image or self._image, self._liveness.sessions, committed_sessions or {})
 
@@ -210,5 +210,5 @@ def _tick(step: GroupTransition) -> None:
     end_join_wait(step)
     start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
-    # last: no member has fetched the result that this completes, so its follow-up must not be due yet
+    # this timer is the last: no member has fetched the result that it completes, so a follow-up must not be due yet
     end_hold_when_over(step)

@@ -1,7 +1,7 @@
 """Levers: settings of a group that Kafka does not have, each with the caller, the time and the reason of its change.
 
-All levers are off by default, and a group without levers behaves like a group in Kafka. They are durable: a restart of
-the coordinator changes none of them. The docstring of `administration` names the files of their rules.
+All levers are off by default, and a group without levers behaves like a group in Kafka. Levers are durable: a restart
+of the coordinator changes none of them. The docstring of `administration` names the files with the rules of each lever.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ The same rules fence or refuse members that join:
 
 - A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
   the last `MAX_FENCED_MEMBER_IDS` of each member (`MemberReplaced` adds them), so that an older incarnation is fenced
-  even when its request does not name its instance id. Differs from Kafka, which remembers none.
+  even when its request does not name its instance id. Differs from Kafka: its coordinator remembers no fenced member
+  ids.
 - A member that is away gets `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.
 - A static member that missed a rebalance has lost its tasks and gets `ILLEGAL_GENERATION`.
 
@@ -63,7 +64,7 @@ def respond(
     answered = answer(image, event)
     if isinstance(answered, Rejected):
         return ImmediateResponse(answered)
-    # the cheap test first: usually no connection is broken
+    # the cheap test comes first: usually no connection is broken
     network_was_down = bool(liveness.connections.lost) and liveness.connections.most_are_lost
     _note(liveness, working, event, answered, now_ms)
     network_is_back = network_was_down and not liveness.connections.most_are_lost
@@ -71,8 +72,8 @@ def respond(
 
 
 def connection_lost(step: GroupTransition, event: events.ConnectionLost) -> Response:
-    """Note that a connection broke. Its members stay for now: `joining.expire_sessions` decides after the grace for
-    their return.
+    """Note that a connection broke. The members on the connection stay for now: `joining.expire_sessions` decides after
+    the grace for their return.
     """
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return Accepted()
@@ -81,9 +82,9 @@ def connection_lost(step: GroupTransition, event: events.ConnectionLost) -> Resp
 def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     """Whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
 
-    Any earlier, members could not have revoked the tasks that they have to give up. Differs from Kafka: there, the
-    members that wait for a task request the rebalance. Here they may request it as well, but members need only send
-    heartbeats.
+    Before all members have their assignments, the members that have to give up tasks cannot have revoked them. Differs
+    from Kafka: there, the members that wait for a task request the rebalance. Members of this group may request the
+    rebalance as well, but need only send heartbeats.
     """
     last = image.last_rebalance
     if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
@@ -189,8 +190,8 @@ def _note_heartbeat(
 def _note_connection(
     liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
 ) -> None:
-    """Note the connection of a refused static member. It missed a rebalance, so its session is not extended. But its
-    process is alive on this connection, so the end of an earlier connection must not end the session.
+    """Note the connection of a refused static member. The member missed a rebalance, so its session is not extended.
+    But the member's process is alive on this connection, so the end of an earlier connection must not end the session.
     """
     member = working.members.get(member_id)
     if member is not None and not member.is_away and connection_id is not None:

@@ -7,15 +7,15 @@
                                                   -> a join, a leave, a crash  -> another generation, new approval
 
 Rules:
-- While a rebalance is held, members keep processing their tasks. To them it looks like a rebalance that is computed for
-  a long time.
+- While a rebalance is held, members keep processing their tasks. Members cannot distinguish a held rebalance from a
+  rebalance that is computed for a long time.
 - Tasks without a live owner never wait: they are placed at once, and the follow-up rebalance asks for approval of the
   other moves.
 - A generation is computed again at most once, which avoids a loop; a follow-up with an unchanged result is settled
   (`rebalance_result`). After a discard, the follow-up keeps every task in place as well.
 - An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
-  It ends when a member joins or is removed, when the definition changes, when the drain of an instance or a member
-  begins or ends, or when a rebalance with another cause begins (`GroupImage.with_nothing_approved`,
+  An approval ends when a member joins or is removed, when the definition changes, when the drain of an instance or a
+  member begins or ends, or when a rebalance with another cause begins (`GroupImage.with_nothing_approved`,
   `RebalanceStarted`).
 
 Kafka has no counterpart.

@@ -18,8 +18,8 @@ from coordinator_api.group.group_levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
-"""The number of a static member's earlier member ids that stay fenced. The group forgets older ids: they become
-unknown.
+"""The number of a static member's earlier member ids that stay fenced. The group forgets older member ids, which are
+then unknown and no longer fenced.
 """
 
 MAX_UNPACKED_BYTES = 2**31 - 1
@@ -63,7 +63,8 @@ class ClassicGroupMember:
 
 
 class ClassicGroupMembers(dict[str, ClassicGroupMember]):
-    """Member id to member, in the order of joining. Also finds a member by its other names.
+    """Member id to member, in the order of joining. The mapping also finds a member by its instance id, its join id and
+    its fenced member ids.
 
     Images share this mapping, so it must not be changed: each method below returns a changed copy. A copy of 5,000
     members takes about 30 microseconds.
@@ -98,8 +99,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return made
 
     def assigned(self, assignment: Callable[[ClassicGroupMember], ClassicGroupMember]) -> ClassicGroupMembers:
-        """Returns a copy in which `assignment` has changed each member. It may change only the last assignment of a
-        member.
+        """Returns a copy in which `assignment` has changed each member. `assignment` may change only the last
+        assignment of a member.
         """
         made = ClassicGroupMembers(self)
         for member_id, member in self.items():
@@ -136,7 +137,7 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         if known != new:  # a rejoin changes no names, so most copies of this mapping share one `_names`
             self._names = self._names | new
             for name in known.keys() - new.keys():
-                if self._names.get(name) == known[name]:  # otherwise another member has this name by now
+                if self._names.get(name) == known[name]:  # remove the name only if no other member has it by now
                     del self._names[name]
         if before is not None:
             self._away -= {before.member_id}
@@ -241,8 +242,8 @@ class LastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalance:
-    """A rebalance that was computed and waits for approval. `since_ms`: the start of the wait. The other fields: as in
-    the `RebalanceCompleted` that it becomes when it is carried out.
+    """A rebalance that was computed and waits for approval. `since_ms`: the start of the wait. The other fields are
+    those of the `RebalanceCompleted` record that the rebalance becomes when it is carried out.
     """
 
     since_ms: int
@@ -319,7 +320,8 @@ class GroupImage:
         return member.last_join.generation_id > self.generation_id
 
     def takes_part(self, member: ClassicGroupMember) -> bool:
-        """Whether the member sent its subscription for the current generation. Not valid during PreparingRebalance.
+        """Whether the member sent its subscription for the current generation. The value is not valid during
+        PreparingRebalance.
 
         Only two kinds of members did not: static members that did not rejoin within the rebalance timeout, and members
         that were away.

@@ -14,7 +14,8 @@ come back:
                         -> its grace is over              -> MemberRemoved, a rebalance         as after a leave
 
 - A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the fetches
-  after it wait for this member. Its own requests are refused, because a process that left sends none.
+  after it wait for this member. Requests of a member that is away are refused, because a process that left sends no
+  requests.
 - A dynamic member comes back by a first join with its client id and its process id, a static member by its group
   instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, the last rebalance
   asked for no follow-up and did not fail, and the member's topics, process id, endpoint, tags, rack and versions are
@@ -323,9 +324,10 @@ def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
 def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMember) -> bool:
     """Whether a member that came back can keep the assignment of its place.
 
-    It cannot when the last rebalance asked for a follow-up (this join is its first rejoin) or failed (a join triggers a
-    new attempt), or when a rebalance ran while the member was away. Nor can it when the group is settled: there, tasks
-    wait for their present owner to revoke them, and a restarted process has revoked all its tasks.
+    The member cannot keep its assignment when the last rebalance asked for a follow-up (this join is its first rejoin)
+    or failed (a join triggers a new attempt), or when a rebalance ran while the member was away. The member cannot keep
+    its assignment either when the group is settled: in a settled group, tasks wait for their present owner to revoke
+    them, and a restarted process has revoked all its tasks.
     """
     if image.state is not GroupState.STABLE or image.last_rebalance is None:
         return False

@@ -1,10 +1,10 @@
 """The state of a group that is kept in memory only: the time and connection of each member's last request, the members
 that have fetched their assignment, and the timers.
 
-Nothing here is recorded. After a replay all sessions and timeouts start again, and the next heartbeats bring back the
-acknowledgements and the offsets. Records update sessions and timers (`CoordinatorRecord.update_liveness`). Rules note
-the rest: requests of members, acknowledgements, a longer initial delay. Losing such a note does no harm, so it needs no
-commit.
+No record contains this state. After a replay all sessions and timeouts start again, and the next heartbeats bring back
+the acknowledgements and the offsets. Records update sessions and timers (`CoordinatorRecord.update_liveness`). The
+rules of the group note everything else: requests of members, acknowledgements, a longer initial delay. Losing such a
+note does no harm, so it needs no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -90,11 +90,12 @@ class MemberConnections:
     - If that connection breaks while an earlier heartbeat of the process is still held on another connection, the
       process is alive. The member belongs to that other connection again. (The coordinator may read a heartbeat late,
       after the process has abandoned the request.)
-    - A broken connection is due after the grace. Then the sessions of those of its members end that asked for it. A
-      member that sends a request earlier, on any connection, is alive and no longer belongs to the broken connection.
-    - While more than half of the group's connections are broken, none is due: the cause is the network, a proxy or a
-      switch, and the members are probably alive. When enough connections are back, the others get an extra wait as long
-      as their absence so far, at least the grace, before their members count as dead.
+    - A broken connection is due after the grace. When a broken connection is due, the sessions of its members that
+      asked for `leave_on_disconnect` end. A member that sends a request earlier, on any connection, is alive and no
+      longer belongs to the broken connection.
+    - While more than half of the group's connections are broken, no broken connection is due: the cause is the network,
+      a proxy or a switch, and the members are probably alive. When enough connections are back, the broken connections
+      get an extra wait as long as their absence so far, at least the grace, before their members count as failed.
 
     Differs from Kafka, which always waits for the session timeout. Only members that ask for it (`leave_on_disconnect`)
     are removed when their connection breaks.
@@ -146,7 +147,7 @@ class MemberConnections:
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms
-        # broken before the other connections came back: the extra wait is as long as the absence so far
+        # a connection that broke before the other connections came back waits as long again as it has been absent
         return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
 
 
@@ -220,7 +221,7 @@ class Liveness:
             self.connections.lost.setdefault(connection_id, now_ms)
 
     def belongs_to(self, member_id: str, connection_id: int | None, now_ms: int) -> None:
-        """Move the member to this connection, None for none. This does not extend the member's session."""
+        """Move the member to this connection, None for none. Moving the member does not extend its session."""
         known = self.sessions[member_id]
         if known.connection_id != connection_id:
             self.connections.move(member_id, known.connection_id, connection_id, now_ms)

@@ -30,14 +30,12 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswered:
-    """A join was accepted. `generation_id`: the generation that the member has to wait for. It fetches with this as
-    `min_generation`.
-
-    It is the next generation when the join takes part in a rebalance that is being prepared, or starts one. It is the
-    current generation when the join changed nothing: a repeated request, or a static member that came back unchanged. A
-    new rebalance replaces one that is being computed, so the member may get a later generation. `created`: a new member
-    id was made (201, else 200). `replaced`: the former member id of the static or absent member whose place the joining
-    member took.
+    """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends it as
+    `min_generation` of its fetch. `generation_id` is the next generation when the join takes part in a rebalance that
+    is being prepared, or starts a rebalance. It is the current generation when the join changed nothing: a repeated
+    request, or a static member that came back unchanged. A new rebalance replaces one that is being computed, so the
+    member may get a later generation. `created`: a new member id was made (201, else 200). `replaced`: the former
+    member id of the static or absent member whose place the joining member took.
     """
 
     member_id: str
@@ -202,7 +200,7 @@ class ImmediateResponse:
 class RunRebalance:
     """Compute the rebalance of `generation_id`, then send `AssignmentComputed`.
 
-    A later `RunRebalance` makes this one void: its result will be discarded. `members`: in the order in which they
+    After a later `RunRebalance`, the group discards the result of this one. `members`: in the order in which they
     joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: the cause in words.
     `steering`: the constraints that operators have set.
     """
@@ -254,7 +252,7 @@ class GroupTransition:
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
         """Note that the rebalance that is being prepared waits for joins until `timer`.
 
-        The note may be lost when `Group.apply` has to compute the state again. Then the old timer is still due, and the
-        next tick makes the note again.
+        The note may be lost when `Group.apply` has to compute the state again. When the note is lost, the old timer is
+        still due, and the next tick makes the note again.
         """
         self.liveness.join_timer = timer

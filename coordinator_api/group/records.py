@@ -432,7 +432,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     end: RebalanceEnd
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Makes the whole state from this report. Nothing of an earlier report is kept."""
+        """Makes the whole state from this report. No value of an earlier report is kept."""
         new = image.state is GroupState.EMPTY and image.revision == 0
         self._expect(new or (image.led_by is not None and self.generation_id > image.generation_id), image)
         cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
@@ -465,7 +465,9 @@ class MemberReported(CoordinatorRecord):
     warm_ups: tuple[TaskId, ...]
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Adds the member. Its timeouts are unknown here and set to 0: its leader keeps its session."""
+        """Adds the member. The member's timeouts are unknown here and set to 0: the group's leader keeps the member's
+        session.
+        """
         self._expect(image.led_by is not None and self.member_id not in image.members, image)
         join = LastJoin(
             group_instance_id=self.member.group_instance_id,
@@ -603,7 +605,7 @@ class MemberRestored(CoordinatorRecord):
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
     """The assignments of members that earlier records have named without one: in a snapshot, or in a report of a
-    rebalance that was led elsewhere. The part that the assignments share is thus stored once.
+    rebalance that was led elsewhere. The bytes that these assignments share are thus stored once.
     """
 
     assignments: PackedAssignments

@@ -73,8 +73,8 @@ def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
 def reported_end(event: events.ReportRebalance) -> RebalanceEnd:
     """The end of the rebalance, derived from the report.
 
-    `error` of the report is the error that the leader would have thrown. Without it, the end has the name of the error
-    code that the leader sent to its members.
+    `error` of the report is the error that the leader would have thrown. If the report has no `error`, the end has the
+    name of the error code that the leader sent to its members.
     """
     outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
     if error is None:

@@ -57,12 +57,14 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
-"""The generations that a repair or restore skips. A group begins fewer between a backup and a loss: one each second
-would take eleven days.
+"""The generations that a repair or restore skips. A group begins fewer generations between a backup and a loss: one
+generation each second would take eleven days.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
-"""The generations that are added when the number of earlier restores and repairs is unknown: enough for 100."""
+"""The number of generations that are added when the number of earlier restores and repairs is unknown. It is enough for
+100 of them.
+"""
 
 
 class LogDoesNotReplay(AssignorFault):
@@ -224,7 +226,7 @@ def plan_repair(
     now_ms: int,
 ) -> LogRepair:
     """Plans the repair of a log. `records`: all stored records, in the order of their numbers. `last_number`: the
-    number of the last record that was written. `recorded_generations`: those of the recorded rebalances.
+    number of the last record that was written. `recorded_generations`: the generations of the recorded rebalances.
 
     A log without damage keeps all its records, but its members are dropped as well. Raises NothingToKeep.
     """

@@ -58,12 +58,12 @@ def static_identity(subscription: bytes) -> bytes:
 
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
-    """The subscription that the member would send if it rejoined now: its assigned tasks, with the offsets that it has
-    `reported`.
+    """Returns the subscription that the member would send if it rejoined now. It has the member's assigned tasks, with
+    the offsets that the member has `reported`.
 
     `reported`: the offset sums by task from its heartbeats. An assigned active task without a report counts as running;
-    a standby without one has the offset of the last subscription. For a member that is away `reported` is empty: it
-    stopped cleanly, so its disk has the state of its last assignment. Its last subscription is older than that
+    a standby without one has the offset of the last subscription. For a member that is away `reported` is empty: the
+    member stopped cleanly, so its disk has the state of its last assignment. Its last subscription is older than that
     assignment, and would claim tasks that other members run by now.
     """
     decoded = _decoded(subscription)

@@ -29,10 +29,10 @@ Rules:
   moment at which it SENT the renewal, which is earlier. So a holder stops answering before another coordinator may take
   its groups.
 - A lock of the database does not replace the expiry: a holder whose connection broke keeps running, and would answer.
-- During an outage of the database no row is observed, so no lease expires: of a long gap between two polls, only a few
-  renewal intervals count.
+- During an outage of the database no row is observed, so no lease may expire: only a few renewal intervals of a long
+  gap between two polls count.
 - Each write of a group names the epoch in which the writer owns the group. A former owner's write is refused.
-- A coordinator whose row is gone has lost all groups. It enters again under another id.
+- A coordinator whose row was deleted has lost all groups. Such a coordinator enters again under another id.
 - A coordinator gets groups only while it serves: not before it listens, and not once it stops (`takes` in its row).
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So a coordinator's list of
   its own groups is correct as long as it has its row, whatever other coordinators do.

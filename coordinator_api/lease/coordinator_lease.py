@@ -4,9 +4,10 @@
          -> one after the other, until the next poll is due: end expired coordinators, take free groups
 
 Rules:
-- Opening a group replays its log, and closing it waits for its commit. Both run outside the renewal loop.
-- A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Calls for
-  the group wait in between.
+- Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
+  loop.
+- A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Between
+  these two steps, calls for the group wait.
 - A call that asks for the owner of a group needs rows that were read after the call began: the coordinator that has
   just handed the group to this one may have redirected the caller. So such a call requests a poll. All waiting calls
   share the poll, so there are few polls a second.
@@ -47,7 +48,9 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
-"""The longest wait of a call for a poll. After that, an address from an older poll is better than none."""
+"""The longest wait of a call for a poll. A call that has waited this long is answered with an address from an older
+poll.
+"""
 
 LONGEST_OPENING_WAIT_S = 2.0
 """The longest wait of a call for a group that no coordinator owns, or that is being opened. A refused caller repeats
@@ -59,7 +62,9 @@ SHORTEST_BETWEEN_MS = 50.0
 """The shortest time between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
 
 LONGEST_START_S = 30.0
-"""The longest wait of a start for the groups that it takes. After that, calls for a group that is not open yet wait."""
+"""The longest wait of a start for the groups that it takes. If a group is not open by then, calls for this group
+wait.
+"""
 
 LONGEST_LEAVE_S = 0.5
 """The longest wait of a stop for a database that does not answer."""
@@ -173,7 +178,9 @@ class CoordinatorLease:
         return self._holder.groups.keys()
 
     def problem(self) -> str | None:
-        """The reason why the lease does not allow answers, without names or addresses; None if it does."""
+        """The reason why the lease does not allow answers, without names or addresses; None if the lease allows
+        answers.
+        """
         return None if self._may_answer() else "it has ended, and was not renewed yet"
 
     # --- events of a group
@@ -198,7 +205,7 @@ class CoordinatorLease:
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
-        """Note that a write was refused: another coordinator owns the group. The next poll shows which."""
+        """Note that a write was refused: another coordinator owns the group. The next poll shows which coordinator."""
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
 
@@ -252,7 +259,7 @@ class CoordinatorLease:
                 if coordinator_id is not None:
                     async with self._store_turn:
                         await self._store.leave(coordinator_id)
-        except (TimeoutError, StoreError) as error:  # the row stays until the lease expires
+        except (TimeoutError, StoreError) as error:  # the row of this coordinator stays until the lease expires
             self._logger.warning("not_left", error=str(error) or "the database did not answer in time")
         finally:
             if self._running is not None:
@@ -276,7 +283,7 @@ class CoordinatorLease:
                     await self._enter()
                 await self._poll()
             except StoreError as error:
-                if not self._polls_fail:  # the first of consecutive failures
+                if not self._polls_fail:  # only the first of consecutive failures is logged
                     self._logger.warning("lease_not_renewed", error=str(error))
                 self._polls_fail = True
             finally:
@@ -374,7 +381,7 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case ReadAgain():
                     self._groups.read_again()
-                case HandOver():  # begun at once: from now on the group counts as closed
+                case HandOver():  # the hand-over begins at once, so from now on the group counts as closed
                     self._owned_groups.hand_over(action)
                 case _:
                     self._to_do.append(action)
@@ -384,7 +391,7 @@ class CoordinatorLease:
         changed.set()
 
     async def _wait_for_change(self, ends_s: float) -> bool:
-        """Waits for a change until `ends_s`. Returns whether there was one."""
+        """Waits for a change until `ends_s`. Returns whether there was a change."""
         with CancelScope(deadline=ends_s) as waiting:
             await self._changed.wait()
         return not waiting.cancelled_caught
@@ -392,7 +399,7 @@ class CoordinatorLease:
     # --- actions
 
     async def _carry_out(self, action: Action) -> None:
-        """Carries out an action. If it fails, the next poll plans it again if it is still needed."""
+        """Carries out an action. If the action fails, the next poll plans it again, unless it is no longer needed."""
         try:
             match action:
                 case EndCoordinator(coordinator_id, renewals):

@@ -4,9 +4,9 @@ All coordinators compute the same plan from the same rows. Two coordinators whos
 plans; the database lets only one of them take a group. The weight of a group is 1 + its members. Groups are placed in
 the order of their weight, the heaviest first, each on the coordinator with the smallest load.
 
-`silent`: coordinators that have missed renewals. They keep their groups, and get no others. Coordinators that do not
-serve yet or any more (`takes` is False) get groups only if no other coordinator is left.
-`waiting`: groups that have been free for too long. Any coordinator takes them, whatever the plan is.
+`silent`: coordinators that have missed renewals. Silent coordinators keep their groups, and get no other groups.
+Coordinators that do not serve yet or any more (`takes` is False) get groups only if no other coordinator is left.
+`waiting`: groups that have been free for too long. Any coordinator takes a waiting group, whatever the plan is.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -114,8 +114,8 @@ def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Co
 
 def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = ()) -> HandOver | None:
     """The group that this coordinator hands over next, for balance. None unless its load is the largest, more than a
-    quarter above its fair share, and the hand-over makes the largest load smaller. So no group ever moves back for
-    balance.
+    quarter above its fair share, and the hand-over makes the largest load smaller. With these conditions, no group ever
+    moves back for balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]

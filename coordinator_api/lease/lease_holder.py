@@ -61,8 +61,8 @@ class Expiry:
     """The time until which this coordinator may answer for its groups. Call `may_answer` at the moment when an answer
     is computed.
 
-    The validity counts from the moment at which a renewal was sent. This is the safe side: the database wrote the
-    renewal later, and others read it later still.
+    The validity counts from the moment at which a renewal was sent. This moment is the safe one: the database wrote the
+    renewal later, and other coordinators read it later still.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -78,7 +78,7 @@ class Expiry:
             self._has_lapsed = True
         self._until_ms = max(self._until_ms or 0.0, sent_ms + self._valid_ms)
         if not self._has_lapsed or now_ms >= self._until_ms:
-            return False  # an answer that came too late restores nothing
+            return False  # an answer that came too late does not restore the lease
         self._has_lapsed = False
         return True
 
@@ -88,7 +88,7 @@ class Expiry:
 
 class ObservedLeases:
     """The other coordinators whose leases have expired: their rows did not change for long enough while this
-    coordinator observed them. Also the groups that wait too long for the coordinator that should take them.
+    coordinator observed them. It also knows the groups that wait too long for the coordinator that should take them.
 
     Time is counted on this coordinator's own clock, from poll to poll.
     """
@@ -178,8 +178,8 @@ class LeaseHolder:
         self._answered(in_time=False)
 
     def next_poll_ms(self, now_ms: float) -> float:
-        """The time at which to send the next poll; never before now. Earlier after a poll that failed, and when the
-        poll may show that another coordinator has expired.
+        """The time at which to send the next poll; never before now. The next poll is earlier after a poll that failed,
+        and when it may show that another coordinator has expired.
         """
         if now_ms <= self._poll_due_ms:
             return self._poll_due_ms
@@ -266,7 +266,7 @@ class LeaseHolder:
 
     def leaving(self) -> list[HandOver]:
         """Returns the hand-overs of all groups that are open here, for a clean stop. From now on this coordinator takes
-        nothing, and owns none of the groups.
+        no groups, and owns none of the groups.
 
         The list is empty when no other coordinator can take groups. Groups that are not handed over become free when
         this coordinator leaves: close them before.
@@ -307,7 +307,7 @@ class LeaseHolder:
             self._late_renewals = 0
 
     def _after_poll_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
-        """The time of the next ordinary poll; now when it can renew the row again."""
+        """The time of the next ordinary poll; the present time if that poll can renew the row again."""
         if has_renewed or self._timely == 0:
             return sent_ms + self._times.renewal_ms
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
@@ -319,8 +319,8 @@ class LeaseHolder:
         return lost
 
     def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:
-        """Take over the rows of the view, then repeat this coordinator's changes since its last poll: they may be
-        newer.
+        """Copy the rows of the view, then repeat this coordinator's changes since its last poll, which may be newer
+        than the view.
         """
         ended = {each.coordinator_id for each in expired}
         coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}

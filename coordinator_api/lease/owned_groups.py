@@ -19,10 +19,13 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
-"""The groups that are opened at one time. Few, because the logs of all groups together may be large."""
+"""The number of groups that are opened at one time. The number is small, because the logs of all groups together may be
+large.
+"""
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""The groups that are closed at one time and whose rows are not changed yet. The other groups answer calls meanwhile.
+"""The number of groups that may be closed at one time while their rows are not changed yet. The other groups answer
+calls meanwhile.
 """
 
 
@@ -38,7 +41,9 @@ class GroupHost(Protocol):
     """The coordinator's operations on the groups that it owns. Each write of a group names its `epoch`."""
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
-        """Load and lead the group. Returns whether it exists. Raises StoreError when it cannot be read for now."""
+        """Load and lead the group. Returns whether the group exists. Raises StoreError when the group cannot be read
+        for now.
+        """
 
     def is_open(self, group_id: str) -> bool:
         """Whether the group is open here; also true for a group whose log cannot be read."""
@@ -82,7 +87,7 @@ class GroupLease:
         self.is_certain = self.check_lease is None
 
     def check(self) -> None:
-        """Raises NotOwner if this period has ended, LeaseEnded if the coordinator's lease has."""
+        """Raises NotOwner if this period has ended, LeaseEnded if the coordinator's lease has expired."""
         if self.has_ended:
             raise not_here(self.group_id)
         if self.check_lease is not None:
@@ -109,7 +114,8 @@ class OwnedGroups:
     """Opens and closes the groups that `holder` owns. `store_turn`: held during each call to the store, so that polls
     and changes of rows run one at a time. `changed`: called after each step that a call may wait for.
 
-    It has seven parameters because it is a part of `CoordinatorLease` and shares the objects of that class.
+    The constructor has seven parameters because this class is a part of `CoordinatorLease` and shares the objects of
+    that class.
     """
 
     def __init__(
@@ -180,10 +186,10 @@ class OwnedGroups:
                 if self._holder.owned.get(group_id) != epoch:
                     return
                 is_there = await self._groups.open_owned(group_id, epoch)
-        except StoreError as error:  # `open_rest` retries it after the next poll
+        except StoreError as error:  # `open_rest` opens the group after the next poll
             self._logger.warning("group_not_opened", group=group_id, error=str(error))
             return
-        except Exception as error:  # a bug; go on with the other groups
+        except Exception as error:  # an error here is a bug; continue with the other groups
             self._logger.error("group_not_opened", group=group_id, exc_info=error)
             return
         if self._holder.owned.get(group_id) != epoch:
@@ -218,7 +224,7 @@ class OwnedGroups:
             raise
 
     async def _hand_over(self, move: HandOver) -> None:
-        """Hands one group over. Never raises: the next poll shows whether it succeeded."""
+        """Hands one group over. This method never raises: the next poll shows whether the hand-over succeeded."""
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:

@@ -4,8 +4,8 @@
     event: changed          with a digest of the present content; a page that shows this content does nothing
     data: 1c0ffee…
 
-A stream begins with the digest, so a page that missed a change is updated. The number of streams is limited
-(`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
+A stream begins with the digest, so a page that missed a change while it had no stream is updated. The number of streams
+is limited (`page.events.max.count`). A stream ends when the service stops, or when its caller's token becomes invalid.
 """
 
 import asyncio
@@ -39,7 +39,7 @@ LONGEST_PAUSE_S = 2.0
 
 Digests = Callable[[], AsyncGenerator[str | None, None]]
 """A function that yields digests of the content of a page: when the content may have changed, and at least every
-HEARTBEAT_S. It yields None if there is no new digest. The iteration ends when the service stops.
+HEARTBEAT_S. The iteration yields None if there is no new digest, and ends when the service stops.
 """
 
 
@@ -58,7 +58,7 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                found = type(error).__name__  # as a digest, so that the page is fetched again and shows the error
+                found = type(error).__name__  # sent as a digest, so that the page is fetched again and shows the error
             took_s = loop.time() - began_s
             yield found
             await watcher.pause(min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S))

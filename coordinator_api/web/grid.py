@@ -37,7 +37,7 @@ _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True)
 class SeenLags:
-    """The lags of copies at one time, by task and member, in records. Has only lags above 0."""
+    """The lags of copies at one time, by task and member, in records. Only lags above 0 are stored."""
 
     at_ms: int
     lags: Mapping[tuple[str, str], int]
@@ -81,8 +81,8 @@ class RecentLags:
 @dataclass(frozen=True, slots=True)
 class Chip:
     """A copy of a task. `standing`: `runs`, `stateless`, `away` (its member is away), `unknown`, `caught up` or
-    `behind`. `lag`: only set if `caught up` or `behind`. `whole`: the number of records of its changelogs. `left_ms`:
-    the time until it has caught up; None if it is not known.
+    `behind`. `lag`: the lag in records, only set if `standing` is `caught up` or `behind`. `whole`: the number of
+    records of its changelogs. `left_ms`: the time until it has caught up; None if it is not known.
     """
 
     task: str
@@ -101,7 +101,7 @@ class Chip:
 
     @property
     def words(self) -> str:
-        """The text for hover and focus, without the task and its role."""
+        """The text that a browser shows on hover and focus, without the task and its role."""
         match self.standing:
             case "runs":
                 return "runs"

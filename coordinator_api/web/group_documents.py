@@ -1,9 +1,10 @@
-"""Cache of the descriptions of groups, as in `GET /v1/groups/{group}`. All open pages share one for about a second.
+"""Cache of the descriptions of groups, as in `GET /v1/groups/{group}`. All open pages share one description for about a
+second.
 
 The description of a large group takes a part of a second, and each open page requests it. Requests that arrive while a
 description is made share the result. A commit makes the cached description invalid at once; lags change without a
 commit, so it also expires. A description that took long is kept longer, so that pages use at most a quarter of the
-time. Its grid is made when a page first requests it.
+time. The grid of a description is made when a page first requests it.
 """
 
 import asyncio
@@ -149,7 +150,7 @@ TheDocument = Annotated[GroupDocument, Depends(document_of)]
 
 
 def digest_of(document: Mapping[str, Any]) -> str:
-    """The digest of a description. It leaves out values that change all the time and are not shown."""
+    """The digest of a description. The digest leaves out values that change all the time and are not shown."""
     shown = dict(document)
     shown["members"] = [{**each, "last_heard_ms": None} for each in document["members"]]
     shown["cluster"] = document["cluster"] and {**document["cluster"], "looked_at_ms": None}

@@ -100,8 +100,8 @@ class GridFilter:
 
 
 def filtered(grid: GroupGrid, asked: GridFilter) -> GroupGrid:
-    """The grid with only the instances and copies that match. An instance stays if it matches itself or has a matching
-    copy.
+    """The grid with only the instances and copies that match. An instance stays in the grid if its own name or tags
+    match, or if it has a matching copy.
     """
     if asked == GridFilter():
         return grid

@@ -1,5 +1,5 @@
-"""The columns of the group list besides the state: running tasks, lag and advice. They are updated while a list is
-open.
+"""The columns of the group list besides the state: running tasks, lag and advice. The columns are updated while a list
+is open.
 
 A description of a group takes time in proportion to its tasks, and lags change without a commit. So one loop for all
 open pages describes the groups in turn: first groups that have changed, then the one with the oldest description, each
@@ -31,8 +31,8 @@ from coordinator_api.web.grid import running_tasks
 from coordinator_api.web.group_documents import GroupDocuments
 
 DESCRIBE_EVERY_S = 1.0
-"""The interval at which a group is described. It is longer if descriptions of the group would take more than a fortieth
-of the time.
+"""The interval at which a group is described. The interval is longer if descriptions of the group would take more than
+a fortieth of the time.
 """
 
 SHARE_OF_TIME = 4
@@ -172,7 +172,7 @@ class GroupSummaries:
                         self._due_s.pop(group_id, None)
         finally:
             self._loop = None
-            # the summaries would be out of date when the next page is opened
+            # drop the summaries, because they would be out of date when the next page is opened
             self._summaries.clear()
             self._due_s.clear()
 

@@ -32,7 +32,7 @@ _COLUMNS: Mapping[str, Callable[[SummarizedLine], str | int | None]] = {
     "probing": lambda line: line.probing_rebalance_at_ms,
     "note": lambda line: next(iter(line.notes), None),
 }
-"""The sort key of each column. None stands last in both orders."""
+"""The sort key of each column. A group whose key is None stands last in ascending and in descending order."""
 
 
 @router.get("/ui")

@@ -36,7 +36,7 @@ Form = Annotated[Mapping[str, str], Depends(checked_form)]
 _MOST_KEPT = 16
 
 INSTANCE, MEMBER = "instance", "member"
-"""The first part of a form's `target`. A colon and the id to drain follow."""
+"""The first part of a form's field `target`. A colon and the id to drain follow this part."""
 
 
 @router.get("/ui/groups/{group}/levers")
@@ -94,7 +94,7 @@ async def _shown(
         status=status,
         group=document,
         summary=GroupSummary.of(document, seen.tasks),
-        levers=(),  # not in the header, because the page has a card for each lever
+        levers=(),  # the header shows no levers, because the page has a card for each lever
         on={lever.name: lever for lever in active_levers(document["levers"])},
         names=names,
         member_names={each["member_id"]: each["client_id"] or each["member_id"] for each in document["members"]},

@@ -1,4 +1,6 @@
-"""Problems as pages, with the error and advice. Programs get the problem document, as for all other addresses."""
+"""Problems as pages, with the error and advice. A caller that is a program gets the problem document, as for all other
+addresses.
+"""
 
 from html import escape
 from urllib.parse import quote, urlsplit

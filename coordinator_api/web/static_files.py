@@ -1,7 +1,7 @@
 """The static files of pages: styles, scripts, and third-party libraries from `vendor/`.
 
 The files are read once. The address of each file has a digest of all files, so that a browser may cache it for ever,
-and a new release has new addresses. Modules import each other by file name.
+and a new release has new addresses. JavaScript modules import each other by file name.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 The service, not the browser, calls the instances. Members report the addresses of instances, so a call goes only to an
 address that a member of this group reports as its own. A call is one GET of a fixed path, follows no redirect, and is
-limited in time, tries and bytes. It goes to the resolved address that was checked, and never to link-local or multicast
-addresses. It has the service's token for instances, never the visitor's token.
+limited in time, tries and bytes. A call goes to the resolved address that was checked, and never to link-local or
+multicast addresses. A call has the service's token for instances, never the visitor's token.
 """
 
 import asyncio

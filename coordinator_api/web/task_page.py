@@ -35,7 +35,7 @@ async def task(
     """The page of a task with its last recorded rebalances. `before`: only rebalances below this generation."""
     chosen = _parsed(task)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # `computing` is also around the reads: an overloaded service refuses before it reads
+    # the reads count as part of the computation, so an overloaded service refuses before it reads
     with refusing_input(), computing(request, coordinator):
         stored, has_more = await _stored(coordinator, group_id, before)
         if not stored:

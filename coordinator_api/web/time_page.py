@@ -70,7 +70,7 @@ async def time(
     """
     limit, pair = max(LEAST, min(limit or LIMIT, MOST)), (before, after)
     digest = rebalances_digest(coordinator.group(group_id).image)
-    # one more than shown: the oldest shown rebalance is compared with it
+    # read one rebalance more than is shown: the oldest shown rebalance is compared with it
     listed: list[Any] = list(await coordinator.repository.list_rebalances(group_id, before_generation, limit + 1))
     shown = listed[:limit]
     # leave out held rebalances that were not carried out: members never got their assignments
@@ -158,7 +158,9 @@ async def _compared(request: Request, coordinator: Coordinator, group_id: str, p
 async def _made(
     computation: Awaitable[dict[str, Any] | None], what_for: str, not_made: str
 ) -> tuple[dict[str, Any] | None, str | None]:
-    """The result and None, or None and a sentence with the reason. `not_made`: the beginning of the sentence."""
+    """Returns the result and None, or None and a sentence with the reason for which there is no result. `not_made`: the
+    beginning of the sentence.
+    """
     try:
         return await computation, None
     except TooManyRequests:

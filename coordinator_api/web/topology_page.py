@@ -42,7 +42,9 @@ async def topology(request: Request, group_id: GroupId, coordinator: TheCoordina
 
 
 def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
-    """Partition counts by topic: from the definition, or, if it only names a cluster, from the last rebalance."""
+    """Partition counts by topic. They come from the definition, or from the last rebalance if the definition only names
+    a cluster.
+    """
     last = image.last_rebalance
     found = {} if last is None else {name: number for name, number in last.basis.topics.items() if number}
     internal = {name: topic.partitions for name, topic in snapshot.existing_internal_topics.items()}
@@ -276,5 +278,5 @@ def _path(start: NodeBox, end: NodeBox) -> str:
         x1, x2 = start.x + start.width, end.x
         bend = (x2 - x1) / 2
         return f"M{x1:.0f} {y1:.0f}C{x1 + bend:.0f} {y1:.0f} {x2 - bend:.0f} {y2:.0f} {x2 - 7:.0f} {y2:.0f}"
-    x = start.x + start.width  # in a cycle: leave on the right side, and enter on the right side
+    x = start.x + start.width  # an edge of a cycle leaves a box on the right side, and enters a box on the right side
     return f"M{x:.0f} {y1 - 6:.0f}C{x + 45:.0f} {y1:.0f} {x + 45:.0f} {y2:.0f} {x + 7:.0f} {y2 + 6:.0f}"

@@ -6,12 +6,13 @@ worker is replaced when it died or was killed, and when it has grown large, whic
 project are raised unchanged in the caller, with their fields.
 
 All pools of this process start and end their workers by one fork server (`ForkedWorkers`). The fork server starts with
-the first worker, and again if it was killed. It shares only sockets with this process. Signals from the terminal reach
-neither the fork server nor the workers, and they end when this process ends for any reason.
+the first worker, and again if it was killed. The fork server shares only sockets with this process. Signals from the
+terminal reach neither the fork server nor the workers. The fork server and the workers end when this process ends for
+any reason.
 
 A service has separate workers for rebalances and for the computations and documents of callers (`ServiceWorkers`), so
-that a caller's forecast never delays a group. Workers have a higher niceness than the serving process, and those for
-computations a higher one than those for rebalances.
+that a caller's forecast never delays a group. Workers for rebalances have a higher niceness than the serving process,
+and workers for computations have the highest.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, L
 Result = TypeVar("Result")
 
 _ATTEMPTS = 3
-"""The attempts to start a job, because an idle worker may have died since its last job."""
+"""The number of attempts to start a job. Several are needed because an idle worker may have died since its last job."""
 
 LARGE_BYTES = 256 * 1024 * 1024
 """A worker that has more memory than this after a job is replaced."""
@@ -143,13 +144,13 @@ class WorkerPool:
         for worker in [*self._idle]:
             self._kill(worker)
         for worker in self._busy:
-            self._workers.kill(worker)  # the task that waits for its job then does the rest
+            self._workers.kill(worker)  # the task that waits for the worker's job then reaps the worker
 
     async def close(self) -> None:
         """Like `begin_close`; returns when all jobs and workers have ended."""
         self.begin_close()
         for _ in range(self._size):
-            await self._slots.acquire()  # when this task has all slots, every job has ended
+            await self._slots.acquire()  # every job has ended when this task holds all slots
         for _ in range(self._size):
             self._slots.release()
         if self._left_starting:
@@ -158,8 +159,8 @@ class WorkerPool:
         self._thread.shutdown(wait=False)
 
     async def _take(self) -> Worker:
-        """Returns an idle worker, else one that a cancelled job left while it started, else a new one. A new one starts
-        only when every other worker has a job, so the slots limit the number of workers.
+        """Returns an idle worker, else a worker that a cancelled job left while it started, else a new worker. A new
+        worker starts only when every other worker has a job, so the slots limit the number of workers.
         """
         self._refuse_if_closed()
         if self._idle:
@@ -364,7 +365,7 @@ class ForkedWorkers:
 MODULES = (
     "coordinator_api.runtime.rebalance_work",
     "coordinator_api.runtime.reported_rebalances",
-    "coordinator_api.http.computations",  # preloaded by name; this package does not import it
+    "coordinator_api.http.computations",  # the fork server imports this module by name; this package does not import it
     "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",
 )

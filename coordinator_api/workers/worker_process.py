@@ -41,7 +41,7 @@ end: the default of 700 doubled the time of jobs.
 
 
 class JobFailed(AssignorFault):
-    """A job raised an error that cannot leave its process. The message has its type and text."""
+    """A job raised an error that cannot be pickled. The message has the type and text of the error."""
 
 
 def work(connection: socket.socket, nice: int) -> None:
@@ -62,7 +62,7 @@ def work(connection: socket.socket, nice: int) -> None:
             connection.sendall(LENGTH.pack(len(answer)))
             connection.sendall(answer)
             del job, answer
-            gc.collect()  # collect now, because no caller waits
+            gc.collect()  # collect garbage now, because no caller waits
             return_freed_memory()
 
 
@@ -92,7 +92,7 @@ def _answer(job: bytes) -> bytes:
         function, arguments = _unpickled(job)
         value = function(*arguments)
         return pickle.dumps((True, value, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
-    except BaseException as fault:  # even SystemExit: only the serving process ends a worker
+    except BaseException as fault:  # SystemExit is answered, too: only the serving process ends a worker
         return _refusal(fault)
 
 
