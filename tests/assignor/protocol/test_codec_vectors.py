@@ -40,12 +40,16 @@ def lines(direction: str, *, failing: bool) -> list[Line]:
     return [line for line in vectors.lines_of(*operations) if ("error" in line["output"]) == failing]
 
 
+def message_of(line: Line) -> str:
+    return str(line["op"]).rpartition("_")[0]
+
+
 def encoded(line: Line) -> bytes:
-    return ENCODE[line["op"].rpartition("_")[0]](line["input"])
+    return ENCODE[message_of(line)](line["input"])
 
 
 def decoded(line: Line, side: str) -> Line:
-    return vectors.without_set_order(DECODE[line["op"].rpartition("_")[0]](raw(line, side)))
+    return vectors.without_set_order(DECODE[message_of(line)](raw(line, side)))
 
 
 def raw(line: Line, side: str) -> bytes:

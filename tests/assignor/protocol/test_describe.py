@@ -22,13 +22,7 @@ PARTITION = TopicPartition("t", 2)
 ASSIGNED = encode_assignment_info(
     AssignmentInfo(11, 11, (TaskId(0, 2),), {TaskId(0, 3): (PARTITION,)}, {HostInfo("h", 1): (PARTITION,)}, {}, 99, 0)
 )
-NO_FIELDS: dict[str, object] = {
-    "topics": [],
-    "owned_partitions": [],
-    "generation_id": None,
-    "rack": None,
-    "user_data": None,
-}
+NOTHING: dict[str, object] = {"topics": [], "owned_partitions": [], "generation_id": None, "rack": None}
 FIELDS = {"topics": ["t"], "owned_partitions": [["t", 2]], "generation_id": 8, "rack": "r"}
 
 
@@ -43,7 +37,7 @@ FIELDS = {"topics": ["t"], "owned_partitions": [["t", 2]], "generation_id": 8, "
             encode_subscription(Subscription(("t",), INFO, (PARTITION,), 8, "r"), 3),
             {"version": 3, **FIELDS, "user_data": DESCRIBED["subscription-info"]},
         ),
-        ("subscription", encode_subscription(Subscription(()), 0), {"version": 0, **NO_FIELDS}),
+        ("subscription", encode_subscription(Subscription(()), 0), {"version": 0, **NOTHING, "user_data": None}),
         (
             "assignment",
             encode_assignment(Assignment((PARTITION,), ASSIGNED)),

@@ -31,6 +31,7 @@ from assignor.recording import (
 from assignor.topology.group_topology import ChangelogType
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.rerun import run
+from tests.known import known
 from tests.recorded import PLACEMENTS, REBALANCES, RECORDINGS, document, documents
 
 Document = dict[str, Any]
@@ -70,8 +71,7 @@ def test_should_write_a_line_that_gives_the_same_round_again() -> None:
     again = parse_recorded_rebalance(json.loads(json.dumps(line)))
     assert (again.id, again.generation_id, again.source) == ("again", 4, "coordinator")
     assert again.snapshot == recorded.snapshot
-    assert again.output is not None
-    assert dict(again.output.assignments) == dict(result.assignments)
+    assert dict(known(again.output).assignments) == dict(result.assignments)
     assert line["output"] == {**rebalance_output(result), "explanations": [{"task": "0_0", "text": "because"}]}
 
 
@@ -82,15 +82,12 @@ def test_should_read_every_part_of_a_line() -> None:
     snapshot = recorded.snapshot
     assert snapshot.leader_process_id == ProcessId.parse("2230ea3e-4048-4d7d-bee0-e650940ec648")
     assert snapshot.configs.num_standby_replicas == 1
-    windowed = snapshot.topology.subtopologies[3].stores[1].changelog
-    assert windowed is not None
+    windowed = known(snapshot.topology.subtopologies[3].stores[1].changelog)
     assert (windowed.type, windowed.retention_ms) == (ChangelogType.WINDOWED, 300_000)
     assert snapshot.cluster.topics["smoke-text"].replicas == ((1,),) * 4
     (member,) = snapshot.members.values()
     assert member.client_id == "a-StreamThread-1-consumer"
-    assert recorded.output is not None
-    assert recorded.output.created_topics is not None
-    assert recorded.output.created_topics["smoke-counts-store-changelog"] == RecordedTopic(
+    assert known(known(recorded.output).created_topics)["smoke-counts-store-changelog"] == RecordedTopic(
         4, 1, {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
     )
 
@@ -102,8 +99,7 @@ def test_should_read_a_placement_in_the_order_given() -> None:
     client = next(iter(problem.clients.values()))
     assert client.lags.lag_for(TaskId(1, 2)) == 0
     recorded = parse_recorded_placement(PLACEMENT)
-    assert recorded.output is not None
-    assert placement_output(recorded.output) == PLACEMENT["output"]
+    assert placement_output(known(recorded.output)) == PLACEMENT["output"]
 
 
 def test_should_take_a_store_without_changelog_settings_as_unwindowed() -> None:
