@@ -13,7 +13,7 @@ from tests.recorded import REBALANCES, documents
 
 @pytest.fixture(scope="module")
 def snapshots() -> list[RebalanceSnapshot]:
-    return [parse_rebalance(document) for document in documents(REBALANCES)[:400]]
+    return [parse_rebalance(document) for document in documents(REBALANCES)[:200]]
 
 
 @pytest.mark.parametrize(
