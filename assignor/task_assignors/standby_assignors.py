@@ -21,7 +21,7 @@ from assignor.configs import AssignmentConfigs
 from assignor.java.hash_codes import int32
 from assignor.java.hash_map import JavaHashMap
 from assignor.task_assignors.client_tags import ClientTags, Tag
-from assignor.task_assignors.decisions import Decision, DecisionKind
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.task_assignors.working_state import WorkingState, assign_to_least_loaded
 from assignor.types import Role
 
@@ -39,10 +39,6 @@ class DefaultStandbyTaskAssignor:
 
     def may_swap(self, state: WorkingState, task: int, source: int, destination: int) -> bool:
         return True
-
-
-def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
-    state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
 
 
 class ClientTagStandbyTaskAssignor:
