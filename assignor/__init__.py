@@ -26,8 +26,6 @@ The package `rebalance_analysis` works with recorded rebalances. Importing `assi
 it is first used.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from assignor.names.lazy_names import LazyNames
@@ -67,32 +65,8 @@ if TYPE_CHECKING:
     from assignor.types import TaskId as TaskId
     from assignor.types import TopicPartition as TopicPartition
 
-_NAMES_OF = {
-    "assignor.topology.cluster": ("Broker", "Cluster", "TopicMetadata"),
-    "assignor.configs": ("AssignmentConfigs",),
-    "assignor.errors": ("AssignorFault", "DecodeError", "InputError", "KafkaError", "NotBuiltYet"),
-    "assignor.explain": ("Explanation", "explain_placement", "explain_rebalance"),
-    "assignor.pipeline": ("assign",),
-    "assignor.recording": (
-        "parse_placement",
-        "parse_rebalance",
-        "placement_output",
-        "rebalance_document",
-        "rebalance_output",
-    ),
-    "assignor.pipeline.snapshot": ("CreatedTopic", "Member", "RebalanceResult", "RebalanceSnapshot"),
-    "assignor.task_assignors.base": (
-        "ClientPlacement",
-        "Placement",
-        "PlacementClient",
-        "PlacementProblem",
-        "TaskAssignor",
-    ),
-    "assignor.topology.group_topology": ("GroupTopology",),
-    "assignor.types": ("HostInfo", "ProcessId", "TaskId", "TopicPartition"),
-}
-_LAZY = LazyNames(_NAMES_OF, globals())
-__all__ = [*_LAZY.names()]
+_LAZY = LazyNames(globals())
+__all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
 name_new_modules(__path__, MOVED_FROM_THE_CORE)

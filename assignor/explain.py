@@ -15,6 +15,7 @@ from typing import NamedTuple
 from assignor.clients.client_state import is_caught_up
 from assignor.names.short_names import ShortNames, called
 from assignor.pipeline.snapshot import RebalanceResult
+from assignor.recording.documents import document_of
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
@@ -126,37 +127,14 @@ def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: S
 
 def explanation_document(explanation: Explanation) -> dict[str, object]:
     """Returns the explanation as JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
-    return {
-        "task": str(explanation.task),
-        "stateful": explanation.stateful,
-        "outcome": str(explanation.outcome),
-        "copies": [
-            {
-                "role": str(copy.role),
-                "process": str(copy.process),
-                "consumer": copy.consumer,
-                "held_back": copy.held_back,
-            }
-            for copy in explanation.copies
-        ],
-        "previous": [str(process) for process in explanation.previous],
-        "target": None if explanation.target is None else str(explanation.target),
-        "caught_up": [{"process": str(client.process), "lag": client.lag} for client in explanation.caught_up],
-        "steps": [_step_document(step) for step in explanation.steps],
-        "text": explanation.text,
-    }
+    steps = [_step_document(step) for step in explanation.steps]
+    return {**document_of(explanation), "steps": steps}
 
 
 def _step_document(step: Decision) -> dict[str, object]:
-    fields = {
-        "process": None if step.process is None else str(step.process),
-        "other": None if step.other is None else str(step.other),
-        "consumer": step.consumer,
-        "other_consumer": step.other_consumer,
-        "detail": step.detail,
-    }
-    known = {name: value for name, value in fields.items() if value is not None}
-    return {"kind": str(step.kind), "role": str(step.role), **known}
+    known = {name: value for name, value in document_of(step).items() if value is not None}
+    del known["task"]
+    return known
 
 
 def _explanation(

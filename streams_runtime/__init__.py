@@ -30,8 +30,6 @@ steps run the tasks of `tasks/`; `instance/restore/` restores the stores of the 
 docs/runtime/ describes the behaviour of each layer.
 """
 
-from __future__ import annotations
-
 from typing import TYPE_CHECKING
 
 from assignor.names.lazy_names import LazyNames
@@ -124,77 +122,8 @@ if TYPE_CHECKING:
     from streams_runtime.tasks.exception_handling import fail as fail
     from streams_runtime.tasks.exception_handling import log_and_continue as log_and_continue
 
-# The imports above are for type checkers, this table is for the lazy loading at run time. A test compares the two.
-_NAMES_OF = {
-    "assignor.errors": ("InputError", "TopologyError"),
-    "assignor.types": ("TaskId", "TopicPartition"),
-    "streams_runtime.instance.application": ("Application", "ThreadErrorResponse", "load_application", "group_body"),
-    "streams_runtime.logs.base": ("OffsetReset", "NewTopic"),
-    "streams_runtime.configs": ("ProcessingGuarantee", "StreamsConfig"),
-    "streams_runtime.membership.coordinator_client": ("CoordinatorClient",),
-    "streams_runtime.dsl": (
-        "KGroupedStream",
-        "KGroupedTable",
-        "KStream",
-        "KTable",
-        "Materialized",
-        "StreamsBuilder",
-        "TimeWindowedSerde",
-        "TimeWindows",
-    ),
-    "streams_runtime.common.errors": ("InvalidStateStore", "LockError", "ProcessingFailed", "StreamsRuntimeError"),
-    "streams_runtime.local_run.coordinator_process": ("CoordinatorProcess",),
-    "streams_runtime.local_run.local_run": ("LocalRun",),
-    "streams_runtime.common.states": ("InstanceState",),
-    "streams_runtime.logs.opening": ("open_log",),
-    "streams_runtime.processors.api": (
-        "Cancellable",
-        "ExceptionHandler",
-        "FailedRecord",
-        "HandlerResponse",
-        "Processor",
-        "ProcessorContext",
-        "PunctuationType",
-    ),
-    "streams_runtime.queries.client": (
-        "CopyAnswered",
-        "QueryFailed",
-        "StateStoreClient",
-        "StoreValue",
-        "StoreWindows",
-        "WindowValue",
-    ),
-    "streams_runtime.queries.store_metadata": ("KeyQueryMetadata",),
-    "streams_runtime.common.record_columns": ("RecordColumns",),
-    "streams_runtime.logs.record_producer": ("RecordProducer",),
-    "streams_runtime.common.records": ("Headers", "Record", "RecordMetadata"),
-    "streams_runtime.instance.restore.progress": ("RestoreProgress",),
-    "streams_runtime.instance.restore.restore_listener": ("RestoreListener",),
-    "streams_runtime.serdes": ("BYTES", "DOUBLE", "INTEGER", "JSON", "LONG", "STRING", "Serde", "Serdes", "TopicSerde"),
-    "streams_runtime.serdes.schema_registry": ("AvroSerde", "JsonSchemaSerde", "ProtobufSerde"),
-    "streams_runtime.state_stores": (
-        "KeyValueStore",
-        "StoreBuilder",
-        "TimestampedKeyValueStore",
-        "ValueAndTimestamp",
-        "WindowStore",
-        "Windowed",
-        "key_value_store",
-        "timestamped_key_value_store",
-        "timestamped_window_store",
-        "window_store",
-    ),
-    "streams_runtime.instance.instance_resources": ("InstanceOptions",),
-    "streams_runtime.instance.streams_instance": ("StreamsInstance",),
-    "streams_runtime.tasks.exception_handling": ("dead_letter", "fail", "log_and_continue"),
-    "streams_runtime.processors.batch_node": ("NodeRun", "RunsHow"),
-    "streams_runtime.processors.topology": ("Topology",),
-    "streams_runtime.local_run.topology_test_driver": ("TopologyTestDriver",),
-    "streams_runtime.local_run.topology_test_topics": ("InputTopic", "OutputTopic"),
-    "streams_runtime.logs.topic_reading": ("ConsumedRecord", "read_topic"),
-}
-_LAZY = LazyNames(_NAMES_OF, globals())
-__all__ = [*_LAZY.names()]
+_LAZY = LazyNames(globals())
+__all__ = [*_LAZY.home_of]
 __getattr__ = _LAZY.load
 __dir__ = _LAZY.listed
 name_new_modules(__path__, MOVED_IN_THE_RUNTIME)

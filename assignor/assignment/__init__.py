@@ -16,40 +16,34 @@ TaskAssignor is called `CustomTaskAssignor`, because here the name TaskAssignor 
 Source: `org.apache.kafka.streams.processor.assignment`.
 """
 
-from assignor.assignment.application_state import ApplicationState as ApplicationState
-from assignor.assignment.application_state import KafkaStreamsState as KafkaStreamsState
-from assignor.assignment.application_state import TaskInfo as TaskInfo
-from assignor.assignment.application_state import TaskTopicPartition as TaskTopicPartition
-from assignor.assignment.rack_optimization import RackAwareOptimizationParams as RackAwareOptimizationParams
-from assignor.assignment.rack_optimization import optimize_rack_aware_active_tasks as optimize_rack_aware_active_tasks
-from assignor.assignment.rack_optimization import optimize_rack_aware_standby_tasks as optimize_rack_aware_standby_tasks
-from assignor.assignment.standbys import default_standby_task_assignment as default_standby_task_assignment
-from assignor.assignment.sticky import StickyTaskAssignor as StickyTaskAssignor
-from assignor.assignment.task_assignment import AssignedTask as AssignedTask
-from assignor.assignment.task_assignment import AssignedTaskType as AssignedTaskType
-from assignor.assignment.task_assignment import KafkaStreamsAssignment as KafkaStreamsAssignment
-from assignor.assignment.task_assignment import TaskAssignment as TaskAssignment
-from assignor.assignment.task_assignment import identity_assignment as identity_assignment
-from assignor.assignment.task_assignment import validate_task_assignment as validate_task_assignment
-from assignor.assignment.task_assignor import CustomTaskAssignor as CustomTaskAssignor
-from assignor.task_assignors.base import AssignmentError as AssignmentError
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "ApplicationState",
-    "AssignedTask",
-    "AssignedTaskType",
-    "AssignmentError",
-    "CustomTaskAssignor",
-    "KafkaStreamsAssignment",
-    "KafkaStreamsState",
-    "RackAwareOptimizationParams",
-    "StickyTaskAssignor",
-    "TaskAssignment",
-    "TaskInfo",
-    "TaskTopicPartition",
-    "default_standby_task_assignment",
-    "identity_assignment",
-    "optimize_rack_aware_active_tasks",
-    "optimize_rack_aware_standby_tasks",
-    "validate_task_assignment",
-]
+from assignor.names.lazy_names import LazyNames
+
+if TYPE_CHECKING:
+    from assignor.assignment.application_state import ApplicationState as ApplicationState
+    from assignor.assignment.application_state import KafkaStreamsState as KafkaStreamsState
+    from assignor.assignment.application_state import TaskInfo as TaskInfo
+    from assignor.assignment.application_state import TaskTopicPartition as TaskTopicPartition
+    from assignor.assignment.rack_optimization import RackAwareOptimizationParams as RackAwareOptimizationParams
+    from assignor.assignment.rack_optimization import (
+        optimize_rack_aware_active_tasks as optimize_rack_aware_active_tasks,
+    )
+    from assignor.assignment.rack_optimization import (
+        optimize_rack_aware_standby_tasks as optimize_rack_aware_standby_tasks,
+    )
+    from assignor.assignment.standbys import default_standby_task_assignment as default_standby_task_assignment
+    from assignor.assignment.sticky import StickyTaskAssignor as StickyTaskAssignor
+    from assignor.assignment.task_assignment import AssignedTask as AssignedTask
+    from assignor.assignment.task_assignment import AssignedTaskType as AssignedTaskType
+    from assignor.assignment.task_assignment import KafkaStreamsAssignment as KafkaStreamsAssignment
+    from assignor.assignment.task_assignment import TaskAssignment as TaskAssignment
+    from assignor.assignment.task_assignment import identity_assignment as identity_assignment
+    from assignor.assignment.task_assignment import validate_task_assignment as validate_task_assignment
+    from assignor.assignment.task_assignor import CustomTaskAssignor as CustomTaskAssignor
+    from assignor.task_assignors.base import AssignmentError as AssignmentError
+
+_LAZY = LazyNames(globals())
+__all__ = [*_LAZY.home_of]
+__getattr__ = _LAZY.load
+__dir__ = _LAZY.listed

@@ -8,8 +8,8 @@ nothing is done unless both costs are configured, even if an assignor overrides 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from assignor.assignment.application_state import ApplicationState
@@ -28,6 +28,7 @@ from assignor.task_assignors.racks.optimization import (
     TaskMove,
     optimize_active_tasks,
     optimize_standby_tasks,
+    with_ids,
 )
 from assignor.types import ProcessId, Role, TaskId
 
@@ -84,13 +85,10 @@ def optimize_rack_aware_active_tasks(
     application does not have.
     """
     holders = _holders(assignments, AssignedTaskType.ACTIVE)
-    tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders)
-    if tasks and params.costs() is not None and PublicRackTraffic.of(params.application_state, Role.ACTIVE) is not None:
+    traffic = PublicRackTraffic.of(params, holders, Role.ACTIVE)
+    if traffic is not None:
         add_missing_clients(params.application_state, assignments)
-    for move in active_moves(params, tasks, holders):
-        assignments[move.source].remove_task(AssignedTask.active(move.task))
-        assignments[move.destination].assign_task(AssignedTask.active(move.task))
-        params.application_state.log.append(move.as_decision(Role.ACTIVE))
+        _carry_out(active_moves(traffic, holders), traffic, assignments)
 
 
 def optimize_rack_aware_standby_tasks(
@@ -104,25 +102,25 @@ def optimize_rack_aware_standby_tasks(
     move is not among the tasks to optimize.
     """
     active, standby = (_holders(assignments, each) for each in (AssignedTaskType.ACTIVE, AssignedTaskType.STANDBY))
-    tasks = params.tasks if params.tasks is not None else _sorted_tasks(standby)
-    if (
-        tasks
-        and params.costs() is not None
-        and PublicRackTraffic.of(params.application_state, Role.STANDBY) is not None
-    ):
+    traffic = PublicRackTraffic.of(params, standby, Role.STANDBY)
+    if traffic is not None:
         add_missing_clients(params.application_state, assignments)
-    for move in standby_moves(params, tasks, active, standby):
-        assignments[move.source].remove_task(AssignedTask.standby(move.task))
-        assignments[move.destination].assign_task(AssignedTask.standby(move.task))
-        params.application_state.log.append(move.as_decision(Role.STANDBY))
+        _carry_out(standby_moves(traffic, active, standby), traffic, assignments)
 
 
-def active_moves(params: RackAwareOptimizationParams, tasks: Sequence[TaskId], holders: Holders) -> list[TaskMove]:
-    """Returns the moves of active tasks. `tasks`: sorted. Raises the errors of `optimize_rack_aware_active_tasks`."""
-    costs = params.costs()
-    traffic = PublicRackTraffic.of(params.application_state, Role.ACTIVE) if tasks and costs is not None else None
-    if traffic is None or costs is None:
-        return []
+def _carry_out(
+    moves: Iterable[TaskMove], traffic: PublicRackTraffic, assignments: Mapping[ProcessId, KafkaStreamsAssignment]
+) -> None:
+    copy_of = AssignedTask.active if traffic.role is Role.ACTIVE else AssignedTask.standby
+    for move in moves:
+        assignments[move.source].remove_task(copy_of(move.task))
+        assignments[move.destination].assign_task(copy_of(move.task))
+        traffic.state.log.append(move.as_decision(traffic.role))
+
+
+def active_moves(traffic: PublicRackTraffic, holders: Holders) -> list[TaskMove]:
+    """Returns the moves of active tasks. Raises the errors of `optimize_rack_aware_active_tasks`."""
+    tasks = traffic.tasks
     owners: dict[TaskId, int] = {}
     wanted = frozenset(tasks)
     for number, process in enumerate(traffic.processes):
@@ -133,66 +131,62 @@ def active_moves(params: RackAwareOptimizationParams, tasks: Sequence[TaskId], h
                 )
             owners[task] = number
     _check_assigned(tasks, owners)
-    strategy = params.application_state.assignment_configs.rack_aware_assignment_strategy
-    moves = optimize_active_tasks(traffic, tasks, [owners[task] for task in tasks], costs, strategy)
-    return [
-        TaskMove(tasks[move.task], traffic.processes[move.source], traffic.processes[move.destination], move.saved)
-        for move in moves
-    ]
+    moves = optimize_active_tasks(traffic, tasks, [owners[task] for task in tasks], traffic.costs, traffic.strategy)
+    return with_ids(moves, tasks, traffic.processes)
 
 
-def standby_moves(
-    params: RackAwareOptimizationParams, tasks: Sequence[TaskId], active: Holders, standby: Holders
-) -> list[TaskMove]:
-    """Returns the moves of standbys. `tasks`: sorted. Raises the errors of `optimize_rack_aware_standby_tasks`."""
-    costs = params.costs()
-    traffic = PublicRackTraffic.of(params.application_state, Role.STANDBY) if tasks and costs is not None else None
-    if traffic is None or costs is None:
-        return []
-    everything = _sorted_tasks({**{process: [*active.get(process, ())] for process in traffic.processes}})
-    everything = tuple(sorted({*everything, *_sorted_tasks(standby)}))
-    _check_assigned(tasks, frozenset(_sorted_tasks(standby)))
-    strategy = params.application_state.assignment_configs.rack_aware_assignment_strategy
+def standby_moves(traffic: PublicRackTraffic, active: Holders, standby: Holders) -> list[TaskMove]:
+    """Returns the moves of standbys. Raises the errors of `optimize_rack_aware_standby_tasks`."""
+    with_standby = _sorted_tasks(standby.values())
+    everything = _sorted_tasks([with_standby, *(active.get(process, ()) for process in traffic.processes)])
+    _check_assigned(traffic.tasks, frozenset(with_standby))
     numbers = {task: number for number, task in enumerate(everything)}
     copies = Standbys(
         everything,
         [{numbers[task] for task in active.get(process, ())} for process in traffic.processes],
         [{numbers[task] for task in standby.get(process, ())} for process in traffic.processes],
     )
-    if strategy == BALANCE_SUBTOPOLOGY:
-        _check_may_move(traffic, copies, frozenset(tasks))
+    if traffic.strategy == BALANCE_SUBTOPOLOGY:
+        _check_may_move(traffic, copies, frozenset(traffic.tasks))
     in_order = sorted(range(len(traffic.processes)), key=traffic.processes.__getitem__)
     ranks = [0] * len(in_order)
     for rank, number in enumerate(in_order):
         ranks[number] = rank
-    moves = optimize_standby_tasks(traffic, copies, costs, None, ranks, strategy)
-    return [
-        TaskMove(everything[move.task], traffic.processes[move.source], traffic.processes[move.destination], move.saved)
-        for move in moves
-    ]
+    moves = optimize_standby_tasks(traffic, copies, traffic.costs, None, ranks, traffic.strategy)
+    return with_ids(moves, everything, traffic.processes)
 
 
 @dataclass(slots=True)
 class PublicRackTraffic:
-    """The cross-rack reads of tasks. `processes`, `racks`: the process id and the rack of each client, in the leader's
-    order.
+    """The cross-rack reads of the tasks to optimize, and the costs of these reads. `tasks`: sorted. `processes`,
+    `racks`: the process id and the rack of each client, in the leader's order.
     """
 
     state: ApplicationState
+    role: Role
+    tasks: tuple[TaskId, ...]
+    costs: Costs
     processes: tuple[ProcessId, ...]
     racks: tuple[str, ...]
-    _known: dict[tuple[int, ...], Foreign]
+    _known: dict[tuple[int, ...], Foreign] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, state: ApplicationState, role: Role) -> PublicRackTraffic | None:
-        """Returns None if a client has no rack, or if the racks of a partition are unknown. For active copies, all
-        partitions count; for standbys, only changelogs count.
+    def of(cls, params: RackAwareOptimizationParams, holders: Holders, role: Role) -> PublicRackTraffic | None:
+        """Returns None if there is nothing to optimize: no tasks, no costs, a client without a rack, or a partition
+        whose racks are unknown. For active copies, all partitions count; for standbys, only changelogs count.
+        `holders`: the copies of this role.
         """
+        state, costs = params.application_state, params.costs()
+        tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders.values())
         clients = state.problem.clients
         racks = tuple([client.rack for client in clients.values() if client.rack is not None])
-        if len(racks) != len(clients) or not _knows(state, role):
+        if not tasks or costs is None or len(racks) != len(clients) or not _knows(state, role):
             return None
-        return cls(state, tuple(clients), racks, {})
+        return cls(state, role, tasks, costs, tuple(clients), racks)
+
+    @property
+    def strategy(self) -> str:
+        return self.state.assignment_configs.rack_aware_assignment_strategy
 
     def foreign_partitions(self, task: TaskId, role: Role) -> Foreign:
         """Counts the partitions that each client would read across racks. Raises IllegalStateError for a task that the
@@ -227,8 +221,8 @@ def _holders(
     }
 
 
-def _sorted_tasks(holders: Holders) -> tuple[TaskId, ...]:
-    return tuple(sorted({task for tasks in holders.values() for task in tasks}))
+def _sorted_tasks(held: Iterable[Iterable[TaskId]]) -> tuple[TaskId, ...]:
+    return tuple(sorted({task for tasks in held for task in tasks}))
 
 
 def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | frozenset[TaskId]) -> None:

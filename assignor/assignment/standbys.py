@@ -1,13 +1,14 @@
 """Places Kafka's default standbys, for assignors of the public interface: by load, or by client tags (KIP-708).
 
 The rules are those of `task_assignors/standby_assignors.py`, but the tasks are placed in the order of a HashSet. The
-rule of the tags also stands in `task_assignors/minimal/spread.py`. The load of a client does not change while the
-client is queued, so `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
+rule of the tags is in `task_assignors/client_tags.py`. The load of a client does not change while the client is queued,
+so `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
 `TaskAssignmentUtils.defaultStandbyTaskAssignment`.
 """
 
 from collections.abc import Iterable
-from heapq import heapify, heappop, heappush
+from functools import partial
+from heapq import heapify, heappush
 from math import inf
 
 from assignor.assignment.application_state import ApplicationState
@@ -20,11 +21,9 @@ from assignor.assignment.task_assignment import (
 from assignor.java.hash_codes import int32, task_hash
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.order import hash_set_order
+from assignor.task_assignors.client_tags import ClientTags, draw
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import ProcessId, Role, TaskId
-
-Tag = tuple[str, str]
-"""A tag's key and value."""
 
 
 def default_standby_task_assignment(
@@ -63,7 +62,7 @@ class _StandbysToPlace:
         for task, missing in wanted:
             drawn: list[ProcessId] = []
             while missing > 0:
-                client = self._draw(task, frozenset())
+                client = draw(self._queue, partial(self._may_hold, task))
                 if client is None:
                     break
                 self._assign(task, client)
@@ -79,46 +78,23 @@ class _StandbysToPlace:
         which there is no such client are placed by load.
         """
         keys = self._state.assignment_configs.rack_aware_assignment_tags
-        values: dict[str, set[str]] = {}
-        for client in self._clients.values():
-            for key, value in client.client_tags.items():
-                values.setdefault(key, set()).add(value)
+        tags = ClientTags({process: client.client_tags for process, client in self._clients.items()}, keys)
         wanted = self._state.assignment_configs.num_standby_replicas
         remaining = JavaHashMap(((task, wanted) for task in tasks), hash_of=task_hash)
         for task in tasks:
             for process in list(self._assignments):
                 if self._assignments[process].has(task, AssignedTaskType.ACTIVE):
-                    missing = self._assign_on_other_tags(task, process, keys, values, remaining.get(task, wanted))
+                    self._queue_all()
+                    missing = remaining.get(task, wanted)
+                    drawn = tags.draw_for_standbys(self._queue, process, missing, partial(self._may_hold, task))
+                    for client in drawn:
+                        self._assign(task, client)
+                    missing = int32(missing - len(drawn))
                     if missing > 0:
                         remaining[task] = missing
                     else:
                         remaining.pop(task, None)
         self.assign_by_load(list(remaining.items()))
-
-    def _assign_on_other_tags(
-        self, task: TaskId, active: ProcessId, keys: tuple[str, ...], values: dict[str, set[str]], wanted: int
-    ) -> int:
-        """Places standbys of the task on clients without used tags. Returns the number of standbys that are missing."""
-        self._queue_all()
-        used: set[Tag] = set()
-        last, missing = active, wanted
-        for used_clients in range(1, len(self._clients) + 1):
-            for key, value in self._clients[last].client_tags.items():
-                if key not in keys:
-                    continue
-                if len(values[key]) <= used_clients:
-                    used.difference_update([(key, each) for each in values[key]])
-                else:
-                    used.add((key, value))
-            client = self._draw(task, frozenset(used))
-            if client is None:
-                break
-            self._assign(task, client)
-            last = client
-            missing = int32(missing - 1)
-            if missing <= 0:
-                break
-        return missing
 
     def _queue_all(self) -> None:
         self._queue = [(self._load(client), client) for client in self._clients]
@@ -128,24 +104,8 @@ class _StandbysToPlace:
         threads = self._clients[client].num_processing_threads
         return len(self._assignments[client].tasks) / threads if threads else inf
 
-    def _draw(self, task: TaskId, used: frozenset[Tag]) -> ProcessId | None:
-        """Removes the least loaded client that has no copy of the task and no used tag from the queue, and returns it.
-        Returns None if there is none.
-        """
-        rejected: list[tuple[float, ProcessId]] = []
-        found: ProcessId | None = None
-        while self._queue and found is None:
-            entry = heappop(self._queue)
-            client = entry[1]
-            if task in self._assignments[client].tasks or not used.isdisjoint(
-                self._clients[client].client_tags.items()
-            ):
-                rejected.append(entry)
-            else:
-                found = client
-        for entry in rejected:
-            heappush(self._queue, entry)
-        return found
+    def _may_hold(self, task: TaskId, client: ProcessId) -> bool:
+        return task not in self._assignments[client].tasks
 
     def _assign(self, task: TaskId, client: ProcessId) -> None:
         self._assignments[client].assign_task(AssignedTask.standby(task))

@@ -9,14 +9,19 @@ a HashSet of task ids. Source: `StickyTaskAssignor` of `org.apache.kafka.streams
 from collections.abc import Sequence
 
 from assignor.assignment.application_state import ApplicationState
-from assignor.assignment.rack_optimization import RackAwareOptimizationParams, active_moves, standby_moves
+from assignor.assignment.rack_optimization import (
+    PublicRackTraffic,
+    RackAwareOptimizationParams,
+    active_moves,
+    standby_moves,
+)
 from assignor.assignment.task_assignment import AssignedTask, KafkaStreamsAssignment, TaskAssignment
 from assignor.assignment.task_assignor import CustomTaskAssignor
 from assignor.java.hash_codes import process_hash, task_hash
 from assignor.java.order import JavaHashSet, hash_set_order
 from assignor.task_assignors.legacy_sticky import DEFAULT_COSTS, StickyPlacement
 from assignor.task_assignors.racks.optimization import STATELESS_COSTS
-from assignor.types import TaskId
+from assignor.types import Role, TaskId
 
 
 class StickyTaskAssignor(CustomTaskAssignor):
@@ -79,15 +84,15 @@ class _PublicStickyPlacement(StickyPlacement):
         stateful, stateless = params.for_stateful_tasks(), params.for_stateless_tasks()
         stateless = stateless.with_traffic_cost(STATELESS_COSTS.traffic)
         stateless = stateless.with_non_overlap_cost(STATELESS_COSTS.non_overlap)
-        self.swap_active(
-            [move for each in (stateful, stateless) for move in active_moves(each, each.tasks or (), holders)]
-        )
+        traffics = [PublicRackTraffic.of(each, holders, Role.ACTIVE) for each in (stateful, stateless)]
+        self.swap_active([move for each in traffics if each is not None for move in active_moves(each, holders)])
 
     def save_traffic_of_standbys_in(self, state: ApplicationState) -> None:
         active = {client.process_id: client.active for client in self._clients}
         standby = {client.process_id: client.standby for client in self._clients}
-        tasks = sorted({task for tasks in standby.values() for task in tasks})
-        self.swap_standbys(standby_moves(_params(state), tasks, active, standby))
+        traffic = PublicRackTraffic.of(_params(state), standby, Role.STANDBY)
+        if traffic is not None:
+            self.swap_standbys(standby_moves(traffic, active, standby))
 
     def assignments(self) -> list[KafkaStreamsAssignment]:
         """Returns the assignment of each client, with its tasks in the order in which they were placed."""

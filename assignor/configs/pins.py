@@ -7,13 +7,13 @@ MinimalMovementTaskAssignor uses them. A pin names tasks by id (`0_3`, `name__0_
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from assignor.errors import InputError
+from assignor.strict_json import strict_json
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
@@ -201,23 +201,11 @@ def _from_json_text(value: object, where: str) -> object:
     if not isinstance(value, str):
         return value
     try:
-        parsed: object = json.loads(value, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+        return strict_json(value)
     except RecursionError:
         raise InputError("is nested too deeply", where) from None
     except ValueError as error:
         raise InputError(f"is not JSON: {error}", where) from None
-    return parsed
-
-
-def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    entries = dict(pairs)
-    if len(entries) < len(pairs):
-        raise ValueError("a field is given twice")
-    return entries
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not a number of JSON")
 
 
 def _shortened(text: str) -> str:

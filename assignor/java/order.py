@@ -111,7 +111,7 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # by bucket; None: no bucket was ever crowded, so `order` sorts `_spreads` by bucket, and `add` fills the bins
+        # by bucket; None: no bucket is a tree, so `order` sorts `_spreads` by bucket, and `add` fills the bins
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -153,8 +153,11 @@ class JavaHashSet(MutableSet[K]):
             return
         hash_of = self._hash_of
         spreads = {key: spread_hash(hash_of(key)) for key in keys}
-        filled = self._fill(spreads)
-        for key, spread in islice(spreads.items(), filled, None):
+        capacity = uncrowded_capacity(list(spreads.values()), self._capacity)
+        if capacity is not None:
+            self._capacity, self._spreads, self._bins, self._order = capacity, spreads, None, None
+            return
+        for key, spread in spreads.items():
             self._add(key, spread)
 
     def add(self, value: K) -> None:
@@ -234,25 +237,6 @@ class JavaHashSet(MutableSet[K]):
             keys.remove(key)
         if not len(keys):
             del self._bins[bucket]
-
-    def _fill(self, spreads: dict[K, int]) -> int:
-        """Places keys in the empty table, up to a capacity at which a bucket would be crowded. Returns their number.
-
-        As in Java, the key that exceeds 3/4 of a capacity is placed before the table grows to the next capacity.
-        """
-        in_order, filled = list(spreads.values()), 0
-        while True:
-            room = self._capacity * 3 // 4
-            if is_crowded(in_order[: room + 1], self._capacity):
-                break
-            filled = min(room + 1, len(in_order))
-            if filled <= room or self._capacity >= MAXIMUM_CAPACITY:
-                break
-            self._capacity *= 2
-        if filled:
-            self._spreads = spreads if filled == len(spreads) else dict(islice(spreads.items(), filled))
-            self._bins, self._order = None, None
-        return filled
 
     def _buckets(self) -> Iterable[int]:
         return map((self._capacity - 1).__and__, self._spreads.values())

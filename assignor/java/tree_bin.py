@@ -35,12 +35,12 @@ from __future__ import annotations
 from collections.abc import Hashable, Iterable, Iterator
 from typing import Generic, TypeVar
 
+from assignor.java.red_black_tree import LEFT, RIGHT, Node, RedBlackTree
 from assignor.types import ProcessId, TaskId, utf16_order
 
 K = TypeVar("K", bound=Hashable)
 
 UNTREEIFY_THRESHOLD = 6
-LEFT, RIGHT = 0, 1
 
 
 def natural_rank(key: Hashable) -> tuple[object, ...]:
@@ -66,39 +66,25 @@ class _BinEntry(Generic[K]):
         self.rank = natural_rank(key)
         self.before: _BinEntry[K] | None = None
         self.after: _BinEntry[K] | None = None
-        self.node: _Node[K] = _Node(self)
+        self.node: Node[_BinEntry[K]] = Node(self)
 
 
-class _Node(Generic[K]):
-    """A node of the tree. `children`: the left and the right child, indexed by LEFT and RIGHT, so that one piece of
-    code balances both sides.
-    """
-
-    __slots__ = ("children", "entry", "parent", "red")
-
-    def __init__(self, entry: _BinEntry[K]) -> None:
-        self.entry = entry
-        self.parent: _Node[K] | None = None
-        self.children: list[_Node[K] | None] = [None, None]
-        self.red = True
-
-
-class JavaTreeBin(Generic[K]):
+class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
     """The entries of one bucket, at least one. An iteration yields the keys in Java's order."""
 
-    __slots__ = ("_entries", "_first", "_root")
+    __slots__ = ("_entries", "_first")
 
     def __init__(self, keys: Iterable[tuple[K, int]]) -> None:
         """`keys`: the bucket's keys with their spread hashes, in the order of the plain list that becomes a tree."""
         self._entries: dict[K, _BinEntry[K]] = {}
         self._first: _BinEntry[K] | None = None
-        self._root: _Node[K] | None = None
+        super().__init__()
         last: _BinEntry[K] | None = None
         for key, spread in keys:
             entry = _BinEntry(key, spread)
             self._entries[key] = entry
             self._list_behind(last, entry)
-            self._plant(entry)
+            self._insert(entry)
             last = entry
         self._list_root_first()
 
@@ -115,7 +101,7 @@ class JavaTreeBin(Generic[K]):
         """Adds a key that the bin does not contain yet."""
         entry = _BinEntry(key, spread)
         self._entries[key] = entry
-        parent = self._plant(entry)
+        parent = self._insert(entry)
         self._list_behind(parent.entry if parent is not None else None, entry)
         self._list_root_first()
 
@@ -183,41 +169,16 @@ class JavaTreeBin(Generic[K]):
             self._unlist(self._root.entry)
             self._list_behind(None, self._root.entry)
 
-    def _plant(self, entry: _BinEntry[K]) -> _Node[K] | None:
+    def _insert(self, entry: _BinEntry[K]) -> Node[_BinEntry[K]] | None:
         """Adds a leaf to the tree and balances it. Returns the leaf's parent before balancing, None for the root."""
         parent, side, place = None, LEFT, self._root
         while place is not None:
             parent, side = place, _side_of(entry, place.entry)
             place = parent.children[side]
-        entry.node.parent = parent
-        if parent is None:
-            self._root = entry.node
-        else:
-            parent.children[side] = entry.node
-        self._balance_after_planting(entry.node)
+        self._plant(entry.node, parent, side)
         return parent
 
-    def _balance_after_planting(self, node: _Node[K]) -> None:
-        while (parent := node.parent) is not None and parent.red:
-            grandparent = parent.parent
-            assert grandparent is not None, "a red root"
-            side = _side_in_parent(parent)
-            uncle = grandparent.children[1 - side]
-            if uncle is not None and uncle.red:
-                parent.red = uncle.red = False
-                grandparent.red = True
-                node = grandparent
-                continue
-            if _side_in_parent(node) != side:
-                self._rotate(parent, side)
-                node, parent = parent, node
-            parent.red = False
-            grandparent.red = True
-            self._rotate(grandparent, 1 - side)
-        assert self._root is not None
-        self._root.red = False
-
-    def _uproot(self, node: _Node[K]) -> None:
+    def _uproot(self, node: Node[_BinEntry[K]]) -> None:
         """Removes the node's entry from the tree. A node with two children first swaps entries with its successor."""
         left, successor = node.children
         if left is not None and successor is not None:
@@ -237,10 +198,10 @@ class JavaTreeBin(Generic[K]):
             self._balance_after_uprooting(node)
         self._put_in_place_of(node, None)
 
-    def _balance_after_uprooting(self, node: _Node[K]) -> None:
+    def _balance_after_uprooting(self, node: Node[_BinEntry[K]]) -> None:
         """Balances the tree when each path from a leaf to the root through `node` has one black node too few."""
         while not node.red and (parent := node.parent) is not None:
-            side = _side_in_parent(node)
+            side = node.side()
             sibling = parent.children[1 - side]
             if sibling is not None and sibling.red:
                 sibling.red, parent.red = False, True
@@ -263,26 +224,6 @@ class JavaTreeBin(Generic[K]):
             return
         node.red = False
 
-    def _rotate(self, node: _Node[K], side: int) -> None:
-        """Rotates `node` down to `side`. Its child on the other side takes its place."""
-        riser = node.children[1 - side]
-        assert riser is not None
-        inner = riser.children[side]
-        node.children[1 - side] = inner
-        if inner is not None:
-            inner.parent = node
-        self._put_in_place_of(node, riser)
-        riser.children[side] = node
-        node.parent = riser
-
-    def _put_in_place_of(self, node: _Node[K], other: _Node[K] | None) -> None:
-        if node.parent is None:
-            self._root = other
-        else:
-            node.parent.children[_side_in_parent(node)] = other
-        if other is not None:
-            other.parent = node.parent
-
 
 def _side_of(entry: _BinEntry[K], other: _BinEntry[K]) -> int:
     if entry.spread != other.spread:
@@ -290,12 +231,7 @@ def _side_of(entry: _BinEntry[K], other: _BinEntry[K]) -> int:
     return RIGHT if entry.rank > other.rank else LEFT
 
 
-def _side_in_parent(node: _Node[K]) -> int:
-    assert node.parent is not None
-    return RIGHT if node.parent.children[RIGHT] is node else LEFT
-
-
-def _is_red(node: _Node[K] | None) -> bool:
+def _is_red(node: Node[_BinEntry[K]] | None) -> bool:
     return node is not None and node.red
 
 

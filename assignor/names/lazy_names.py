@@ -1,25 +1,38 @@
-"""Loads the names of a package when they are first used (PEP 562), so that the import of the package is cheap."""
+"""Loads the public names of a package when they are first used (PEP 562), so that the import of the package is cheap.
 
-from collections.abc import Iterable, Mapping
+A package states its public names once, as imports for type checkers:
+
+```python
+if TYPE_CHECKING:
+    from package.module import Name as Name
+
+_LAZY = LazyNames(globals())
+__all__ = [*_LAZY.home_of]
+__getattr__ = _LAZY.load
+__dir__ = _LAZY.listed
+```
+"""
+
+import ast
 from importlib import import_module
+from typing import Any
 
 
 class LazyNames:
-    """The names of one package. `load` and `listed` serve as the package's `__getattr__` and `__dir__`."""
+    """The public names of one package. `home_of`: the module of each name, in the order of the imports."""
 
-    def __init__(self, modules: Mapping[str, Iterable[str]], globals_: dict[str, object]) -> None:
-        """`modules`: full module name to the names that it defines. `globals_`: the package's globals, to which loaded
-        names are added.
+    def __init__(self, globals_: dict[str, Any]) -> None:
+        """`globals_`: the globals of the package, to which loaded names are added. The names come from the imports
+        under `if TYPE_CHECKING:` in the source of the package. The loader reads the source, also from a zip file.
         """
-        self.home_of = {name: module for module, names in modules.items() for name in names}
+        module = ast.parse(globals_["__spec__"].loader.get_source(globals_["__name__"]))
+        lines = [line for block in module.body if isinstance(block, ast.If) for line in block.body]
+        imports = [line for line in lines if isinstance(line, ast.ImportFrom)]
+        self.home_of = {alias.name: str(line.module) for line in imports for alias in line.names}
         self._globals = globals_
 
-    def names(self) -> list[str]:
-        """All names, in the order of `modules`."""
-        return [*self.home_of]
-
     def load(self, name: str) -> object:
-        """Loads a name. Raises AttributeError for a name that is not in `modules`, with Python's own message."""
+        """Loads a name. Raises AttributeError for a name that is not public, with Python's own message."""
         home = self.home_of.get(name)
         if home is None:
             raise AttributeError(f"module {self._globals['__name__']!r} has no attribute {name!r}")

@@ -1,26 +1,35 @@
 """Converts values to JSON documents."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 from assignor.types import ProcessId, TaskId
 
 
-def document_of(value: object) -> Any:
+def document_of(value: Any) -> Any:
     """Returns the value as JSON data. A dataclass or named tuple becomes an object of its fields, in their order.
     Tasks, process ids and enum members become text.
     """
-    if isinstance(value, TaskId | ProcessId | Enum):
-        return str(value)
-    if is_dataclass(value):
-        return document_of_fields(value, *(field.name for field in fields(value)))
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return document_of_fields(value, *value._fields)
-    if isinstance(value, Mapping):
-        return {str(key): document_of(each) for key, each in value.items()}
-    return [document_of(each) for each in value] if isinstance(value, tuple | list) else value
+    return _writer_of(value.__class__)(value)
+
+
+@cache
+def _writer_of(kind: type[Any]) -> Callable[[Any], Any]:
+    if issubclass(kind, TaskId | ProcessId | Enum):
+        return str
+    if is_dataclass(kind):
+        names = [field.name for field in fields(kind)]
+        return lambda value: document_of_fields(value, *names)
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        return lambda value: dict(zip(kind._fields, map(document_of, value), strict=True))
+    if issubclass(kind, Mapping):
+        return lambda value: {str(key): document_of(each) for key, each in value.items()}
+    if issubclass(kind, tuple | list):
+        return lambda value: list(map(document_of, value))
+    return lambda value: value
 
 
 def document_of_fields(value: object, *names: str) -> dict[str, Any]:

@@ -10,11 +10,12 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from typing import NoReturn, TypeVar
+from typing import TypeVar
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError
 from assignor.names.near_names import near_name
+from assignor.strict_json import strict_json
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 
@@ -228,9 +229,7 @@ def document_of_line(content: bytes) -> dict[str, object]:
     InputError.
     """
     try:
-        document = json.loads(
-            content.decode("utf-8"), object_pairs_hook=_without_repetition, parse_constant=_refuse_constant
-        )
+        document = strict_json(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         raise InputError(f"is not UTF-8 text: {error.reason} at byte {error.start}") from None
     except RecursionError:
@@ -245,20 +244,6 @@ def document_of_line(content: bytes) -> dict[str, object]:
 def line_of_document(document: object) -> str:
     """Returns a JSON document as one line, without a line end."""
     return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
-
-
-def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Rejects repeated fields; `json.loads` alone would silently keep only the last one."""
-    document = dict(pairs)
-    if len(document) < len(pairs):
-        names = [name for name, _ in pairs]
-        repeated = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"field {repeated!r} is given twice")
-    return document
-
-
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
 
 
 KNOWN_ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)

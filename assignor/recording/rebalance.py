@@ -16,7 +16,6 @@ from assignor.recording.fields import (
     as_int32s,
     as_integer,
     as_long,
-    as_object,
     as_offset,
     as_offsets,
     as_partitions,
@@ -25,7 +24,7 @@ from assignor.recording.fields import (
     by_name,
     each_of,
 )
-from assignor.recording.topology_fields import as_topology
+from assignor.recording.topology_fields import as_topic_configs, as_topology
 from assignor.task_assignors.steering import NO_STEERING, Steering
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 
@@ -234,9 +233,5 @@ def _as_created_topic(value: object, where: str) -> RecordedTopic:
     return RecordedTopic(
         fields.read("partitions", as_partitions),
         fields.read_or_none("replication_factor", lambda item, path: as_integer(item, path, -(2**15), 2**15 - 1)),
-        fields.read_or_none("configs", _as_configs_of_topic),
+        fields.read_or_none("configs", as_topic_configs),
     )
-
-
-def _as_configs_of_topic(value: object, where: str) -> dict[str, str]:
-    return {key: as_text(text, f"{where}[{key!r}]") for key, text in as_object(value, where).items()}

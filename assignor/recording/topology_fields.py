@@ -1,6 +1,9 @@
 """Reads and writes `input.topology` of rebalance/1. Source: `TopicsInfo`."""
 
+from typing import Any
+
 from assignor.errors import InputError
+from assignor.recording.documents import document_of
 from assignor.recording.fields import Fields, as_count, as_int32, as_object, as_offset, as_partitions, as_text, each_of
 from assignor.topology.group_topology import (
     ChangelogConfig,
@@ -62,47 +65,21 @@ def _as_changelog_config(value: object, where: str) -> ChangelogConfig:
         raise InputError(f"must be one of {', '.join(ChangelogType)}, not {kind[:80]!r}", fields.at("type"))
     return ChangelogConfig(
         type=ChangelogType(kind),
-        configs={} if fields.raw("configs") is None else fields.read("configs", _as_topic_configs),
+        configs={} if fields.raw("configs") is None else fields.read("configs", as_topic_configs),
         retention_ms=fields.read_or_none("retention_ms", as_offset),
         min_compaction_lag_ms=fields.read_or_none("min_compaction_lag_ms", as_offset),
     )
 
 
-def _as_topic_configs(value: object, where: str) -> dict[str, str]:
+def as_topic_configs(value: object, where: str) -> dict[str, str]:
     return {as_text(key, where): as_text(text, f"{where}[{key!r}]") for key, text in as_object(value, where).items()}
 
 
 def topology_document(topology: GroupTopology) -> dict[str, object]:
-    return {
-        "subtopologies": [_subtopology_document(subtopology) for subtopology in topology.subtopologies],
-        "copartition_groups": [list(group) for group in topology.copartition_groups],
-    }
-
-
-def _subtopology_document(subtopology: Subtopology) -> dict[str, object]:
-    return {
-        "id": subtopology.id,
-        "source_topics": list(subtopology.source_topics),
-        "repartition_source_topics": [
-            {"name": topic.name, "partitions": topic.partitions} for topic in subtopology.repartition_source_topics
-        ],
-        "sink_topics": list(subtopology.sink_topics),
-        "repartition_sink_topics": list(subtopology.repartition_sink_topics),
-        "stores": [_store_document(store) for store in subtopology.stores],
-    }
-
-
-def _store_document(store: SubtopologyStore) -> dict[str, object]:
-    document: dict[str, object] = {
-        "name": store.name,
-        "changelog_topic": store.changelog_topic,
-        "source_topic_as_changelog": store.source_topic_as_changelog,
-    }
-    if store.changelog is not None:
-        changelog: dict[str, object] = {"type": str(store.changelog.type), "configs": dict(store.changelog.configs)}
-        if store.changelog.retention_ms is not None:
-            changelog["retention_ms"] = store.changelog.retention_ms
-        if store.changelog.min_compaction_lag_ms is not None:
-            changelog["min_compaction_lag_ms"] = store.changelog.min_compaction_lag_ms
-        document["changelog"] = changelog
+    document: dict[str, Any] = document_of(topology)
+    for subtopology in document["subtopologies"]:
+        for store in subtopology["stores"]:
+            changelog = store.pop("changelog")
+            if changelog is not None:
+                store["changelog"] = {name: value for name, value in changelog.items() if value is not None}
     return document

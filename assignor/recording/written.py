@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from assignor.configs import dotted_configs
 from assignor.errors import KafkaError
 from assignor.pipeline.snapshot import Member, RebalanceResult, RebalanceSnapshot
+from assignor.recording.documents import document_of
 from assignor.recording.rebalance import REBALANCE_FORMAT
 from assignor.recording.topology_fields import topology_document
 from assignor.task_assignors.base import Placement
@@ -18,14 +19,7 @@ def rebalance_output(result: RebalanceResult) -> dict[str, object]:
     output: dict[str, object] = {
         "assignments": {member_id: _base64(raw) for member_id, raw in result.assignments.items()},
         "internal_topics": dict(result.internal_topics),
-        "created_topics": {
-            topic: {
-                "partitions": created.partitions,
-                "replication_factor": created.replication_factor,
-                "configs": dict(created.configs),
-            }
-            for topic, created in result.created_topics.items()
-        },
+        "created_topics": document_of(result.created_topics),
         "probing_rebalance_at_ms": result.probing_rebalance_at_ms,
         "followup_rebalance": result.followup_rebalance,
         "error": None if result.error is None else result.error.as_recorded(),
@@ -110,10 +104,7 @@ def placement_output(placement: Placement) -> dict[str, object]:
 
 
 def _cluster(cluster: Cluster) -> dict[str, object]:
-    return {
-        "brokers": [{"id": broker.id, "rack": broker.rack} for broker in cluster.brokers],
-        "topics": _topics(cluster.topics),
-    }
+    return {"brokers": document_of(cluster.brokers), "topics": _topics(cluster.topics)}
 
 
 def _topics(topics: Mapping[str, TopicMetadata]) -> dict[str, object]:

@@ -226,17 +226,8 @@ class PublicInterfaceAssignor(TaskAssignor, Protocol):
         ...
 
 
-class AssignmentFault(StrEnum):
-    """The faults of a placement: those of Kafka's `AssignmentError`, then two that Kafka does not have."""
-
-    ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES = "ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES"
-    INVALID_STANDBY_TASK = "INVALID_STANDBY_TASK"
-    MISSING_PROCESS_ID = "MISSING_PROCESS_ID"
-    UNKNOWN_PROCESS_ID = "UNKNOWN_PROCESS_ID"
-    UNKNOWN_TASK_ID = "UNKNOWN_TASK_ID"
-    TASK_WITHOUT_ACTIVE = "TASK_WITHOUT_ACTIVE"
-    TWO_COPIES_ON_ONE_CLIENT = "TWO_COPIES_ON_ONE_CLIENT"
-
+_Fault = tuple[str, str]
+"""The name of the fault, and the task or process concerned. Two names are not Kafka's."""
 
 _FATAL = frozenset(error.value for error in AssignmentError if error.is_fatal)
 
@@ -261,7 +252,7 @@ def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError
     return StreamsError(f"Task assignment with {assignor} returned {severity}: {name}", detail)
 
 
-def _first_fault(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+def _first_fault(problem: PlacementProblem, placement: Placement) -> _Fault | None:
     return (
         _fault_of_tasks(problem, placement)
         or _fault_of_clients(problem, placement)
@@ -269,7 +260,7 @@ def _first_fault(problem: PlacementProblem, placement: Placement) -> tuple[Assig
     )
 
 
-def _fault_of_tasks(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+def _fault_of_tasks(problem: PlacementProblem, placement: Placement) -> _Fault | None:
     tasks = frozenset(problem.tasks)
     all_are_stateful = len(problem.stateful_tasks) == len(problem.tasks)
     stateful = tasks if all_are_stateful else frozenset(problem.stateful_tasks)
@@ -278,38 +269,38 @@ def _fault_of_tasks(problem: PlacementProblem, placement: Placement) -> tuple[As
         for copies in (client.active, client.standby):
             if not copies <= tasks:
                 unknown = min(copies - tasks)
-                return AssignmentFault.UNKNOWN_TASK_ID, f"{unknown} on {process} is no task of this group"
+                return AssignmentError.UNKNOWN_TASK_ID, f"{unknown} on {process} is no task of this group"
         if not running.isdisjoint(client.active):
             twice = min(task for task in client.active if task in running)
-            return AssignmentFault.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, f"{twice} on {process} and on another client"
+            return AssignmentError.ACTIVE_TASK_ASSIGNED_MULTIPLE_TIMES, f"{twice} on {process} and on another client"
         running |= client.active
     for process, client in placement.clients.items():
         if not client.standby <= stateful:
             stateless = min(client.standby - stateful)
-            return AssignmentFault.INVALID_STANDBY_TASK, f"{stateless} on {process} is stateless"
+            return AssignmentError.INVALID_STANDBY_TASK, f"{stateless} on {process} is stateless"
     return None
 
 
-def _fault_of_clients(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+def _fault_of_clients(problem: PlacementProblem, placement: Placement) -> _Fault | None:
     if placement.clients.keys() == problem.clients.keys():
         return None
     missing = problem.clients.keys() - placement.clients.keys()
     if missing:
-        return AssignmentFault.MISSING_PROCESS_ID, f"{min(missing)} has no entry"
+        return AssignmentError.MISSING_PROCESS_ID, f"{min(missing)} has no entry"
     unknown = min(placement.clients.keys() - problem.clients.keys())
-    return AssignmentFault.UNKNOWN_PROCESS_ID, f"{unknown} is no client of this group"
+    return AssignmentError.UNKNOWN_PROCESS_ID, f"{unknown} is no client of this group"
 
 
-def _fault_beyond_kafka(problem: PlacementProblem, placement: Placement) -> tuple[AssignmentFault, str] | None:
+def _fault_beyond_kafka(problem: PlacementProblem, placement: Placement) -> _Fault | None:
     running = [client.active for client in placement.clients.values()]
     if sum(map(len, running)) < len(problem.tasks):  # the checks before ensure known tasks that run at most once
         without_active = frozenset(problem.tasks).difference(*running)
-        return AssignmentFault.TASK_WITHOUT_ACTIVE, f"nobody runs {min(without_active)}"
+        return "TASK_WITHOUT_ACTIVE", f"nobody runs {min(without_active)}"
     for process, client in placement.clients.items():
         if not client.active.isdisjoint(client.standby):
             twice = min(client.active & client.standby)
-            return AssignmentFault.TWO_COPIES_ON_ONE_CLIENT, f"{twice} is both active and standby on {process}"
+            return "TWO_COPIES_ON_ONE_CLIENT", f"{twice} is both active and standby on {process}"
         if not client.warm_ups <= client.standby:
             stray = min(client.warm_ups - client.standby)
-            return AssignmentFault.INVALID_STANDBY_TASK, f"{stray} warms up on {process}, but is no standby there"
+            return AssignmentError.INVALID_STANDBY_TASK, f"{stray} warms up on {process}, but is no standby there"
     return None

@@ -20,12 +20,12 @@ from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLo
 from assignor.task_assignors.racks.optimization import (
     STATELESS_COSTS,
     Costs,
-    RackMove,
     RackTraffic,
     Standbys,
     TaskMove,
     optimize_active_tasks,
     optimize_standby_tasks,
+    with_ids,
 )
 from assignor.task_assignors.task_pairs import TaskPairs
 from assignor.types import ProcessId, Role, TaskId
@@ -144,7 +144,8 @@ class StickyPlacement:
         """
         problem = self._problem
         by_process = sorted(self._clients, key=lambda client: client.process_id)
-        self._traffic = RackTraffic.of(problem, [client.process_id for client in by_process])
+        processes = [client.process_id for client in by_process]
+        self._traffic = RackTraffic.of(problem, processes)
         if self._traffic is None:
             return
         stateful = sorted(problem.stateful_tasks)
@@ -154,7 +155,7 @@ class StickyPlacement:
         moves: list[TaskMove] = []
         for tasks, costs in ((stateful, DEFAULT_COSTS.with_configs(problem.configs)), (stateless, STATELESS_COSTS)):
             owner = [owners[task] for task in tasks]
-            moves += _with_names(optimize_active_tasks(self._traffic, tasks, owner, costs, strategy), tasks, by_process)
+            moves += with_ids(optimize_active_tasks(self._traffic, tasks, owner, costs, strategy), tasks, processes)
         self.swap_active(moves)
 
     def save_traffic_of_standbys(self) -> None:
@@ -171,7 +172,7 @@ class StickyPlacement:
             [{numbers[task] for task in client.standby} for client in by_process],
         )
         moves = optimize_standby_tasks(self._traffic, standbys, DEFAULT_COSTS.with_configs(configs))
-        self.swap_standbys(_with_names(moves, tasks, by_process))
+        self.swap_standbys(with_ids(moves, tasks, [client.process_id for client in by_process]))
 
     def swap_active(self, moves: Iterable[TaskMove]) -> None:
         """Carries out swaps of active tasks. Call it before any standby is placed. As in Kafka, the pairs of tasks that
@@ -275,13 +276,6 @@ class StickyPlacement:
         without checking pairs.
         """
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
-
-
-def _with_names(moves: Iterable[RackMove], tasks: Sequence[TaskId], clients: Sequence[Client]) -> list[TaskMove]:
-    return [
-        TaskMove(tasks[move.task], clients[move.source].process_id, clients[move.destination].process_id, move.saved)
-        for move in moves
-    ]
 
 
 def _has_quota(client: Client, tasks_per_thread: int) -> bool:

@@ -1,7 +1,6 @@
 """Kafka's two ways to place standbys: on the least loaded clients, or on clients with different tags (KIP-708).
 
-The rule of the tags stands in two more files: in `minimal/spread.py` for MinimalMovementTaskAssignor, and in
-`assignor/assignment/standbys.py` for assignors of the public interface.
+The rule of the tags is in `client_tags.py`.
 
 Kafka takes clients from its ConstrainedPrioritySet. Neither way changes the load of a client while the client is
 queued. So the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash
@@ -14,14 +13,15 @@ Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAw
 """
 
 from collections.abc import Mapping, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappush
 from itertools import repeat
 from typing import Protocol
 
 from assignor.configs import AssignmentConfigs
 from assignor.java.hash_codes import int32
 from assignor.java.hash_map import JavaHashMap
-from assignor.task_assignors.decisions import Decision, DecisionKind
+from assignor.task_assignors.client_tags import ClientTags, Tag
+from assignor.task_assignors.decisions import DecisionKind
 from assignor.task_assignors.working_state import WorkingState, assign_to_least_loaded
 from assignor.types import Role
 
@@ -41,35 +41,17 @@ class DefaultStandbyTaskAssignor:
         return True
 
 
-def log_missing_hosts(state: WorkingState, task: int, missing: int) -> None:
-    state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
-
-
-Tag = tuple[str, str]
-"""A tag's key and value."""
-
-
 class ClientTagStandbyTaskAssignor:
-    """Places standbys on clients whose tags (zone, cluster, host, ...) differ from those of the task's other copies.
-
-    The tags of the clients that have a copy are the used tags; a client with a used tag gets no standby. As in Kafka, a
-    client that lacks a tag key counts as different from all others, so Kafka prefers it to clients with a used value of
-    this key. When a client with a tag key gets a copy, and at least as many clients then have copies as the key has
-    values, the key no longer excludes any client for this task. Standbys for which every client has a used tag go to
-    the least loaded clients at the end. `tag_keys`: rack.aware.assignment.tags.
+    """Places standbys on clients whose tags differ from those of the task's other copies (`client_tags.py`). Standbys
+    for which every client has a used tag go to the least loaded clients at the end. `tag_keys`:
+    rack.aware.assignment.tags.
     """
 
     limits_swaps = True
 
     def __init__(self, state: WorkingState, tag_keys: Sequence[str]) -> None:
         self._all_tags = [frozenset(client.tags.items()) for client in state.clients]
-        self._tags = [[tag for tag in client.tags.items() if tag[0] in tag_keys] for client in state.clients]
-        self._combinations = {frozenset(tags) for tags in self._tags}
-        self._values: dict[str, set[str]] = {}
-        for tags in self._tags:
-            for key, value in tags:
-                self._values.setdefault(key, set()).add(value)
-        self._exhausted: dict[frozenset[Tag], bool] = {}
+        self._tags = ClientTags({number: client.tags for number, client in enumerate(state.clients)}, tag_keys)
 
     def may_move(self, source: int, destination: int) -> bool:
         """True if the destination has every tag of the source, including tags that are not configured."""
@@ -90,74 +72,17 @@ class ClientTagStandbyTaskAssignor:
         heapify(queue)
         missing: dict[int, int] = {}
         for task in range(len(state.tasks)):
-            placed = self._assign_on_unused_tags(state, queue, task, num_standby_replicas)
+            owner = state.owner[task]
+            placed = self._tags.draw_for_standbys(queue, owner, num_standby_replicas, owner.__ne__)
             for client in placed:
+                state.assign_standby(client, task)
+                state.log_decision(DecisionKind.TARGET, task, Role.STANDBY, client)
                 heappush(queue, (state.load(client), client))
             remaining = int32(num_standby_replicas - len(placed))
             if remaining > 0:
                 missing[task] = remaining
         if missing:
             assign_to_least_loaded(state, ((task, missing[task]) for task in _in_map_order(state, missing)))
-
-    def _assign_on_unused_tags(
-        self, state: WorkingState, queue: list[tuple[float, int]], task: int, num_standby_replicas: int
-    ) -> list[int]:
-        """Places standbys of the task on clients without used tags. Returns these clients; they are no longer in the
-        queue.
-
-        As in Kafka, the first client is chosen before `num_standby_replicas` is checked, which may be negative.
-        """
-        used: set[Tag] = set()
-        placed: list[int] = []
-        last = state.owner[task]
-        while not placed or int32(num_standby_replicas - len(placed)) > 0:
-            self._use_tags_of(last, used, used_clients=len(placed) + 1)
-            client = self._draw(state, queue, task, used)
-            if client is None:
-                break
-            state.assign_standby(client, task)
-            state.log_decision(DecisionKind.TARGET, task, Role.STANDBY, client)
-            placed.append(client)
-            last = client
-        return placed
-
-    def _use_tags_of(self, client: int, used: set[Tag], used_clients: int) -> None:
-        """Adds the client's tags to `used`. If at least as many clients are used as a tag key has values, all values of
-        the key become unused instead. Kafka counts the used clients here, not the used values.
-        """
-        for tag in self._tags[client]:
-            values = self._values[tag[0]]
-            if len(values) <= used_clients:
-                used.difference_update([(tag[0], value) for value in values])
-            else:
-                used.add(tag)
-
-    def _draw(self, state: WorkingState, queue: list[tuple[float, int]], task: int, used: set[Tag]) -> int | None:
-        """Removes the least loaded client that has no active copy and none of the used tags from the queue, and returns
-        it. Returns None if there is none.
-        """
-        if self._excludes_everybody(used):
-            return None
-        rejected: list[tuple[float, int]] = []
-        found: int | None = None
-        while queue and found is None:
-            entry = heappop(queue)
-            client = entry[1]
-            if state.owner[task] == client or not used.isdisjoint(self._tags[client]):
-                rejected.append(entry)
-            else:
-                found = client
-        for entry in rejected:
-            heappush(queue, entry)
-        return found
-
-    def _excludes_everybody(self, used: set[Tag]) -> bool:
-        key = frozenset(used)
-        excludes = self._exhausted.get(key)
-        if excludes is None:
-            excludes = all(not used.isdisjoint(tags) for tags in self._combinations)
-            self._exhausted[key] = excludes
-        return excludes
 
 
 def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:

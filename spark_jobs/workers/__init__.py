@@ -7,24 +7,16 @@ runs `local_instance`. Spark tasks and plain processes use `member_process`, whi
 `live_table`: the group on the terminal.
 """
 
-from __future__ import annotations
+from typing import TYPE_CHECKING
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from assignor.names.lazy_names import LazyNames
 
 if TYPE_CHECKING:
-    from spark_jobs.workers.running import run
-    from spark_jobs.workers.spark_confs import with_defaults
+    from spark_jobs.workers.running import run as run
+    from spark_jobs.workers.spark_confs import with_defaults as with_defaults
 
-__all__ = ["run", "with_defaults"]
-
-_MODULES = {"run": "running", "with_defaults": "spark_confs"}
-
-
-def __getattr__(name: str) -> Any:
-    """Imports the module of `run` or `with_defaults`, and with it PySpark, on first use: instances without Spark must
-    not need PySpark.
-    """
-    if name not in _MODULES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_MODULES[name]}"), name)
+# instances without Spark must not need PySpark, which is imported with the modules of these names
+_LAZY = LazyNames(globals())
+__all__ = [*_LAZY.home_of]
+__getattr__ = _LAZY.load
+__dir__ = _LAZY.listed

@@ -16,7 +16,6 @@ from assignor.configs.pins import (
     weights_document,
     weights_from,
 )
-from assignor.errors import InputError
 from assignor.recording import dotted_configs
 from assignor.types import TaskId
 
@@ -66,46 +65,6 @@ def test_should_write_back_what_was_read_and_nothing_when_nothing_was_said() -> 
 def test_should_name_one_task_a_subtopology_or_all(pattern: str, task: str, matches: bool) -> None:
     assert TaskPattern.parse(pattern).matches(TaskId.parse(task)) is matches
     assert str(TaskPattern.parse(pattern)) == pattern
-
-
-@pytest.mark.parametrize(
-    ("key", "value", "message"),
-    [
-        (WEIGHTS, [], f"{WEIGHTS}: must be an object of tasks and their weights, or the text 'restore-size'"),
-        (WEIGHTS, "restore", f"{WEIGHTS}: is not JSON: "),
-        (WEIGHTS, {"0-3": 1}, f"{WEIGHTS}.0-3: must be a task such as 0_3"),
-        (WEIGHTS, {"0_3": 0}, f"{WEIGHTS}.0_3: must be a number above 0 and up to 1e+15, not 0"),
-        (WEIGHTS, {"0_3": -1.5}, "not -1.5"),
-        (WEIGHTS, {"0_3": True}, "not True"),
-        (WEIGHTS, {"0_3": "5"}, "not '5'"),
-        (WEIGHTS, {"0_3": float("nan")}, "not nan"),
-        (WEIGHTS, {"0_3": float("inf")}, "not inf"),
-        pytest.param(WEIGHTS, {"0_3": 10**5000}, "not a number of 16610 bits", id="beyond-all-measure"),
-        (WEIGHTS, {"0_3": 1, "0_03": 2}, f"{WEIGHTS}: gives task 0_3 twice"),
-        (WEIGHTS, '{"0_3": 1, "0_3": 2}', "is not JSON: a field is given twice"),
-        (WEIGHTS, '{"0_3": NaN}', "is not JSON: NaN is not a number of JSON"),
-        pytest.param(PINS, "[" * 100_000, "is nested too deeply", id="nested"),
-        (PINS, {}, f"{PINS}: must be a list of pins such as"),
-        (PINS, ["0_3"], f"{PINS}[0]: must be an object with tasks, and tags or apart"),
-        (PINS, [{"tasks": ["0_3"]}], f"{PINS}[0]: needs either tags or apart, and not both"),
-        (PINS, [{"tasks": ["0_3"], "tags": {"a": "b"}, "apart": "c"}], "needs either tags or apart, and not both"),
-        (PINS, [{"tasks": ["0_3"], "tag": {"a": "b"}}], "has an unknown field 'tag'; known are tasks, tags, apart"),
-        (PINS, [{"tags": {"a": "b"}}], f"{PINS}[0].tasks: must be a list of tasks such as"),
-        (PINS, [{"tasks": [], "tags": {"a": "b"}}], f"{PINS}[0].tasks: must be a list of tasks such as"),
-        (PINS, [{"tasks": ["0_3", 4], "apart": "c"}], f"{PINS}[0].tasks[1]: must be text, not 4"),
-        (PINS, [{"tasks": ["*_3"], "apart": "c"}], f"{PINS}[0].tasks[0]: must be a task such as 0_3, a subtopology"),
-        (PINS, [{"tasks": ["0_3"], "tags": {}}], f"{PINS}[0].tags: must be an object of client tags"),
-        (PINS, [{"tasks": ["0_3"], "tags": {"zone": 1}}], f"{PINS}[0].tags: must have text as keys and as values"),
-        (PINS, [{"tasks": ["0_3"], "apart": ""}], f"{PINS}[0].apart: must be the key of a client tag, or 'process'"),
-        ("minimal.movement.pin", [], f"did you mean '{PINS}'"),
-    ],
-)
-def test_should_refuse_with_the_path_and_the_reason(key: str, value: object, message: str) -> None:
-    with pytest.raises(InputError) as refused:
-        AssignmentConfigs.from_dotted({key: value}, "input.configs")
-    assert str(refused.value).startswith("input.configs")
-    assert message in str(refused.value)
-    assert len(str(refused.value)) < 250
 
 
 numbers = st.integers(0, 99)

@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 from assignor.configs import AssignmentConfigs
-from assignor.errors import DecodeError, InputError, StreamsError
+from assignor.errors import InputError, StreamsError
 from assignor.java.hash_codes import process_hash
 from assignor.java.order import hash_set_order
 from assignor.pipeline import assign
@@ -60,11 +60,6 @@ def snapshot_of(
 def test_should_refuse_a_group_without_members() -> None:
     with pytest.raises(InputError, match="at least one member"):
         assign(snapshot_of({}), NOW_MS)
-
-
-def test_should_name_the_member_whose_bytes_cannot_be_read() -> None:
-    with pytest.raises(DecodeError, match="member broken"):
-        assign(snapshot_of({"a": member(A), "broken": Member(b"\0\1nonsense")}), NOW_MS)
 
 
 class Recorder:
@@ -163,8 +158,7 @@ print(digest.hexdigest())
 
 
 def test_should_not_let_pythons_hash_seed_change_a_byte_or_a_word() -> None:
-    lines = "\n".join(json.dumps(line) for line in documents(REBALANCES)[::4])
-    root = ROOT
+    lines = "\n".join(json.dumps(line) for line in documents(REBALANCES)[::8])
 
     def digest(seed: str) -> str:
         ran = subprocess.run(
@@ -173,12 +167,12 @@ def test_should_not_let_pythons_hash_seed_change_a_byte_or_a_word() -> None:
             capture_output=True,
             text=True,
             check=True,
-            cwd=root,
+            cwd=ROOT,
             env={**os.environ, "PYTHONHASHSEED": seed},
         )
         return ran.stdout.strip()
 
-    (same,) = {digest(seed) for seed in ("0", "1", "4242")}
+    (same,) = {digest(seed) for seed in ("0", "4242")}
     assert len(same) == len(hashlib.sha256().hexdigest())
 
 

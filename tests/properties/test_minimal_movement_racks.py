@@ -5,7 +5,7 @@ a strategy.
 """
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from itertools import product
@@ -19,6 +19,7 @@ from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.minimal.movement import MinimalMovementTaskAssignor
 from assignor.types import ProcessId, TaskId, TopicPartition
 from rebalance_analysis.measures import cross_rack_reads
+from tests.known import known
 from tests.properties.simulated_clients import SimulatedClients
 from tests.properties.test_high_availability_properties import groups_with_state
 from tests.properties.test_minimal_movement_properties import history_of, minimal
@@ -87,11 +88,20 @@ def moves(problem: PlacementProblem, tasks: Sequence[TaskId], owners: Sequence[P
 
 
 def reads(problem: PlacementProblem, tasks: Sequence[TaskId], owners: Sequence[ProcessId]) -> int:
-    assert problem.racks is not None
+    return foreign(problem, owners, tasks, known(problem.racks).task_partitions)
+
+
+def foreign(
+    problem: PlacementProblem,
+    processes: Sequence[ProcessId],
+    tasks: Sequence[TaskId],
+    partitions: Mapping[TaskId, tuple[TopicPartition, ...]],
+) -> int:
+    """How many partitions the processes read across racks."""
     return sum(
-        problem.clients[process].rack not in (problem.racks.racks_of(partition) or ())
-        for process, task in zip(owners, tasks, strict=True)
-        for partition in problem.racks.task_partitions[task]
+        problem.clients[process].rack not in (known(problem.racks).racks_of(partition) or ())
+        for process, task in zip(processes, tasks, strict=True)
+        for partition in partitions[task]
     )
 
 
@@ -151,9 +161,4 @@ def test_should_read_least_with_standbys_that_restore_as_little(group: Simulated
 
 
 def standby_reads(problem: PlacementProblem, standbys: Sequence[ProcessId]) -> int:
-    assert problem.racks is not None
-    return sum(
-        problem.clients[process].rack not in (problem.racks.racks_of(partition) or ())
-        for process, task in zip(standbys, problem.stateful_tasks, strict=True)
-        for partition in problem.racks.changelog_partitions[task]
-    )
+    return foreign(problem, standbys, problem.stateful_tasks, known(problem.racks).changelog_partitions)

@@ -4,6 +4,7 @@ Each round of the model asserts that nothing is handed out before it is revoked,
 process two copies; here stands what must hold besides.
 """
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from hypothesis import given
@@ -18,6 +19,7 @@ from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import Role
 from tests.examples import share
 from tests.group_model import NOW_MS, SimulatedGroup, decode, next_rebalance, topology_of
+from tests.known import known
 
 ASSIGNORS = ("HighAvailabilityTaskAssignor", "LegacyStickyTaskAssignor", "FallbackPriorTaskAssignor")
 
@@ -51,12 +53,17 @@ def apply(group: SimulatedGroup, event: str, number: int) -> None:
         group.restore_standbys()
 
 
-@given(groups(), events)
-def test_should_keep_every_round_of_a_history_safe(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
-    group.rebalance()
+def rounds(group: SimulatedGroup, history: list[tuple[str, int]]) -> Iterator[RebalanceResult]:
+    """Yields the rebalance of the new group, and the one after each event."""
+    yield group.rebalance()
     for event, number in history:
         apply(group, event, number)
-        result = group.rebalance()
+        yield group.rebalance()
+
+
+@given(groups(), events)
+def test_should_keep_every_round_of_a_history_safe(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
+    for result in rounds(group, history):
         assert set(group.owners()) <= set(group.tasks)
         held_back = {
             decision.task for decision in result.decisions if decision.kind is DecisionKind.WAITING_FOR_REVOCATION
@@ -70,10 +77,7 @@ def test_should_run_every_task_exactly_once_when_stable(group: SimulatedGroup, h
     """The others are left out: FallbackPrior asks for another round every time, and LegacySticky, as in Kafka, may hand
     two tasks to and fro for ever when there are standbys (the owner that gave one up has become its standby).
     """
-    group.rebalance()
-    for event, number in history:
-        apply(group, event, number)
-        group.rebalance()
+    list(rounds(group, history))
     group.restore_standbys()
     group.rebalance_until_stable(at_most=rounds_to_move_every_copy(group) + 3)
     assert sorted(group.owners()) == sorted(group.tasks)
@@ -95,10 +99,7 @@ def test_should_spread_tasks_over_the_threads_of_a_process(
     group: SimulatedGroup, history: list[tuple[str, int]]
 ) -> None:
     """Before anything is held back, no thread of a process has two copies more than another."""
-    group.rebalance()
-    for event, number in history:
-        apply(group, event, number)
-        result = group.rebalance()
+    for result in rounds(group, history):
         loads = copies_by_thread(group, result)
         for process in group.processes.values():
             of_process = [loads.get(name, 0) for name in process.threads]
@@ -109,8 +110,8 @@ def copies_by_thread(group: SimulatedGroup, result: RebalanceResult) -> dict[str
     loads: dict[str, int] = {}
     for decision in result.decisions:
         if decision.kind in (DecisionKind.THREAD_BALANCED, DecisionKind.THREAD_PREVIOUS_OWNER):
-            assert decision.consumer is not None
-            loads[decision.consumer] = loads.get(decision.consumer, 0) + 1
+            consumer = known(decision.consumer)
+            loads[consumer] = loads.get(consumer, 0) + 1
     return loads
 
 
@@ -119,10 +120,7 @@ def copies_by_thread(group: SimulatedGroup, result: RebalanceResult) -> dict[str
 def test_should_depend_on_the_order_of_members_only_through_javas_hash_map(
     group: SimulatedGroup, history: list[tuple[str, int]]
 ) -> None:
-    group.rebalance()
-    for event, number in history:
-        apply(group, event, number)
-        group.rebalance()
+    list(rounds(group, history))
     snapshot = group.snapshot()
     backwards = replace(snapshot, members=dict(reversed(list(snapshot.members.items()))))
     ours = group_metadata({name: each.subscription for name, each in snapshot.members.items()}, None)
@@ -137,10 +135,7 @@ def test_should_depend_on_the_order_of_members_only_through_javas_hash_map(
 @share(0.6)
 @given(groups(), events)
 def test_should_explain_every_copy_of_every_task(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
-    group.rebalance()
-    for event, number in history:
-        apply(group, event, number)
-    result = group.rebalance()
+    *_, result = rounds(group, history)
     explanations = list(explain_rebalance(result))
     assert [explanation.task for explanation in explanations] == sorted(group.tasks)
     for explanation in explanations:
@@ -167,9 +162,7 @@ def test_should_tell_the_probing_deadline_to_one_member_of_the_leaders_process(
         assert list(told.values()) == (
             [] if result.probing_rebalance_at_ms is None else [result.probing_rebalance_at_ms]
         )
-        leader = snapshot.leader_process_id
-        assert leader is not None
-        assert set(told) <= set(group.processes[leader].threads)
+        assert set(told) <= set(group.processes[known(snapshot.leader_process_id)].threads)
         group.receive(result.assignments)
 
 
@@ -185,21 +178,16 @@ def test_should_keep_the_probing_deadline_to_itself_when_the_leader_is_out_of_pr
         snapshot = group.snapshot()
         result = assign(snapshot, NOW_MS)
         assert all(not next_rebalance(raw) for raw in result.assignments.values())
-        assert result.placement is not None
-        assert (result.probing_rebalance_at_ms is not None) == result.placement.probing_rebalance_needed
+        assert (result.probing_rebalance_at_ms is not None) == known(result.placement).probing_rebalance_needed
         group.receive(result.assignments)
 
 
 @share(0.6)
 @given(groups(), events)
 def test_should_put_every_endpoint_into_the_host_maps(group: SimulatedGroup, history: list[tuple[str, int]]) -> None:
-    group.rebalance()
-    for event, number in history:
-        apply(group, event, number)
-    result = group.rebalance()
+    *_, result = rounds(group, history)
     endpoints = sorted(str(process.endpoint) for process in group.processes.values())
-    placement = result.placement
-    assert placement is not None
+    placement = known(result.placement)
     for raw in result.assignments.values():
         info = decode(raw)[1]
         assert sorted(map(str, info.partitions_by_host)) == endpoints

@@ -1,32 +1,11 @@
-"""What can be imported from `streams_runtime` itself: lazily, and the same names for type checkers and for programs."""
+"""What can be imported from `streams_runtime` itself: every name, but only when it is used."""
 
-import ast
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
 import streams_runtime
-
-_SOURCE = Path(streams_runtime.__file__)
-
-
-def _told_to_type_checkers() -> dict[str, str]:
-    """Name to module, of the imports that only a type checker reads."""
-    module = ast.parse(_SOURCE.read_text(encoding="utf-8"))
-    return {
-        alias.name: node.module or ""
-        for block in module.body
-        if isinstance(block, ast.If)
-        for node in block.body
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-
-
-def test_should_give_programs_what_type_checkers_are_told() -> None:
-    assert _told_to_type_checkers() == streams_runtime._LAZY.home_of
 
 
 @pytest.mark.parametrize("name", sorted(streams_runtime._LAZY.home_of))

@@ -1,18 +1,15 @@
 """The clients that may get a task's standbys: clients without a copy, spread over tags, within the task's pins.
 
-Tags follow the rule of Kafka's ClientTagAwareStandbyTaskAssignor. The next standby should go to a client that has none
-of the tags of the clients with a copy. When a client with a tag key gets a copy, and at least as many clients then have
-copies as the key has values, the key stops counting. If every client without a copy has a used tag, a standby may go to
-any of them. The same rule stands in `standby_assignors.py` and in `assignor/assignment/standbys.py`. Source: KIP-708.
+Tags follow Kafka's rule in `task_assignors/client_tags.py`. If every client without a copy has a used tag, a standby
+may go to any of them. Source: KIP-708.
 """
 
 from collections.abc import Iterable, Sequence
 from itertools import permutations
 
+from assignor.task_assignors.client_tags import ClientTags, Tag
 from assignor.task_assignors.minimal.pin_lookup import AllowedClients, PinnedTasks, is_free, use
 from assignor.task_assignors.working_state import WorkingState
-
-Tag = tuple[str, str]
 
 _ORDERS_OF = 4  # with more standbys than this, only one of their orders is tried
 
@@ -22,12 +19,7 @@ class StandbySpread:
 
     def __init__(self, state: WorkingState, tag_keys: Sequence[str], pins: PinnedTasks) -> None:
         self._state = state
-        self._tags = [frozenset(tag for tag in client.tags.items() if tag[0] in tag_keys) for client in state.clients]
-        self._values: dict[str, set[str]] = {}
-        for tags in self._tags:
-            for key, value in tags:
-                self._values.setdefault(key, set()).add(value)
-        self._spreads = bool(self._values)
+        self._tags = ClientTags({number: client.tags for number, client in enumerate(state.clients)}, tag_keys)
         self._allowed = [pins.allowed(task) for task in state.tasks]
         self._rules = [pins.apart_rules(task) for task in state.tasks]
 
@@ -38,15 +30,7 @@ class StandbySpread:
         """Returns the tags that the client of the next standby should not have. `copies`: the clients of the copies,
         the active one first.
         """
-        used: set[Tag] = set()
-        for number, client in enumerate(copies, start=1):
-            for tag in self._tags[client]:
-                values = self._values[tag[0]]
-                if len(values) <= number:
-                    used.difference_update([(tag[0], value) for value in values])
-                else:
-                    used.add(tag)
-        return frozenset(used)
+        return self._tags.used_by(copies)
 
     def may_hold(self, task: int, client: int) -> bool:
         """True if the client has no copy of the task, and the task's pins allow a standby there. Ignores the tags."""
@@ -57,17 +41,17 @@ class StandbySpread:
         )
 
     def has_unused_tags(self, client: int, used: frozenset[Tag]) -> bool:
-        return not used or used.isdisjoint(self._tags[client])
+        return self._tags.are_unused(client, used)
 
     def anyone_has_unused_tags(self, task: int, used: frozenset[Tag], copies: Sequence[int]) -> bool:
         """True if an allowed client without a copy has none of the used tags."""
         return any(
-            used.isdisjoint(self._tags[client]) and client not in copies for client in self._allowed[task].clients
+            self._tags.are_unused(client, used) and client not in copies for client in self._allowed[task].clients
         )
 
     def spreads(self, task: int) -> bool:
         """True if the tag rule applies to the task. It does not apply to tasks of `apart` pins."""
-        return self._spreads and not self._rules[task]
+        return bool(self._tags) and not self._rules[task]
 
     def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
         """True if Kafka's rule could have chosen these clients, in any order; with more than four standbys, only the
@@ -116,7 +100,7 @@ class StandbySpread:
             return False
         if not is_free(self._rules[task], destination, instead_of=source):
             return False
-        if not self.spreads(task) or self._tags[source] == self._tags[destination]:
+        if not self.spreads(task) or self._tags.of[source] == self._tags.of[destination]:
             return True
         return self.is_spread(task, [destination if client == source else client for client in standbys])
 

@@ -12,9 +12,10 @@ The method keeps the number of restored standbys low, but does not find the opti
 from collections.abc import Sequence
 from heapq import heapify, heappop, heappush
 
+from assignor.task_assignors.client_tags import Tag
 from assignor.task_assignors.minimal.copies import CAUGHT_UP, NO_COPY, Copies
 from assignor.task_assignors.minimal.shares import level_shares
-from assignor.task_assignors.minimal.spread import StandbySpread, Tag
+from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.racks.optimization import Foreign
 from assignor.task_assignors.working_state import WorkingState
 

@@ -16,14 +16,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from assignor.task_assignors.decisions import DecisionKind
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.task_assignors.minimal.copies import NO_COPY, Copies
 from assignor.task_assignors.minimal.flow import FlowNetwork
 from assignor.task_assignors.minimal.shares import level_shares
 from assignor.task_assignors.minimal.spread import StandbySpread
 from assignor.task_assignors.minimal.spread_standbys import SpreadStandbys
 from assignor.task_assignors.racks.optimization import Foreign
-from assignor.task_assignors.standby_assignors import log_missing_hosts
 from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
@@ -57,7 +56,8 @@ def assign_standby_targets(
     for task, standbys in enumerate(targets):
         _log_reason(state, copies, task, standbys)
         if len(standbys) < num_standby_replicas:
-            log_missing_hosts(state, task, num_standby_replicas - len(standbys))
+            missing = num_standby_replicas - len(standbys)
+            state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, state.tasks[task], Role.STANDBY, detail=missing))
     return targets
 
 

@@ -11,7 +11,7 @@ Source: `RackAwareTaskAssignor.optimizeActiveTasks`, `optimizeStandbyTasks`, `ca
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import NamedTuple, Protocol
@@ -151,6 +151,13 @@ class TaskMove(NamedTuple):
 
     def as_decision(self, role: Role) -> Decision:
         return Decision(DecisionKind.RACK_MOVED, self.task, role, self.destination, self.source, detail=self.saved)
+
+
+def with_ids(moves: Iterable[RackMove], tasks: Sequence[TaskId], processes: Sequence[ProcessId]) -> list[TaskMove]:
+    return [
+        TaskMove(tasks[task], processes[source], processes[destination], saved)
+        for task, source, destination, saved in moves
+    ]
 
 
 class Traffic(Protocol):

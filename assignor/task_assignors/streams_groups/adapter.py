@@ -15,7 +15,7 @@ from itertools import cycle
 
 from assignor.errors import InputError
 from assignor.task_assignors.base import ClientPlacement, Placement, PlacementClient, PlacementProblem
-from assignor.task_assignors.decisions import Decision, DecisionLog
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.streams_groups.member_sticky import MemberSpec, StreamsGroupPlacement
 from assignor.types import TaskId
 
@@ -40,8 +40,8 @@ class StreamsGroupStickyTaskAssignor:
             active[specs[member].process_id] |= assignment.active
             standby[specs[member].process_id] |= assignment.standby
         for each in placing.decisions:
-            chosen = None if each.member is None else process_of[specs[each.member].process_id]
-            log.append(Decision(each.kind, each.task, each.role, chosen, detail=each.missing))
+            chosen = None if each.consumer is None else process_of[specs[each.consumer].process_id]
+            log.append(each._replace(process=chosen, consumer=None))
         return Placement(
             False,
             {

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from assignor.errors import IllegalStateError
 from assignor.java.hash_map import JavaHashMap
 from assignor.java.priority_queue import JavaPriorityQueue
-from assignor.task_assignors.decisions import DecisionKind
+from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import Role, TaskId
 
 
@@ -96,19 +96,6 @@ class MemberAssignment:
 
 
 @dataclass(frozen=True, slots=True)
-class MemberDecision:
-    """The decision about a copy. `member`: None if no process was left for the copy; then `missing` is the number of
-    standbys that found no process.
-    """
-
-    kind: DecisionKind
-    task: TaskId
-    role: Role
-    member: str | None = None
-    missing: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _PreviousMember:
     id: str
     process: ProcessState
@@ -150,7 +137,8 @@ class StreamsGroupPlacement:
         stateful: Sequence[TaskId],
         num_standby_replicas: int,
     ) -> None:
-        self.decisions: list[MemberDecision] = []
+        self.decisions: list[Decision] = []
+        """The member is the `consumer` of a decision."""
         self._tasks = tasks
         self._stateful = stateful
         self._replicas = num_standby_replicas
@@ -222,10 +210,8 @@ class StreamsGroupPlacement:
         for task, wanted in sorted(left, key=lambda each: _by_text(each[0]), reverse=True):
             for given in range(wanted):
                 if not self._give_standby_to_least_loaded(by_load, task):
-                    missing = wanted - given
-                    self.decisions.append(
-                        MemberDecision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, missing=missing)
-                    )
+                    found_none = Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=wanted - given)
+                    self.decisions.append(found_none)
                     break
 
     def _give_back(self, task: TaskId) -> bool:
@@ -267,7 +253,7 @@ class StreamsGroupPlacement:
         return JavaPriorityQueue(lambda process: process.load, self._processes.values())
 
     def _log_decision(self, kind: DecisionKind, task: TaskId, role: Role, member: str) -> None:
-        self.decisions.append(MemberDecision(kind, task, role, member))
+        self.decisions.append(Decision(kind, task, role, consumer=member))
 
 
 def _processes(members: Mapping[str, MemberSpec], walked: Iterable[str]) -> JavaHashMap[str, ProcessState]:

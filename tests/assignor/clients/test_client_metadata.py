@@ -5,7 +5,6 @@ import pytest
 from assignor.clients.client_metadata import group_metadata, host_of
 from assignor.errors import ConfigError, DecodeError, IllegalStateError, KafkaError, NumberFormatError
 from assignor.pipeline.snapshot import Member
-from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.types import HostInfo, TaskId, TopicPartition
 from tests.group_model import member, process_id
 
@@ -16,14 +15,6 @@ PARTITION = TopicPartition("topic-0", 0)
 
 def bytes_of(members: dict[str, Member]) -> dict[str, bytes]:
     return {member_id: each.subscription for member_id, each in members.items()}
-
-
-@pytest.mark.parametrize(
-    "subscription", [b"", b"\x00", member(A).subscription[:-12], encode_subscription(Subscription(()))]
-)
-def test_should_name_the_member_whose_bytes_cannot_be_read(subscription: bytes) -> None:
-    with pytest.raises(DecodeError, match="subscription of member broken"):
-        group_metadata({"broken": subscription, "fine": member(A).subscription}, None)
 
 
 @pytest.mark.parametrize(

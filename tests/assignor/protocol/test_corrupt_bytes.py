@@ -93,7 +93,7 @@ def test_should_name_member_structure_and_byte_of_whatever_is_damaged_in_a_subsc
 TASKS = tuple(TaskId(0, partition) for partition in range(3))
 NAMED_TASKS = tuple(TaskId(0, partition, "käse") for partition in range(3))
 PARTITIONS = tuple(TopicPartition("tøpic", partition) for partition in range(3))
-MOST_PLACES = 150
+MOST_PLACES = 60
 """In so many places of a message, at most, stands a corrupt count."""
 
 HOSTS = {HostInfo("host", 80): PARTITIONS, HostInfo("hóst", 81): PARTITIONS[:1]}

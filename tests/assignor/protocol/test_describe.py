@@ -1,6 +1,7 @@
 """Bytes shown as plain data that JSON can hold."""
 
 import json
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,81 +15,33 @@ from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscri
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 from tests.assignor.protocol.messages import ENCODED_BY_KIND
 
-INFO = encode_subscription_info(
-    SubscriptionInfo(
-        version=11,
-        process_id=ProcessId(0, 7),
-        user_end_point="h:1",
-        task_offset_sums={TaskId(1, 0, "orders"): 5, TaskId(0, 1): -2},
-        unique_field=3,
-        error_code=4,
-        client_tags={"zone": "a"},
-    )
-)
-DESCRIBED_INFO = {
-    "version": 11,
-    "latest_supported_version": 11,
-    "process_id": "00000000-0000-0000-0000-000000000007",
-    "user_end_point": "h:1",
-    "task_offset_sums": {"orders__1_0": 5, "0_1": -2},
-    "prev_tasks": ["0_1"],
-    "standby_tasks": ["orders__1_0"],
-    "unique_field": 3,
-    "error_code": 4,
-    "error": "SHUTDOWN_REQUESTED",
-    "client_tags": {"zone": "a"},
-}
+DESCRIBED = json.loads((Path(__file__).parent / "described.json").read_text())
+PROCESS, SUMS = ProcessId(0, 7), {TaskId(1, 0, "orders"): 5, TaskId(0, 1): -2}
+INFO = encode_subscription_info(SubscriptionInfo(11, 11, PROCESS, "h:1", SUMS, 3, 4, {"zone": "a"}))
 PARTITION = TopicPartition("t", 2)
 ASSIGNED = encode_assignment_info(
     AssignmentInfo(11, 11, (TaskId(0, 2),), {TaskId(0, 3): (PARTITION,)}, {HostInfo("h", 1): (PARTITION,)}, {}, 99, 0)
 )
-DESCRIBED_ASSIGNED = {
-    "version": 11,
-    "commonly_supported_version": 11,
-    "active_tasks": ["0_2"],
-    "standby_tasks": {"0_3": [["t", 2]]},
-    "partitions_by_host": {"h:1": [["t", 2]]},
-    "standby_partitions_by_host": {},
-    "error_code": 99,
-    "error": None,
-    "next_rebalance_ms": 0,
-}
+NOTHING: dict[str, object] = {"topics": [], "owned_partitions": [], "generation_id": None, "rack": None}
+FIELDS = {"topics": ["t"], "owned_partitions": [["t", 2]], "generation_id": 8, "rack": "r"}
 
 
 @pytest.mark.parametrize(
     "kind, raw, expected",
     [
-        ("subscription-info", INFO, DESCRIBED_INFO),
+        ("subscription-info", INFO, DESCRIBED["subscription-info"]),
         ("subscription-info", b"\0\0\0\x0c\0\0\0\x0d", {"version": 12, "latest_supported_version": 13}),
-        ("assignment-info", ASSIGNED, DESCRIBED_ASSIGNED),
+        ("assignment-info", ASSIGNED, DESCRIBED["assignment-info"]),
         (
             "subscription",
             encode_subscription(Subscription(("t",), INFO, (PARTITION,), 8, "r"), 3),
-            {
-                "version": 3,
-                "topics": ["t"],
-                "owned_partitions": [["t", 2]],
-                "generation_id": 8,
-                "rack": "r",
-                "user_data": DESCRIBED_INFO,
-            },
+            {"version": 3, **FIELDS, "user_data": DESCRIBED["subscription-info"]},
         ),
-        (
-            "subscription",
-            encode_subscription(Subscription(()), 0),
-            {
-                "version": 0,
-                "topics": [],
-                "owned_partitions": [],
-                "generation_id": None,
-                "rack": None,
-                "user_data": None,
-            },
-        ),
+        ("subscription", encode_subscription(Subscription(()), 0), {"version": 0, **NOTHING, "user_data": None}),
         (
             "assignment",
             encode_assignment(Assignment((PARTITION,), ASSIGNED)),
-            {"version": 3, "partitions": [["t", 2]], "user_data": DESCRIBED_ASSIGNED},
+            {"version": 3, "partitions": [["t", 2]], "user_data": DESCRIBED["assignment-info"]},
         ),
     ],
 )

@@ -1,5 +1,6 @@
 """Plain values: what does not fit or is not there is named, with the offset."""
 
+import re
 import struct
 from collections.abc import Callable
 
@@ -64,10 +65,8 @@ def test_should_read_back_each_kind_of_value() -> None:
     ],
 )
 def test_should_say_what_is_missing_and_where(raw: bytes, read: Callable[[Reader], object], message: str) -> None:
-    with pytest.raises(DecodeError) as raised:
+    with pytest.raises(DecodeError, match=f"^{re.escape(message)}$"):
         read(Reader(raw, "test"))
-
-    assert str(raised.value) == message
 
 
 def test_should_accept_a_count_that_the_rest_can_just_hold() -> None:
@@ -87,10 +86,8 @@ def test_should_accept_a_count_that_the_rest_can_just_hold() -> None:
     ],
 )
 def test_should_refuse_to_write_what_does_not_fit(write: Callable[[], object], message: str) -> None:
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         write()
-
-    assert str(raised.value) == message
 
 
 def test_should_refuse_a_text_that_is_too_long_for_an_assignment_as_kafka_does() -> None:

@@ -1,5 +1,7 @@
 """The corners of SubscriptionInfo that random values and the vectors leave out."""
 
+import re
+
 import pytest
 
 from assignor.errors import DecodeError, IllegalArgumentError, IllegalStateError, TaskAssignmentError
@@ -76,10 +78,8 @@ def test_should_refuse_a_named_topology_when_the_version_cannot_say_it(version: 
     ],
 )
 def test_should_refuse_versions_that_contradict_each_other(version: int, latest: int, message: str) -> None:
-    with pytest.raises(IllegalArgumentError) as raised:
+    with pytest.raises(IllegalArgumentError, match=f"^{re.escape(message)}$"):
         SubscriptionInfo(version, latest)
-
-    assert str(raised.value) == message
 
 
 @pytest.mark.parametrize(
@@ -95,10 +95,8 @@ def test_should_refuse_versions_that_contradict_each_other(version: int, latest:
     ],
 )
 def test_should_refuse_to_read_versions_that_cannot_be(raw: bytes, message: str) -> None:
-    with pytest.raises(DecodeError) as raised:
+    with pytest.raises(DecodeError, match=f"^{re.escape(message)}$"):
         decode_subscription_info(raw)
-
-    assert str(raised.value) == message
 
 
 def test_should_refuse_a_client_tag_that_comes_twice() -> None:

@@ -3,8 +3,10 @@
 import contextlib
 import copy
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,6 +31,7 @@ from assignor.recording import (
 from assignor.topology.group_topology import ChangelogType
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.rerun import run
+from tests.known import known
 from tests.recorded import PLACEMENTS, REBALANCES, RECORDINGS, document, documents
 
 Document = dict[str, Any]
@@ -68,8 +71,7 @@ def test_should_write_a_line_that_gives_the_same_round_again() -> None:
     again = parse_recorded_rebalance(json.loads(json.dumps(line)))
     assert (again.id, again.generation_id, again.source) == ("again", 4, "coordinator")
     assert again.snapshot == recorded.snapshot
-    assert again.output is not None
-    assert dict(again.output.assignments) == dict(result.assignments)
+    assert dict(known(again.output).assignments) == dict(result.assignments)
     assert line["output"] == {**rebalance_output(result), "explanations": [{"task": "0_0", "text": "because"}]}
 
 
@@ -80,15 +82,12 @@ def test_should_read_every_part_of_a_line() -> None:
     snapshot = recorded.snapshot
     assert snapshot.leader_process_id == ProcessId.parse("2230ea3e-4048-4d7d-bee0-e650940ec648")
     assert snapshot.configs.num_standby_replicas == 1
-    windowed = snapshot.topology.subtopologies[3].stores[1].changelog
-    assert windowed is not None
+    windowed = known(snapshot.topology.subtopologies[3].stores[1].changelog)
     assert (windowed.type, windowed.retention_ms) == (ChangelogType.WINDOWED, 300_000)
     assert snapshot.cluster.topics["smoke-text"].replicas == ((1,),) * 4
     (member,) = snapshot.members.values()
     assert member.client_id == "a-StreamThread-1-consumer"
-    assert recorded.output is not None
-    assert recorded.output.created_topics is not None
-    assert recorded.output.created_topics["smoke-counts-store-changelog"] == RecordedTopic(
+    assert known(known(recorded.output).created_topics)["smoke-counts-store-changelog"] == RecordedTopic(
         4, 1, {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
     )
 
@@ -100,8 +99,7 @@ def test_should_read_a_placement_in_the_order_given() -> None:
     client = next(iter(problem.clients.values()))
     assert client.lags.lag_for(TaskId(1, 2)) == 0
     recorded = parse_recorded_placement(PLACEMENT)
-    assert recorded.output is not None
-    assert placement_output(recorded.output) == PLACEMENT["output"]
+    assert placement_output(known(recorded.output)) == PLACEMENT["output"]
 
 
 def test_should_take_a_store_without_changelog_settings_as_unwindowed() -> None:
@@ -110,48 +108,8 @@ def test_should_take_a_store_without_changelog_settings_as_unwindowed() -> None:
     assert run(line).comparison() is not None
 
 
-SUBTOPOLOGY: list[Any] = ["input", "topology", "subtopologies", 0]
-WRONG: list[tuple[list[Any], object, str]] = [
-    (["format"], "rebalance/2", "format: must be one of rebalance/1"),
-    (["now_ms"], "soon", "now_ms: must be a whole number, not str 'soon'"),
-    (["now_ms"], True, "now_ms: must be a whole number, not bool True"),
-    (["now_ms"], -1, "now_ms: must be from 0 to"),
-    (["generation_id"], 2**31, "generation_id: must be from"),
-    (["generation_id"], 10**5000, "a number of 16610 bits"),
-    (["source"], "hearsay", "source: must be one of coordinator, kafka, generated"),
-    (["input"], [], "input: must be an object, not list"),
-    (["input", "assignor"], "NoSuchAssignor", "input.assignor: must be one of HighAvailabilityTaskAssignor"),
-    (["input", "configs", "num.standby.replica"], 1, "did you mean 'num.standby.replicas'"),
-    (["input", "configs", "max.warmup.replicas"], 0, "max.warmup.replicas must be from 1 to"),
-    (["input", "configs", "num.standby.replicas"], "--1", "input.configs"),
-    (["input", "application_id"], None, "input.application_id: must be text, not null or absent"),
-    (["input", "application_id"], "\ud800", "input.application_id: must be Unicode text"),
-    ([*SUBTOPOLOGY, "id"], -1, "input.topology.subtopologies[0].id: must be from 0"),
-    ([*SUBTOPOLOGY, "id"], 1, "two subtopologies have the same id"),
-    ([*SUBTOPOLOGY, "source_topics"], "smoke-text", "input.topology.subtopologies[0].source_topics: must be a list"),
-    (
-        [*SUBTOPOLOGY, "source_topics", 1],
-        7,
-        "input.topology.subtopologies[0].source_topics[1]: must be text, not int 7",
-    ),
-    ([*SUBTOPOLOGY, "stores", 0, "name"], 1, "input.topology.subtopologies[0].stores[0].name: must be text"),
-    ([*SUBTOPOLOGY, "stores", 0, "source_topic_as_changelog"], "x", "not both"),
-    ([*SUBTOPOLOGY, "stores", 0, "changelog", "type"], "huge", "must be one of unwindowed, windowed, versioned"),
-    ([*SUBTOPOLOGY, "stores", 0, "changelog", "configs"], {"a": 1}, "changelog.configs['a']: must be text"),
-    (["input", "cluster", "topics", "smoke-text", "partitions"], 0, "topics['smoke-text'].partitions: must be from 1"),
-    (["input", "cluster", "topics", "smoke-text", "partitions"], 2**31, "must be from 1 to 1000000"),
-    (["input", "cluster", "topics", "smoke-text", "partitions"], 3, "replicas: has 4 entries for 3 partitions"),
-    (["input", "cluster", "brokers", 0, "rack"], 5, "input.cluster.brokers[0].rack: must be text"),
-    (["input", "changelog_end_offsets"], [1], "input.changelog_end_offsets: must be an object"),
-    (["input", "leader_process_id"], "me", "input.leader_process_id: 'me' is not a process id"),
-    (["input", "failures"], ["everything"], "input.failures[0]: must be one of changelog_end_offsets"),
-    (["input", "members", "new"], {}, "input.members.new.subscription: is missing"),
-    (["input", "members", "new"], {"subscription": "***"}, "input.members.new.subscription: is not base64"),
-    (["input", "members", "new"], {"subscription": "", "clientid": ""}, "did you mean 'client_id'"),
-    (["output", "assignments"], None, "output.assignments: must be an object, not null or absent"),
-    (["output", "explanations"], 5, "output.explanations: must be a list"),
-    (["outputs"], {}, "outputs: is not a known field; did you mean 'output'?"),
-]
+WRONG = json.loads((Path(__file__).parent / "wrong_lines.json").read_text())
+WRONG.append((["generation_id"], 10**5000, "a number of 16610 bits"))
 
 
 @pytest.mark.parametrize(("path", "value", "message"), WRONG, ids=[message for _, _, message in WRONG])
@@ -162,21 +120,18 @@ def test_should_name_the_path_of_what_is_wrong(path: list[Any], value: object, m
             inner = inner[step]
         inner[path[-1]] = value
 
-    with pytest.raises(InputError) as wrong:
+    with pytest.raises(InputError, match=re.escape(message)):
         parse_recorded_rebalance(changed(SMOKE, change))
-    assert message in str(wrong.value)
 
 
-@pytest.mark.parametrize("name", ["format", "id", "group_id", "generation_id", "now_ms", "source", "input"])
+REQUIRED = ["format", "id", "group_id", "generation_id", "now_ms", "source", "input"]
+
+
+@pytest.mark.parametrize("name", [*REQUIRED, *(f"input.{name}" for name in sorted(SMOKE["input"]))])
 def test_should_miss_a_field(name: str) -> None:
-    with pytest.raises(InputError, match=f"^{name}: is missing$"):
-        parse_recorded_rebalance(changed(SMOKE, lambda line: line.pop(name)))
-
-
-@pytest.mark.parametrize("name", sorted(SMOKE["input"]))
-def test_should_miss_a_field_of_the_input(name: str) -> None:
-    with pytest.raises(InputError, match=rf"^input\.{name}: is missing$"):
-        parse_recorded_rebalance(changed(SMOKE, lambda line: line["input"].pop(name)))
+    part, _, of_input = name.rpartition(".")
+    with pytest.raises(InputError, match=f"^{re.escape(name)}: is missing$"):
+        parse_recorded_rebalance(changed(SMOKE, lambda line: (line[part] if part else line).pop(of_input)))
 
 
 MIN_TRAFFIC = {"rack.aware.assignment.strategy": "min_traffic"}
@@ -218,9 +173,8 @@ WRONG_PLACEMENTS: list[tuple[Change, str]] = [
 
 @pytest.mark.parametrize(("change", "message"), WRONG_PLACEMENTS)
 def test_should_name_the_path_of_what_is_wrong_in_a_placement(change: Change, message: str) -> None:
-    with pytest.raises(InputError) as wrong:
+    with pytest.raises(InputError, match=re.escape(message)):
         parse_recorded_placement(changed(PLACEMENT, change))
-    assert message in str(wrong.value)
 
 
 JSON = st.recursive(

@@ -1,13 +1,12 @@
 """Small placement problems, written as a test reads best: clients by number, tasks as text."""
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 
 from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem
-from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
-from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor
-from assignor.types import ProcessId, Role, TaskId
+from assignor.types import ProcessId, TaskId
 
 END = 100_000
 """The lag of a client that has nothing of a task."""
@@ -41,42 +40,14 @@ def problem(
         configs,
         tasks(stateful) + tasks(stateless),
         tasks(stateful),
-        {
-            each.process_id: PlacementClient(
-                each.process_id, each.capacity, TaskLags(each.lags.reported, end_offsets), tags=each.tags
-            )
-            for each in clients
-        },
+        {each.process_id: replace(each, lags=TaskLags(each.lags.reported, end_offsets)) for each in clients},
     )
-
-
-def assign(placement_problem: PlacementProblem) -> Placement:
-    return HighAvailabilityTaskAssignor().assign(placement_problem, DecisionLog())
-
-
-def decisions(placement_problem: PlacementProblem, task: str) -> list[Decision]:
-    log = DecisionLog()
-    HighAvailabilityTaskAssignor().assign(placement_problem, log)
-    return [decision for decision in log if decision.task == TaskId.parse(task)]
-
-
-def decision(kind: DecisionKind, task: str, role: Role, number: int, other: int | None = None) -> Decision:
-    return Decision(kind, TaskId.parse(task), role, process(number), None if other is None else process(other))
 
 
 def held(placement: Placement) -> Held:
     return {
         process_id.low: (_text(placed.active), _text(placed.standby))
         for process_id, placed in sorted(placement.clients.items())
-    }
-
-
-def warm_ups(placement: Placement) -> dict[int, str]:
-    """Only clients that have any."""
-    return {
-        process_id.low: _text(placed.warm_ups)
-        for process_id, placed in sorted(placement.clients.items())
-        if placed.warm_ups
     }
 
 

@@ -100,7 +100,7 @@ def differences_from_lightest_first(random_source: random.Random, *, draws_have_
 @pytest.mark.parametrize("draws_have_seldom_a_choice", [False, True])
 def test_should_draw_the_same_clients_as_javas_queue(draws_have_seldom_a_choice: bool) -> None:
     differences = 0
-    for seed in range(100, 150):  # such a case is rare
+    for seed in range(125, 150):  # such a case is rare
         differences += differences_from_lightest_first(
             random.Random(seed), draws_have_seldom_a_choice=draws_have_seldom_a_choice
         )

@@ -1,8 +1,10 @@
-"""LegacyStickyTaskAssignor and FallbackPriorTaskAssignor: equal to Kafka 4.3.1, and why each task is where it is.
+"""LegacyStickyTaskAssignor and FallbackPriorTaskAssignor, beside `small_groups/LegacyStickyTaskAssignor.toml`.
 
 `placements_sticky` are 73 placements of Kafka's own classes in which a rule that is easily missed decides: the pairs of
 tasks, the order of the candidates' set, of its copy, of the unassigned tasks, and process ids that crowd one bucket.
 """
+
+import re
 
 import pytest
 from hypothesis import given
@@ -12,23 +14,20 @@ from assignor.clients.client_state import TaskLags
 from assignor.configs import AssignmentConfigs
 from assignor.errors import IllegalStateError
 from assignor.task_assignors.base import Placement, PlacementClient, PlacementProblem, TaskAssignor
-from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLog
+from assignor.task_assignors.decisions import DecisionKind, DecisionLog
 from assignor.task_assignors.legacy_sticky import FallbackPriorTaskAssignor, LegacyStickyTaskAssignor
 from assignor.types import Role, TaskId
-from tests.assignor.task_assignors.high_availability_cases import decision, held, process, tasks
+from tests.assignor.task_assignors.high_availability_cases import process, tasks
 
 STICKY = LegacyStickyTaskAssignor()
 FALLBACK = FallbackPriorTaskAssignor()
 
 
 def client(number: int, active: str = "", standby: str = "", capacity: int = 1) -> PlacementClient:
-    """`active` and `standby`: what it had before."""
+    """`active` and `standby`: the previous tasks."""
+    had_active, had_standby = frozenset(tasks(active)), frozenset(tasks(standby))
     return PlacementClient(
-        process(number),
-        capacity,
-        TaskLags({}),
-        previous_active=frozenset(tasks(active)),
-        previous_standby=frozenset(tasks(standby)),
+        process(number), capacity, TaskLags({}), previous_active=had_active, previous_standby=had_standby
     )
 
 
@@ -47,45 +46,6 @@ def assign(placement_problem: PlacementProblem, assignor: TaskAssignor = STICKY)
     return assignor.assign(placement_problem, log), log
 
 
-def test_should_move_only_what_exceeds_the_share_when_a_client_joins() -> None:
-    """Which tasks stay is the order of their hashes."""
-    placement, log = assign(problem("0_0 0_1 0_2 0_3", client(1, "0_0 0_1 0_2 0_3"), client(2)))
-    assert held(placement) == {1: ("0_2 0_3", ""), 2: ("0_0 0_1", "")}
-    assert log[2:] == [
-        decision(DecisionKind.LEAST_LOADED, "0_0", Role.ACTIVE, 2, other=1),
-        decision(DecisionKind.LEAST_LOADED, "0_1", Role.ACTIVE, 2, other=1),
-    ]
-
-
-def test_should_activate_a_previous_standby_when_the_owner_is_gone() -> None:
-    placement, log = assign(problem("0_0 0_1", client(1, "0_1"), client(2, "", "0_0")))
-    assert held(placement) == {1: ("0_1", ""), 2: ("0_0", "")}
-    assert log == [
-        decision(DecisionKind.PREVIOUS_ACTIVE, "0_1", Role.ACTIVE, 1),
-        decision(DecisionKind.PREVIOUS_STANDBY, "0_0", Role.ACTIVE, 2),
-    ]
-
-
-def test_should_keep_standbys_where_they_were() -> None:
-    placement, log = assign(
-        problem("0_0 0_1", client(1, "0_0", "0_1"), client(2, "0_1"), client(3, "", "0_0"), standbys=1)
-    )
-    assert held(placement) == {1: ("0_0", "0_1"), 2: ("0_1", ""), 3: ("", "0_0")}
-    assert log[2:] == [
-        decision(DecisionKind.PREVIOUS_STANDBY, "0_0", Role.STANDBY, 3),
-        decision(DecisionKind.PREVIOUS_STANDBY, "0_1", Role.STANDBY, 1),
-    ]
-
-
-def test_should_say_how_many_standbys_found_no_client() -> None:
-    placement, log = assign(problem("0_0", client(1), client(2), standbys=4))
-    assert held(placement) == {1: ("0_0", ""), 2: ("", "0_0")}
-    assert log[1:] == [
-        decision(DecisionKind.LEAST_LOADED, "0_0", Role.STANDBY, 2),
-        Decision(DecisionKind.NO_STANDBY_HOST, TaskId(0, 0), Role.STANDBY, detail=3),
-    ]
-
-
 @pytest.mark.parametrize(
     "clients, message",
     [
@@ -95,17 +55,16 @@ def test_should_say_how_many_standbys_found_no_client() -> None:
     ],
 )
 def test_should_refuse_clients_without_threads(clients: list[PlacementClient], message: str) -> None:
-    with pytest.raises(IllegalStateError) as refused:
+    with pytest.raises(IllegalStateError, match=f"^{re.escape(message)}$"):
         assign(problem("0_0", *clients))
-    assert str(refused.value) == message
 
 
 def test_should_place_more_tasks_than_kafka_can_keep_pairs_of() -> None:
-    many = " ".join(f"0_{partition}" for partition in range(50_000))
+    many = " ".join(f"0_{partition}" for partition in range(46_500))
     placement, _ = assign(problem(many, client(1), client(2), client(3), standbys=1))
     sizes = [(len(placed.active), len(placed.standby)) for placed in placement.clients.values()]
-    assert sum(active for active, _ in sizes) == sum(standby for _, standby in sizes) == 50_000
-    assert all(active + standby in (33_333, 33_334) for active, standby in sizes)
+    assert sum(active for active, _ in sizes) == sum(standby for _, standby in sizes) == 46_500
+    assert all(active + standby == 31_000 for active, standby in sizes)
 
 
 @st.composite

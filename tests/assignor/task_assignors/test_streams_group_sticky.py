@@ -1,4 +1,5 @@
-"""The assignor of streams groups (KIP-1071): by member equal to Kafka 4.3.1's, and what a leader makes of it.
+"""The assignor of streams groups (KIP-1071): by member equal to Kafka 4.3.1's, and what a leader makes of it: also in
+`small_groups/StreamsGroupStickyTaskAssignor.toml`.
 
 `streams_groups` are 501 placements of Kafka's own class, rounds of 182 groups: some of crowded ids, some in which any
 number of members claim a task.
@@ -12,11 +13,11 @@ from assignor.errors import IllegalStateError, InputError
 from assignor.pipeline import assign
 from assignor.recording.rebalance import parse_recorded_rebalance
 from assignor.task_assignors.base import PlacementClient
-from assignor.task_assignors.decisions import DecisionKind, DecisionLog
+from assignor.task_assignors.decisions import DecisionLog
 from assignor.task_assignors.streams_groups.adapter import StreamsGroupStickyTaskAssignor
 from assignor.task_assignors.streams_groups.member_sticky import StreamsGroupPlacement
 from assignor.types import TaskId
-from tests.assignor.task_assignors.high_availability_cases import held, process, tasks
+from tests.assignor.task_assignors.high_availability_cases import process, tasks
 from tests.assignor.task_assignors.test_sticky import client, problem
 from tests.recorded import document, documents
 from tests.streams_group_lines import placed_here
@@ -33,27 +34,6 @@ def test_should_place_every_task_with_the_member_that_kafka_chose() -> None:
 def test_should_refuse_tasks_that_no_member_can_get() -> None:
     with pytest.raises(IllegalStateError, match="No process available to assign active task 10_0"):
         StreamsGroupPlacement({}, tasks("2_0 10_0"), (), 0).solved()
-
-
-def test_should_place_by_process_in_a_pipeline_and_say_why() -> None:
-    log = DecisionLog()
-    asked = problem("0_0 0_1 0_2 0_3", client(1, "0_0 0_1 0_2", "0_3", capacity=2), client(2), standbys=1)
-    placement = ASSIGNOR.assign(asked, log)
-    assert held(placement) == {1: ("0_0 0_1 0_2", "0_3"), 2: ("0_3", "0_0 0_1 0_2")}
-    assert not placement.probing_rebalance_needed
-    active = {str(each.task): each.kind for each in log if each.role.value == "active"}
-    assert active == {
-        "0_0": DecisionKind.PREVIOUS_ACTIVE,
-        "0_1": DecisionKind.PREVIOUS_ACTIVE,
-        "0_2": DecisionKind.PREVIOUS_ACTIVE,
-        "0_3": DecisionKind.LEAST_LOADED,
-    }
-
-
-def test_should_say_that_a_standby_found_no_process() -> None:
-    log = DecisionLog()
-    ASSIGNOR.assign(problem("0_0", client(1), standbys=2), log)
-    assert [(each.kind, each.detail) for each in log if each.detail] == [(DecisionKind.NO_STANDBY_HOST, 2)]
 
 
 @pytest.mark.parametrize("clients", [(), (client(1, capacity=0),)], ids=["no clients", "no threads"])

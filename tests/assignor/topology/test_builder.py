@@ -1,6 +1,9 @@
 """Topologies a person can read, with what Kafka's own builder says of them; and what it refuses."""
 
-from collections.abc import Callable
+import json
+import re
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -91,51 +94,19 @@ def _one_of_each() -> TopologyBuilder:
     )
 
 
-@pytest.mark.parametrize(
-    ("call", "reason"),
-    [
-        (lambda b: b.add_source("source", "new"), "Processor source is already added."),
-        (lambda b: b.add_source("new", []), "Source new has no topics."),
-        (lambda b: b.add_source("new", "topic"), "Topic topic has already been registered by another source."),
-        (lambda b: b.add_source("new", ["x", "x"]), "Topic x has already been registered by another source."),
-        (lambda b: b.add_source("new", "global-topic"), "Topic global-topic has already been registered"),
-        (lambda b: b.add_processor("new", []), "Node new has no parents."),
-        (lambda b: b.add_processor("new", "nobody"), "Parent node nobody is unknown."),
-        (lambda b: b.add_processor("new", "new"), "Parent node new is unknown (self-reference)."),
-        (lambda b: b.add_processor("new", "sink"), "Sink sink cannot be used as a parent."),
-        (lambda b: b.add_processor("new", "global-source"), "Node global-source of a global store cannot be"),
-        (lambda b: b.add_processor("new", "source", stores=["nothing"]), "StateStore nothing is not added yet."),
-        (lambda b: b.add_sink("sink", "out", "processor"), "Processor sink is already added."),
-        (lambda b: b.add_sink("new", "out", "nobody"), "Parent node nobody is unknown."),
-        (lambda b: b.add_state_store("store", changelog=None), "A different StateStore has already been added"),
-        (lambda b: b.add_state_store("global"), "A different StateStore has already been added"),
-        (lambda b: b.add_state_store("new", "nobody"), "Processor nobody is not added yet."),
-        (lambda b: b.add_state_store("new", "sink"), "StateStore new cannot be connected to sink"),
-        (lambda b: b.connect_processor_and_stores("processor", []), "No StateStore is named"),
-        (lambda b: b.connect_processor_and_stores("processor", "nothing"), "StateStore nothing is not added yet."),
-        (lambda b: b.connect_processor_and_stores("processor", "global"), "Global StateStore global is open to every"),
-        (lambda b: b.connect_processor_and_stores("source", "store"), "StateStore store cannot be connected to source"),
-        (lambda b: b.add_repartition_topic("new", 0), "Repartition topic new needs at least 1 partition, not 0."),
-        (lambda b: b.copartition(["source", "nobody"]), "Source nobody is unknown and cannot be co-partitioned."),
-        (lambda b: b.use_source_topic_as_changelog("nothing", "topic"), "StateStore nothing is not added yet."),
-        (
-            lambda b: b.add_global_store("new", source="n", topic="n", processor="n"),
-            "The source and the processor of a global store must be different.",
-        ),
-        (
-            lambda b: b.add_global_store("store", source="n", topic="n", processor="m"),
-            "A different StateStore has already been added with the name store.",
-        ),
-    ],
-)
-def test_should_refuse_and_change_nothing(call: Callable[[TopologyBuilder], object], reason: str) -> None:
+REFUSED = json.loads((Path(__file__).parent / "refused_calls.json").read_text())
+"""Method, arguments, and the start of the message."""
+
+
+@pytest.mark.parametrize(("method", "positional", "named", "reason"), REFUSED)
+def test_should_refuse_and_change_nothing(
+    method: str, positional: list[Any], named: dict[str, Any], reason: str
+) -> None:
     builder = _one_of_each()
     before = builder.definition()
 
-    with pytest.raises(TopologyError) as raised:
-        call(builder)
-
-    assert str(raised.value).startswith(f"Invalid topology: {reason}")
+    with pytest.raises(TopologyError, match=f"^{re.escape(f'Invalid topology: {reason}')}"):
+        getattr(builder, method)(*positional, **named)
     assert builder.definition() == before
 
 
@@ -162,10 +133,8 @@ def test_should_refuse_and_change_nothing(call: Callable[[TopologyBuilder], obje
     ],
 )
 def test_should_refuse_when_built(builder: TopologyBuilder, reason: str) -> None:
-    with pytest.raises(TopologyError) as raised:
+    with pytest.raises(TopologyError, match=f"^{re.escape(f'Invalid topology: {reason}')}"):
         builder.build("app")
-
-    assert str(raised.value).startswith(f"Invalid topology: {reason}")
 
 
 def test_should_refuse_when_a_second_source_topic_is_to_serve_as_changelog() -> None:

@@ -1,0 +1,24 @@
+"""Parses JSON more strictly than `json.loads`: a repeated field, NaN and Infinity are errors."""
+
+import json
+from typing import NoReturn
+
+
+def strict_json(text: str) -> object:
+    """Raises ValueError, or RecursionError for a text that is nested too deeply."""
+    parsed: object = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
+    return parsed
+
+
+def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    """Rejects repeated fields; `json.loads` alone would silently keep only the last one."""
+    document = dict(pairs)
+    if len(document) < len(pairs):
+        names = [name for name, _ in pairs]
+        repeated = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"field {repeated!r} is given twice")
+    return document
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")

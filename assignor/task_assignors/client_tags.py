@@ -1,0 +1,115 @@
+"""The rule by which standbys prefer clients with other tags (KIP-708), for every assignor that knows tags.
+
+`standby_assignors.py` uses it for HighAvailabilityTaskAssignor, `minimal/spread.py` for MinimalMovementTaskAssignor,
+and `assignor/assignment/standbys.py` for assignors of the public interface.
+Source: `ClientTagAwareStandbyTaskAssignor`, `TaskAssignmentUtils.tagBasedStandbyTaskAssignment`.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from heapq import heappop, heappush
+from typing import Generic, TypeVar
+
+from assignor.java.hash_codes import int32
+
+C = TypeVar("C", bound=Hashable)
+"""A client: its number, or its process id."""
+
+Tag = tuple[str, str]
+"""A tag's key and value."""
+
+
+class ClientTags(Generic[C]):
+    """The configured tags (zone, cluster, host, ...) of clients, and the rule for the copies of one task.
+
+    The tags of the clients that have a copy are the used tags; a client with a used tag gets no standby. As in Kafka, a
+    client that lacks a tag key counts as different from all others, so Kafka prefers it to clients with a used value of
+    this key. When a client with a tag key gets a copy, and at least as many clients then have copies as the key has
+    values, the key no longer excludes any client for this task.
+
+    `of`: the tags of each client whose keys are configured.
+    """
+
+    def __init__(self, tags: Mapping[C, Mapping[str, str]], keys: Collection[str]) -> None:
+        """`tags`: all tags of each client. `keys`: rack.aware.assignment.tags."""
+        self.of = {client: frozenset(tag for tag in each.items() if tag[0] in keys) for client, each in tags.items()}
+        self._combinations = frozenset(self.of.values())
+        self._with_key: dict[str, set[Tag]] = {}
+        for tag in frozenset().union(*self._combinations):
+            self._with_key.setdefault(tag[0], set()).add(tag)
+        self._excludes_everybody: dict[frozenset[Tag], bool] = {}
+
+    def __bool__(self) -> bool:
+        """True if a client has a configured tag."""
+        return bool(self._with_key)
+
+    def used_by(self, clients: Iterable[C]) -> frozenset[Tag]:
+        """Returns the used tags of a task. `clients`: the clients with a copy, the active one first."""
+        used: set[Tag] = set()
+        for number, client in enumerate(clients, start=1):
+            self._use(client, used, number)
+        return frozenset(used)
+
+    def are_unused(self, client: C, used: AbstractSet[Tag]) -> bool:
+        """True if the client has none of the used tags."""
+        return used.isdisjoint(self.of[client])
+
+    def draw_for_standbys(
+        self, queue: list[tuple[float, C]], owner: C, wanted: int, may_hold: Callable[[C], bool]
+    ) -> list[C]:
+        """Removes the clients that get the standbys of one task from the queue, and returns them. These may be fewer
+        than `wanted`, because standbys for which every client has a used tag get no client here. `owner`: the client
+        with the active copy.
+
+        As in Kafka, the first client is chosen before `wanted` is checked, which may be negative.
+        """
+        used: set[Tag] = set()
+        drawn: list[C] = []
+        last = owner
+        while not drawn or int32(wanted - len(drawn)) > 0:
+            self._use(last, used, used_clients=len(drawn) + 1)
+            if self._exclude_everybody(used):
+                break
+            client = draw(queue, lambda each: may_hold(each) and self.are_unused(each, used))
+            if client is None:
+                break
+            drawn.append(client)
+            last = client
+        return drawn
+
+    def _use(self, client: C, used: set[Tag], used_clients: int) -> None:
+        """Adds the client's tags to `used`. If at least as many clients are used as a tag key has values, all values of
+        the key become unused instead. Kafka counts the used clients here, not the used values.
+        """
+        for tag in self.of[client]:
+            values = self._with_key[tag[0]]
+            if len(values) <= used_clients:
+                used.difference_update(values)
+            else:
+                used.add(tag)
+
+    def _exclude_everybody(self, used: set[Tag]) -> bool:
+        """Fast path: most tasks of a large group have the same few combinations of used tags."""
+        key = frozenset(used)
+        excludes = self._excludes_everybody.get(key)
+        if excludes is None:
+            excludes = not any(map(used.isdisjoint, self._combinations))
+            self._excludes_everybody[key] = excludes
+        return excludes
+
+
+def draw(queue: list[tuple[float, C]], accepts: Callable[[C], bool]) -> C | None:
+    """Removes the least loaded client that `accepts` allows from the heap, and returns it. Returns None if there is
+    none. `queue`: the load of each client, and the client.
+    """
+    rejected: list[tuple[float, C]] = []
+    found: C | None = None
+    while queue and found is None:
+        entry = heappop(queue)
+        if accepts(entry[1]):
+            found = entry[1]
+        else:
+            rejected.append(entry)
+    for entry in rejected:
+        heappush(queue, entry)
+    return found
