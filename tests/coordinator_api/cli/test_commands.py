@@ -79,9 +79,7 @@ def test_should_say_what_to_do_about_a_group_without_members(service: ServicePro
     assert "\nwhat to do:   Nobody is left: the members have left, or were silent" in assignor(*where)[1]
 
 
-def test_should_say_how_far_warm_ups_are_when_the_group_looks_again(
-    service: ServiceProcess, client: httpx.Client, member: HttpMember
-) -> None:
+def test_should_show_how_far_warm_ups_are(service: ServiceProcess, client: httpx.Client, member: HttpMember) -> None:
     second = HttpMember(client, group_of(member), client_id="worker-2")
     second.subscribe()
     member.subscribe()

@@ -100,9 +100,7 @@ def create_topic(broker: Broker, name: str, partitions: int) -> None:
     asyncio.run(create())
 
 
-def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
-    client: httpx.Client, kafka_broker: Broker
-) -> None:
+def test_should_start_a_rebalance_when_a_missing_topic_appears(client: httpx.Client, kafka_broker: Broker) -> None:
     application = Application(client, kafka_broker)
     member = application.member()
     member.subscribe()

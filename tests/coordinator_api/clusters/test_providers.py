@@ -65,9 +65,7 @@ def run_a_rebalance(client: httpx.Client, group: str) -> dict[str, Any]:
     return recorded
 
 
-def test_should_look_at_the_cluster_for_every_rebalance_and_create_what_it_needs_there(
-    client: httpx.Client, log: Log, address: str
-) -> None:
+def test_should_read_the_cluster_in_each_rebalance_and_add_topics(client: httpx.Client, log: Log, address: str) -> None:
     log.create_topics([NewTopic(TOPIC, 3)])
     assert client.put("/v1/groups/live", json=naming(provider="embedded")).status_code == 201
 
@@ -111,9 +109,7 @@ def test_should_tell_members_that_a_source_topic_is_missing(client: httpx.Client
         ("changelog_end_offsets", {"t": [1]}),
     ],
 )
-def test_should_refuse_a_definition_that_tells_what_the_cluster_tells(
-    client: httpx.Client, field: str, value: object
-) -> None:
+def test_should_refuse_a_definition_of_what_the_cluster_tells(client: httpx.Client, field: str, value: object) -> None:
     response = client.put("/v1/groups/both", json={**naming(provider="embedded"), field: value})
 
     assert (response.status_code, response.json()["where"]) == (422, field)

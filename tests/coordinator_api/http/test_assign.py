@@ -131,9 +131,7 @@ def own_classes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Serv
 
 @BOTH_CALLS
 @pytest.mark.parametrize("name", ["placements", "rebalances"])
-def test_should_not_blame_the_caller_when_a_listed_class_fails(
-    own_classes: tuple[ServiceProcess, httpx.Client], name: str, call: str
-) -> None:
+def test_should_blame_the_listed_class(own_classes: tuple[ServiceProcess, httpx.Client], name: str, call: str) -> None:
     service, client = own_classes
     document = line(name)
     (document if name == "placements" else document["input"])["assignor"] = f"{__name__}:HasAMistake"
@@ -148,9 +146,7 @@ def test_should_not_blame_the_caller_when_a_listed_class_fails(
     assert 'test_assign.py\\", line ' in logged, "the log says where the class failed"
 
 
-def test_should_say_at_its_place_why_a_listed_class_places_nothing(
-    own_classes: tuple[ServiceProcess, httpx.Client],
-) -> None:
+def test_should_say_why_a_listed_class_places_nothing(own_classes: tuple[ServiceProcess, httpx.Client]) -> None:
     document = {**line("placements"), "assignor": f"{__name__}:FindsNoPlacement"}
 
     response = own_classes[1].post("/v1/assign", json=document)

@@ -155,9 +155,7 @@ async def test_should_say_of_a_lever_whom_it_is_about_and_what_it_was_set_to(aud
     ]
 
 
-async def test_should_tell_a_repair_from_the_question_what_it_would_do_and_a_forced_deletion(
-    audited: Audited, tmp_path: Path
-) -> None:
+async def test_should_tell_a_repair_from_its_plan_and_a_forced_deletion(audited: Audited, tmp_path: Path) -> None:
     ann, tom = [await audited.service.client(name) for name in ("ann", "tom")]
     assert (await tom.put("/v1/groups/a-1", json=definition())).status_code == 201
     with sqlite3.connect(tmp_path / "store.sqlite3") as database:

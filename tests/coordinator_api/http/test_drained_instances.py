@@ -72,9 +72,7 @@ def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched
     assert "the warm-ups have caught up" in reasons
 
 
-def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_after_it_was_discarded(
-    client: httpx.Client,
-) -> None:
+def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_once_discarded(client: httpx.Client) -> None:
     group_id = new_group(client, partitions=2, changelog_end_offsets=SHORT)
     first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
     assert first.subscribe().status_code == 201

@@ -39,9 +39,7 @@ def test_should_take_a_definition_that_leaves_out_what_has_a_default(client: htt
     assert described["configs"]["num.standby.replicas"] == 0
 
 
-def test_should_refuse_another_topology_under_living_members_unless_it_is_told_to_replace_it(
-    client: httpx.Client,
-) -> None:
+def test_should_refuse_another_topology_under_living_members_unless_told_to_replace_it(client: httpx.Client) -> None:
     group_id = new_group(client)
     member = settled_member(client, group_id)
     another = definition(topology=_stateless())

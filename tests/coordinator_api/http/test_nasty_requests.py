@@ -126,9 +126,7 @@ def test_should_refuse_with_a_problem(service: ServiceProcess, member: HttpMembe
     assert served_still(member, service)
 
 
-def test_should_answer_head_like_any_other_method_that_an_address_has_not(
-    service: ServiceProcess, member: HttpMember
-) -> None:
+def test_should_answer_head_like_any_other_missing_method(service: ServiceProcess, member: HttpMember) -> None:
     refused = ask(service, request(b"HEAD " + member.path.encode()), "HEAD")
 
     assert (refused.status_code, refused.headers["content-type"]) == (405, "application/problem+json")

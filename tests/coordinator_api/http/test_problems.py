@@ -77,9 +77,7 @@ async def test_should_hide_what_went_wrong_and_log_it_under_the_incident_it_name
     assert SECRET in logged.out + logged.err
 
 
-async def test_should_say_that_a_change_was_not_made_when_the_store_fails(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_say_that_nothing_was_stored(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Repository, "append", unwritable)
 
     response = await client.put("/v1/groups/g", json=definition())
@@ -89,9 +87,7 @@ async def test_should_say_that_a_change_was_not_made_when_the_store_fails(
     assert response.headers["retry-after"] == "1"
 
 
-async def test_should_not_be_ready_when_the_store_cannot_be_read(
-    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_not_be_ready_without_a_store(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Repository, "check", unwritable)
 
     assert (await client.get("/livez")).status_code == 200

@@ -219,9 +219,7 @@ async def test_should_go_on_counting_a_group_that_may_have_been_written(
         assert (await declare(outer, "a-1")).status_code == (200 if counts else 429)
 
 
-async def test_should_free_a_place_only_when_the_leave_is_committed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_free_a_place_once_the_leave_is_committed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with tenants(tmp_path, PRINCIPALS, tenant_max_members=1) as service:
         outer = await service.client("outer")
         for group_id in ("a-1", "a-2"):

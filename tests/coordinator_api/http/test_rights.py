@@ -236,9 +236,7 @@ def test_should_say_on_the_page_which_right_each_call_needs() -> None:
     assert said == dict(RIGHTS)
 
 
-def test_should_let_an_operator_alone_replace_a_topology_under_members(
-    service: ServiceProcess, admin: httpx.Client
-) -> None:
+def test_should_let_operators_alone_replace_a_running_topology(service: ServiceProcess, admin: httpx.Client) -> None:
     place = _new_place(admin)
     other = definition(topology={**definition()["topology"], "copartition_groups": [["events"]]})
     found = {}

@@ -102,9 +102,7 @@ def test_should_refuse_a_revoked_token_and_one_that_has_expired(service: Service
     wait_until(service, short, 401)
 
 
-def test_should_answer_a_held_heartbeat_whose_token_is_revoked_and_refuse_the_next_call(
-    service: ServiceProcess, admin: httpx.Client
-) -> None:
+def test_should_answer_a_held_call_of_a_revoked_token_but_no_more(service: ServiceProcess, admin: httpx.Client) -> None:
     group_id = new_group(admin)
     token = create(admin, "of-a-member", "member")
     with service.client(token) as client:

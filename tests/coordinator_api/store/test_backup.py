@@ -99,9 +99,7 @@ async def test_should_restore_every_row_as_it_was(source: Settings, tmp_path: Pa
     assert [row[2] for row in rows(target, "groups")] == [sizes["one"] + len(b"\x00\xff packed"), sizes["two"]]
 
 
-async def test_should_raise_generations_unless_nothing_happened_after_the_backup(
-    source: Settings, tmp_path: Path
-) -> None:
+async def test_should_raise_generations_unless_nothing_happened_afterwards(source: Settings, tmp_path: Path) -> None:
     await backed_up(source, tmp_path / "b")
     target = new_place(tmp_path, "target")
     await restored(target, tmp_path / "b", keep_members=False)
@@ -114,9 +112,7 @@ async def test_should_raise_generations_unless_nothing_happened_after_the_backup
         assert await opened.repository.rebalance("one", 7) == b"\x00\xff packed"
 
 
-async def test_should_keep_the_history_when_the_next_rebalance_has_a_much_higher_generation(
-    source: Settings, tmp_path: Path
-) -> None:
+async def test_should_keep_the_history_below_a_much_higher_generation(source: Settings, tmp_path: Path) -> None:
     await backed_up(source, tmp_path / "b")
     target = new_place(tmp_path, "target")
     await restored(target, tmp_path / "b", keep_members=False)
@@ -384,9 +380,7 @@ async def test_should_refuse_to_back_up_what_is_no_database_of_a_coordinator(tmp
 
 
 @pytest.mark.parametrize("keep_members", [True, False])
-async def test_should_not_lose_the_other_groups_with_a_damaged_one(
-    source: Settings, tmp_path: Path, keep_members: bool
-) -> None:
+async def test_should_keep_groups_beside_a_damaged_one(source: Settings, tmp_path: Path, keep_members: bool) -> None:
     with closing(sqlite3.connect(source.database_url.removeprefix("sqlite:///"))) as database, database:
         database.execute("UPDATE group_records SET body = 'x' WHERE group_id = 'one' AND sequence = 2")
         database.execute("INSERT INTO groups (group_id, sequence) VALUES ('gone', 3)")
@@ -435,9 +429,7 @@ async def test_should_not_lose_the_other_groups_with_one_that_the_database_canno
         assert plan.generation_id > 7 + LOST_GENERATIONS, "after the backup, it had generations nobody knows of"
 
 
-async def test_should_restore_where_the_database_was_lost_and_its_newest_writes_and_lock_were_left(
-    source: Settings, tmp_path: Path
-) -> None:
+async def test_should_restore_where_only_the_newest_writes_and_lock_were_left(source: Settings, tmp_path: Path) -> None:
     await backed_up(source, tmp_path / "b")
     file = tmp_path / "source" / "store.sqlite3"
     with closing(sqlite3.connect(file)) as database:

@@ -96,9 +96,7 @@ async def test_should_not_say_in_a_backup_who_owned_a_group(database: Settings, 
 
 
 @pytest.mark.parametrize("version", OUTDATED)
-async def test_should_refuse_to_back_up_what_it_cannot_restore(
-    database: Settings, tmp_path: Path, version: str
-) -> None:
+async def test_should_not_back_up_what_it_cannot_restore(database: Settings, tmp_path: Path, version: str) -> None:
     await fill(database)
     await mark_as(database, version, version)
 

@@ -31,7 +31,7 @@ def change(directory: Path, statement: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "statement, problem",
+    "sql, problem",
     [
         (
             "UPDATE group_records SET body = '9' WHERE sequence = 2",
@@ -58,10 +58,8 @@ def change(directory: Path, statement: str) -> None:
         ),
     ],
 )
-async def test_should_name_the_record_that_is_not_as_it_was_written(
-    repository: Repository, tmp_path: Path, statement: str, problem: str
-) -> None:
-    change(tmp_path, statement)
+async def test_should_name_the_damaged_record(repository: Repository, tmp_path: Path, sql: str, problem: str) -> None:
+    change(tmp_path, sql)
 
     with pytest.raises(DamagedLog) as raised:
         await repository.load_group("damaged")
@@ -183,9 +181,7 @@ async def test_should_go_on_when_the_file_is_put_back(repository: Repository, tm
     await repository.check()
 
 
-async def test_should_hold_up_one_write_only_while_the_database_is_locked(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_should_hold_up_one_write_only_while_the_file_is_locked(repository: Repository, tmp_path: Path) -> None:
     other_program = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")
     writes = [asyncio.ensure_future(repository.append(f"group-{number}", 0, ["1"], epoch=0)) for number in range(10)]

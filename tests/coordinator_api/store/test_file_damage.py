@@ -42,13 +42,11 @@ def lose_pages(directory: Path) -> None:
         file.write(b"\xff" * 4 * PAGE_BYTES)
 
 
-@pytest.mark.parametrize("happens", [lose_the_beginning, lose_pages])
-async def test_should_notice_damage_that_comes_while_the_file_is_used(
-    repository: Repository, tmp_path: Path, happens: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("harm", [lose_the_beginning, lose_pages])
+async def test_should_notice_new_damage(repository: Repository, tmp_path: Path, harm: Callable[[Path], None]) -> None:
     async with repository.watched():
         await repository.check()
-        happens(tmp_path)
+        harm(tmp_path)
         await seen_as(repository, False)
         with pytest.raises(DamagedDatabase, match=r"store\.sqlite3 was damaged while the coordinator was using it: .+"):
             await repository.check()
@@ -81,9 +79,7 @@ async def well(repository: Repository) -> bool:
     return True
 
 
-async def test_should_leave_it_to_the_groups_when_the_file_was_damaged_before(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_should_leave_earlier_damage_to_the_groups(repository: Repository, tmp_path: Path) -> None:
     """The groups that it concerns are set aside when the coordinator starts, and the others are led."""
     lose_the_beginning(tmp_path)
 

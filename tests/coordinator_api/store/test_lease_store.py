@@ -329,9 +329,7 @@ async def test_should_refuse_another_lease_while_a_coordinator_lives(on_postgres
 # --- a database that fails
 
 
-async def test_should_give_up_a_database_that_says_nothing_and_go_on_when_it_does(
-    postgresql: Postgresql, on_postgresql: Settings
-) -> None:
+async def test_should_give_up_a_silent_database_and_go_on(postgresql: Postgresql, on_postgresql: Settings) -> None:
     async with process(on_postgresql.model_copy(update={"lease_timeout_ms": 600})) as here:
         await entered(here, "a")
         await here.log.append("g", 0, ["{}"], epoch=0)

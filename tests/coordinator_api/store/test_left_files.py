@@ -56,9 +56,7 @@ def leave_its_newest_writes_only(directory: Path) -> None:
         (leave_its_newest_writes_only, f"is empty, and {FILE}-wal beside it has writes that belong to it"),
     ],
 )
-async def test_should_refuse_to_begin_anew_where_groups_were_stored(
-    tmp_path: Path, do: Callable[[Path], None], said: str
-) -> None:
+async def test_should_not_begin_anew_over_stored_groups(tmp_path: Path, do: Callable[[Path], None], said: str) -> None:
     await store_a_group(tmp_path)
     do(tmp_path)
 
@@ -116,9 +114,7 @@ VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)
         ),
     ],
 )
-async def test_should_leave_a_file_as_it_is_when_it_is_refused(
-    tmp_path: Path, create: Callable[[Path], None], said: str
-) -> None:
+async def test_should_leave_a_refused_file_as_it_is(tmp_path: Path, create: Callable[[Path], None], said: str) -> None:
     create(tmp_path / FILE)
     before = (tmp_path / FILE).read_bytes()
 

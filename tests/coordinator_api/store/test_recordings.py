@@ -98,9 +98,7 @@ class TestRead:
         assert list(read(str(killed / FILE))) == []  # the log counts
         assert {name: state for name, state in state_of(killed).items() if not name.endswith("-shm")} == before
 
-    def test_should_need_no_file_beside_a_database_on_a_read_only_disk(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_should_need_no_file_on_a_read_only_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fill(tmp_path, {"one": [recording(1), recording(2)]})
         before = state_of(tmp_path)
         monkeypatch.setattr(os, "access", lambda path, mode: False)

@@ -103,9 +103,7 @@ def test_should_count_what_a_group_takes_after_whatever_was_written(database: Se
 
 
 @pytest.mark.parametrize("keep_members", [True, False])
-async def test_should_count_what_a_repaired_group_takes_after_a_restore(
-    database: Settings, tmp_path: Path, keep_members: bool
-) -> None:
+async def test_should_count_a_restored_repaired_group(database: Settings, tmp_path: Path, keep_members: bool) -> None:
     """Its numbers begin at a multiple of 2**32, and what it had before does not count."""
     (tmp_path / "target").mkdir()
     source, target = settings_for(tmp_path / "target"), database

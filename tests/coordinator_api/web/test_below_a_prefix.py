@@ -130,9 +130,7 @@ async def test_should_serve_below_the_root_path_of_the_settings(tmp_path: Path) 
 
 
 @pytest.mark.parametrize("told", [{"X-Forwarded-Proto": "https"}, {"Origin": "https://groups.example"}])
-async def test_should_mark_the_cookie_as_secure_where_the_browser_speaks_tls(
-    service: Tenants, told: dict[str, str]
-) -> None:
+async def test_should_mark_the_cookie_secure_where_a_browser_speaks_tls(service: Tenants, told: dict[str, str]) -> None:
     client = await service.client(None, PROXY)
     form = form_token(await client.get("/ui/login", headers=HTML))
     headers = {"Sec-Fetch-Site": "same-origin", **told}

@@ -114,9 +114,7 @@ async def test_should_end_when_the_token_counts_no_longer(service: Tenants) -> N
         assert await stream.next() == ""
 
 
-async def test_should_have_the_page_fetched_when_the_group_has_another_owner(
-    service: Tenants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_have_a_page_fetched_of_a_moved_group(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     def moved(group_id: str) -> GroupRuntime:
         raise NotOwner(group_id)
 

@@ -95,9 +95,7 @@ async def test_should_send_the_grid_once_and_say_then_that_it_is_the_same(servic
     assert part.headers["etag"] != first.headers["etag"]
 
 
-async def test_should_hold_one_thread_while_many_pages_wait_for_a_grid(
-    service: Tenants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_hold_one_thread_for_many_pages(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     packs, go_on = threading.Event(), threading.Event()
 
     def slow_pack(grid: GroupGrid) -> PackedFile:
@@ -121,9 +119,7 @@ async def test_should_hold_one_thread_while_many_pages_wait_for_a_grid(
     assert {answer.status_code for answer in await asyncio.gather(*pages)} == {200}
 
 
-async def test_should_make_a_grid_once_and_only_for_a_page_that_shows_it(
-    service: Tenants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_make_a_grid_once_if_a_page_shows_it(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     grids = []
 
     def counted_grid(document: Mapping[str, Any], before: SeenLags, now_ms: int) -> GroupGrid:

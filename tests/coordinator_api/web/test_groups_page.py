@@ -111,9 +111,7 @@ async def test_should_tell_who_may_only_look(service: Tenants) -> None:
         ("/ui/groups/a-1/nothing", 404, "Nothing under this address"),
     ],
 )
-async def test_should_show_a_problem_as_a_page_with_what_to_do(
-    service: Tenants, path: str, status: int, title: str
-) -> None:
+async def test_should_show_a_problem_page_with_advice(service: Tenants, path: str, status: int, title: str) -> None:
     answer = await (await browser_of(service, "rita")).get(path)
 
     page = soup(answer)

@@ -71,9 +71,7 @@ async def test_should_refuse_a_wrong_token_and_write_who_tried_without_the_token
     assert len(token) < 4 or token not in logged
 
 
-async def test_should_write_who_has_logged_in_and_take_as_long_as_for_a_wrong_token(
-    browser: httpx.AsyncClient, tmp_path: Path
-) -> None:
+async def test_should_audit_a_login_and_take_as_long_as_to_refuse(browser: httpx.AsyncClient, tmp_path: Path) -> None:
     loop, took_s = asyncio.get_running_loop(), []
     form = form_token(await browser.get("/ui/login", headers=HTML))
     for token in ("nobody", "olga"):
@@ -134,9 +132,7 @@ async def test_should_refuse_a_form_from_elsewhere(browser: httpx.AsyncClient, p
 
 
 @pytest.mark.parametrize("change", ["missing", "changed", "of somebody else", "empty"])
-async def test_should_refuse_a_form_without_its_own_token(
-    service: Tenants, browser: httpx.AsyncClient, change: str
-) -> None:
+async def test_should_refuse_a_wrong_form_token(service: Tenants, browser: httpx.AsyncClient, change: str) -> None:
     await log_in(browser, "rita")
     own = form_token(await browser.get("/ui/groups", headers=HTML))
     other = await service.client(None)
@@ -202,9 +198,7 @@ def test_should_lead_back_to_any_page(address: str) -> None:
     assert safe_next(address) == address
 
 
-async def test_should_let_a_link_of_another_site_in_with_the_cookie_that_browsers_keep_back(
-    browser: httpx.AsyncClient,
-) -> None:
+async def test_should_let_a_link_of_another_site_in_with_the_cookie_held_back(browser: httpx.AsyncClient) -> None:
     """SameSite=Strict: the first request comes without it, the page's own next one with it."""
     followed = await browser.get("/ui/groups/a-1?q=%22x", headers={**HTML, "Sec-Fetch-Site": "cross-site"})
 
@@ -212,9 +206,7 @@ async def test_should_let_a_link_of_another_site_in_with_the_cookie_that_browser
     assert soup(followed).select_one("meta[http-equiv=refresh]")["content"] == "0;url=../../ui/groups/a-1?q=%22x"  # type: ignore[index]
 
 
-async def test_should_send_a_page_that_is_open_to_the_login_when_its_token_counts_no_longer(
-    browser: httpx.AsyncClient,
-) -> None:
+async def test_should_send_an_open_page_to_the_login_when_its_token_is_invalid(browser: httpx.AsyncClient) -> None:
     headers = {"HX-Request": "true", "HX-Current-URL": "http://127.0.0.1/ui/groups?q=x"}
     browser.cookies.set(SESSION_COOKIE, cookie_value(b"revoked"), path="/ui")
 

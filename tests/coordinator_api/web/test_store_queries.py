@@ -153,9 +153,7 @@ async def test_should_be_off_by_default_and_for_operators_alone(tmp_path: Path) 
         ("store=counts&key=cat", 502, "set application.server"),
     ],
 )
-async def test_should_say_what_is_wrong_and_keep_what_was_typed(
-    tmp_path: Path, query: str, status: int, said: str
-) -> None:
+async def test_should_say_what_is_wrong_and_keep_the_input(tmp_path: Path, query: str, status: int, said: str) -> None:
     async with tenants(tmp_path, PRINCIPALS, page_store_queries="on") as service:
         await declared(service, "a-1")
         answer = await (await browser_of(service, "olga")).get(f"/ui/groups/a-1/stores?{query}")

@@ -128,9 +128,7 @@ async def test_should_say_why_two_cannot_be_compared(service: Tenants, query: st
     assert page.select("#moves") == []
 
 
-async def test_should_show_the_line_of_time_when_a_recording_cannot_be_read(
-    service: Tenants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_show_the_time_line_without_a_recording(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     async def damaged(group_id: str, generation_id: int) -> bytes | None:
         raise StoreError("the recording is damaged")
 
@@ -248,9 +246,7 @@ def hold(ended: str | None) -> dict[str, Any]:
         ("follow-up", None, ("a member has to give up tasks first, so another rebalance follows", "follow")),
     ],
 )
-def test_should_tell_what_waits_from_what_was_replaced(
-    outcome: str, waited: dict[str, Any] | None, words: tuple[str, str]
-) -> None:
+def test_should_tell_waiting_from_replaced(outcome: str, waited: dict[str, Any] | None, words: tuple[str, str]) -> None:
     summary = {"generation_id": 7, "now_ms": 5, "reason": "probing-rebalance", "members": 2, "error": None}
 
     line = time_line([{**summary, "outcome": outcome, "hold": waited}], None)
@@ -266,9 +262,7 @@ def test_should_tell_what_waits_from_what_was_replaced(
         (None, []),
     ],
 )
-def test_should_draw_the_time_in_which_tasks_of_a_dead_instance_had_no_owner(
-    took_ms: int | None, gaps: list[str]
-) -> None:
+def test_should_draw_the_time_when_tasks_of_a_dead_instance_had_no_owner(took_ms: int | None, gaps: list[str]) -> None:
     summary = {"reason": "member-removed", "outcome": "stable", "members": 1, "error": None, "took_ms": took_ms}
     history = {
         "rounds": [

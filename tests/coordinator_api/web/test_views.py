@@ -166,9 +166,7 @@ def test_should_say_what_to_do_about_a_group() -> None:
     ("Empty", None, False, Badge("Empty", "idle")),
     ("Unheard", "UNHEARD", False, Badge("Unheard", "warn", "UNHEARD")),
 ])  # fmt: skip
-def test_should_show_a_state_as_a_word_and_a_shape(
-    state: str, condition: str | None, draining: bool, badge: Badge
-) -> None:
+def test_should_show_a_state_as_word_and_shape(state: str, condition: str | None, draining: bool, badge: Badge) -> None:
     assert state_badge(state, condition, draining=draining) == badge
 
 
