@@ -10,6 +10,7 @@ from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup
+from tests.known import known
 
 
 def names(page: BeautifulSoup) -> list[str]:
@@ -17,8 +18,7 @@ def names(page: BeautifulSoup) -> list[str]:
 
 
 def cells(page: BeautifulSoup, group: str) -> list[str]:
-    row = page.select_one(f'[id="group-{group}"]')
-    assert row is not None
+    row = known(page.select_one(f'[id="group-{group}"]'))
     return [" ".join(each.get_text(" ").split()) for each in row.select("td")]
 
 

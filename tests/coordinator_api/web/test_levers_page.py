@@ -83,35 +83,32 @@ async def test_should_set_and_end_a_lever(
     assert pulled_levers(await document(service)) == {}
 
 
-@pytest.mark.parametrize(
-    ("lever", "fields", "field", "why"),
-    [
-        ("hold", {"hold-minutes": "soon"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
-        ("hold", {"hold-minutes": "10081"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
-        ("hold", {"hold-minutes": "5", "reason": "a\u202eb"}, "hold-reason", "without controls"),
-        ("grace", {"grace-seconds": ""}, "grace-seconds", "must be a whole number of seconds from 1 to 3,600"),
-        ("drain", {"target": ""}, "target", "choose the instance or the member"),
-        ("drain", {"target": "instance:"}, "target", "choose the instance or the member"),
-        ("discard", {"generation": "3"}, "discard-reason", "say why it is discarded"),
-        ("approve", {}, "generation", "load the page again"),
-        ("stop-all", {}, "sure", "the whole application stops"),
-    ],
+WRONG: tuple[tuple[str, dict[str, str], str, str], ...] = (
+    ("hold", {"hold-minutes": "soon"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
+    ("hold", {"hold-minutes": "10081"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
+    ("hold", {"hold-minutes": "5", "reason": "a\u202eb"}, "hold-reason", "without controls"),
+    ("grace", {"grace-seconds": ""}, "grace-seconds", "must be a whole number of seconds from 1 to 3,600"),
+    ("drain", {"target": ""}, "target", "choose the instance or the member"),
+    ("drain", {"target": "instance:"}, "target", "choose the instance or the member"),
+    ("discard", {"generation": "3"}, "discard-reason", "say why it is discarded"),
+    ("approve", {}, "generation", "load the page again"),
+    ("stop-all", {}, "sure", "the whole application stops"),
 )
-async def test_should_say_which_field_is_wrong_and_keep_what_was_typed(
-    service: Tenants, lever: str, fields: dict[str, str], field: str, why: str
-) -> None:
+"""Lever, the fields of its form, the wrong one of them, and why it is wrong."""
+
+
+async def test_should_say_which_field_is_wrong_and_keep_what_was_typed(service: Tenants) -> None:
     browser = await browser_of(service, "olga")
-
-    refused = await pull(browser, lever, **fields)
-
-    assert refused.status_code == 422
-    page = soup(refused)
-    assert said(page, "alert").startswith(f"{LABELS[field]} : ")
-    assert why in said(page, "alert")
-    for name, value in fields.items():
-        typed = page.select_one(f"#form-{lever} [id={lever + '-' + name if name == 'reason' else name}]")
-        assert typed is None or typed.name == "select" or typed["value"] == value
-    assert pulled_levers(await document(service)) == {}
+    for lever, fields, field, why in WRONG:
+        refused = await pull(browser, lever, **fields)
+        assert refused.status_code == 422
+        page = soup(refused)
+        assert said(page, "alert").startswith(f"{LABELS[field]} : ")
+        assert why in said(page, "alert")
+        for name, value in fields.items():
+            typed = page.select_one(f"#form-{lever} [id={lever + '-' + name if name == 'reason' else name}]")
+            assert typed is None or typed.name == "select" or typed["value"] == value
+        assert pulled_levers(await document(service)) == {}
 
 
 async def test_should_say_what_the_group_refuses(service: Tenants) -> None:
