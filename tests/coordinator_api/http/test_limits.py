@@ -27,7 +27,7 @@ def narrow(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]
         *("--request-max-bytes", str(MAX_BYTES)),
         *("--request-timeout-ms", "700"),
         *("--longpoll-max-count", "1"),
-        *("--longpoll-max-wait-ms", "2000"),
+        *("--longpoll-max-wait-ms", "1000"),
         *("--group-initial-rebalance-delay-ms", "0"),
         *("--group-max-partitions", "1000"),
         *("--computation-max-count", "1"),
@@ -88,7 +88,7 @@ def test_should_hold_no_heartbeat_above_the_limit(narrow: ServiceProcess, narrow
     with one_held(narrow, narrow_client) as (member, other):
         member.client = other
         first = member.process_heartbeat()
-        second = member.process_heartbeat(first.json()["news"], wait_ms=2_000)
+        second = member.process_heartbeat(first.json()["news"], wait_ms=1_000)
 
     assert (second.status_code, second.json()) == (200, first.json())
 

@@ -330,7 +330,8 @@ async def test_should_refuse_another_lease_while_a_coordinator_lives(on_postgres
 
 
 async def test_should_give_up_a_silent_database_and_go_on(postgresql: Postgresql, on_postgresql: Settings) -> None:
-    async with process(on_postgresql.model_copy(update={"lease_timeout_ms": 600})) as here:
+    hasty = on_postgresql.model_copy(update={"lease_timeout_ms": 600, "database_statement_timeout_ms": 500})
+    async with process(hasty) as here:
         await entered(here, "a")
         await here.log.append("g", 0, ["{}"], epoch=0)
         with postgresql.frozen():
