@@ -15,6 +15,7 @@ import httpx
 
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.waiting import wait_until
 
 PATIENCE_S = 60.0
 """Until something that has to happen has happened, on a machine that is busy with other things."""
@@ -132,10 +133,7 @@ def beside(work: Callable[[], object]) -> Iterator[None]:
 
 def wait_for(condition: Callable[[], bool], what: str = "it") -> None:
     """Raises AssertionError when it does not become true for long. `what`: what is waited for."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.02)
+    wait_until(condition, what, PATIENCE_S)
 
 
 def metric(client: httpx.Client, name: str) -> float:

@@ -47,6 +47,12 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
+def post(path: str, body: object) -> bytes:
+    octets = json.dumps(body).encode()
+    sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
+    return f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets
+
+
 def ids(*members: HttpMember) -> set[str]:
     return {str(each.member_id) for each in members}
 
@@ -99,12 +105,9 @@ def test_should_remove_a_process_that_dies_while_its_body_is_read(service: Servi
     path = f"/v1/groups/{processes.group_id}/heartbeat"
 
     with connect(service.url) as raw:
-        for body in ({"members": {dying.member_id: {"generation_id": dying.generation_id}}}, large):
-            octets = json.dumps(body).encode()
-            sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
-            raw.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets)
-            if body is not large:
-                assert raw.recv(65_536).startswith(b"HTTP/1.1 200")
+        raw.sendall(post(path, {"members": {dying.member_id: {"generation_id": dying.generation_id}}}))
+        assert raw.recv(65_536).startswith(b"HTTP/1.1 200")
+        raw.sendall(post(path, large))
 
     wait_for(lambda: processes.members() == ids(*living))
 
@@ -117,13 +120,10 @@ def test_should_remove_a_process_that_dies_with_several_heartbeats(service: Serv
         "members": {dying.member_id: {"generation_id": dying.generation_id}},
         "known": dying.process_heartbeat().json()["news"],
     }
-    octets = json.dumps(held).encode()
     path = f"/v1/groups/{processes.group_id}/heartbeat?wait_ms={SESSION_MS}"
-    sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
-    request = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets
 
     with connect(service.url) as raw:
-        raw.sendall(3 * request)
+        raw.sendall(3 * post(path, held))
         wait_for(lambda: metric(processes.watcher, "assignor_long_polls") >= 1)
 
     wait_for(lambda: processes.members() == ids(*living))
