@@ -4,7 +4,6 @@ import itertools
 import json
 import os
 import re
-import sqlite3
 import stat
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.coordinator_api.http.endpoints import AUDITED, PAGE_RIGHTS, RIGHTS
 from tests.coordinator_api.http.tenants import CLIENT, Tenants, join_body, tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.service_process import ServiceProcess, run_command
+from tests.coordinator_api.store.databases import execute
 
 FIELDS = (
     *("at", "principal", "right", "client", "call", "group", "member", "token"),
@@ -159,9 +159,7 @@ async def test_should_say_of_a_lever_whom_it_is_about_and_what_it_was_set_to(aud
 async def test_should_tell_a_repair_from_its_plan_and_a_forced_deletion(audited: Audited, tmp_path: Path) -> None:
     ann, tom = [await audited.service.client(name) for name in ("ann", "tom")]
     assert (await tom.put("/v1/groups/a-1", json=definition())).status_code == 201
-    with sqlite3.connect(tmp_path / "store.sqlite3") as database:
-        database.execute("UPDATE group_records SET checksum = 1")
-    database.close()
+    execute(tmp_path / "store.sqlite3", "UPDATE group_records SET checksum = 1")
     audited.lines()
     for query in ("", "?execute=true"):
         assert (await ann.post(f"/v1/groups/a-1/repair{query}")).status_code == 200

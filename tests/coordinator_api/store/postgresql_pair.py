@@ -12,8 +12,7 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
@@ -21,6 +20,7 @@ from typing import Self
 from benchmarks.storage_faults.faults import small_disk
 from tests.coordinator_api.store.postgresql import Postgresql
 from tests.processes import children
+from tests.waiting import wait_until
 
 DISK_BYTES = 320 * 1024 * 1024
 WITHIN_S = 60.0
@@ -132,7 +132,9 @@ class PairServer(Postgresql):
         for process in processes:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        _until(lambda: not any(Path(f"/proc/{each}").exists() and not _is_over(each) for each in processes), "its end")
+        wait_until(
+            lambda: not any(Path(f"/proc/{each}").exists() and not _is_over(each) for each in processes), "its end"
+        )
         # its process id stays taken until somebody asks how it ended
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         (self._place / f".s.PGSQL.{self.port}.lock").unlink(missing_ok=True)
@@ -179,7 +181,7 @@ class PairServer(Postgresql):
                 return self.value("SELECT 1") == "1"
             return False
 
-        _until(has, "it to answer or to end")
+        wait_until(has, "it to answer or to end")
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
@@ -264,7 +266,7 @@ class PostgresqlPair:
         return False
 
     def until_in_sync(self) -> None:
-        _until(self.is_in_sync, "the standby to have what the primary has")
+        wait_until(self.is_in_sync, "the standby to have what the primary has")
 
     def failover(self, *, frozen: bool = False) -> None:
         """The primary dies, and the standby takes its place; returns when that takes writes.
@@ -288,20 +290,13 @@ class PostgresqlPair:
 
     def _join_standby(self) -> None:
         self.standby.begin_as_standby_of(self.primary)
-        _until(
+        wait_until(
             lambda: self.primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1",
             "the standby to stream",
         )
         self.primary.waits_for_standby(True)
         self.primary.reload()
         self.until_in_sync()
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline_s, f"waited {WITHIN_S:.0f} s for {what}"
-        time.sleep(_POLL_S)
 
 
 def _is_over(pid: int) -> bool:

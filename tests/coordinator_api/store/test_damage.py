@@ -11,7 +11,7 @@ import pytest
 
 from coordinator_api.store.repository import GroupLog, Repository
 from coordinator_api.store.store_errors import ConcurrentWriter, DamagedLog, DatabaseReplaced, StoreBusy, StoreError
-from tests.coordinator_api.store.databases import lose_the_page_of, open_repository
+from tests.coordinator_api.store.databases import execute, lose_the_page_of, open_repository
 
 FILE = "store.sqlite3"
 
@@ -22,12 +22,6 @@ async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
         await opened.append("damaged", 0, ["1", "2", "3"], epoch=0)
         await opened.append("other", 0, ["1"], epoch=0)
         yield opened
-
-
-def change(directory: Path, statement: str) -> None:
-    with sqlite3.connect(directory / FILE) as connection:
-        connection.execute(statement)
-    connection.close()
 
 
 @pytest.mark.parametrize(
@@ -59,7 +53,7 @@ def change(directory: Path, statement: str) -> None:
     ],
 )
 async def test_should_name_the_damaged_record(repository: Repository, tmp_path: Path, sql: str, problem: str) -> None:
-    change(tmp_path, sql)
+    execute(tmp_path / FILE, sql)
 
     with pytest.raises(DamagedLog) as raised:
         await repository.load_group("damaged")
@@ -140,13 +134,11 @@ async def test_should_delete_a_group_although_old_records_cannot_be_deleted(tmp_
 
 
 async def test_should_leave_nothing_of_an_old_log_that_can_be_deleted(repository: Repository, tmp_path: Path) -> None:
-    change(tmp_path, "UPDATE group_records SET body = '9' WHERE sequence = 2")
+    execute(tmp_path / FILE, "UPDATE group_records SET body = '9' WHERE sequence = 2")
     await repository.renew("damaged", 3, ["new"], epoch=0)
 
-    with sqlite3.connect(tmp_path / FILE) as connection:
-        count = connection.execute("SELECT count(*) FROM group_records WHERE group_id = 'damaged'").fetchone()
-    connection.close()
-    assert count == (1,)
+    left = execute(tmp_path / FILE, "SELECT count(*) FROM group_records WHERE group_id = 'damaged'")
+    assert left == [(1,)]
     await repository.delete("damaged", (await repository.load_group("damaged")).sequence, epoch=0)
     assert list(await repository.stored_bytes()) == ["other"]
 
@@ -199,7 +191,10 @@ async def test_should_hold_up_one_write_only_while_the_file_is_locked(repository
 async def test_should_write_and_read_when_it_is_asked_whether_it_can(repository: Repository, tmp_path: Path) -> None:
     await repository.check()
     await repository.check()
-    change(tmp_path, "CREATE TRIGGER full BEFORE UPDATE ON store_checks BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+    execute(
+        tmp_path / FILE,
+        "CREATE TRIGGER full BEFORE UPDATE ON store_checks BEGIN SELECT RAISE(FAIL, 'disk is full'); END",
+    )
 
     with pytest.raises(StoreError, match="cannot be written: disk is full"):
         await repository.check()

@@ -13,7 +13,7 @@ import pytest
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import FileDamage
 from coordinator_api.store.store_errors import DamagedDatabase, StoreError
-from tests.coordinator_api.store.databases import open_repository
+from tests.coordinator_api.store.databases import execute, open_repository
 
 FILE = "store.sqlite3"
 PAGE_BYTES = 4_096
@@ -34,9 +34,7 @@ def lose_the_beginning(directory: Path) -> None:
 
 def lose_pages(directory: Path) -> None:
     """The last ones, which have the records."""
-    with sqlite3.connect(directory / FILE) as other:
-        other.execute("PRAGMA wal_checkpoint(FULL)")
-    other.close()
+    execute(directory / FILE, "PRAGMA wal_checkpoint(FULL)")
     with (directory / FILE).open("r+b") as file:
         file.seek(-4 * PAGE_BYTES, os.SEEK_END)
         file.write(b"\xff" * 4 * PAGE_BYTES)
@@ -124,23 +122,17 @@ async def test_should_say_that_the_file_is_out_of_reach(
 
 
 async def test_should_make_its_row_when_the_database_has_none(repository: Repository, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as other:
-        other.execute("DELETE FROM store_checks")
-    other.close()
+    execute(tmp_path / FILE, "DELETE FROM store_checks")
 
     await repository.check()
     await repository.check()
 
-    with sqlite3.connect(tmp_path / FILE) as other:
-        assert other.execute("SELECT id, number FROM store_checks").fetchall() == [(1, 2)]
-    other.close()
+    assert execute(tmp_path / FILE, "SELECT id, number FROM store_checks") == [(1, 2)]
 
 
 async def test_should_notice_that_a_table_is_gone(repository: Repository, tmp_path: Path) -> None:
     await repository.check()
-    with sqlite3.connect(tmp_path / FILE) as other:
-        other.execute("DROP TABLE rebalances")
-    other.close()
+    execute(tmp_path / FILE, "DROP TABLE rebalances")
 
     with pytest.raises(StoreError, match="no such table: rebalances"):
         await repository.check()

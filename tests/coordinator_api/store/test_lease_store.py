@@ -1,7 +1,6 @@
 """Who owns which group, on a real PostgreSQL: each change is made for one caller, and only of what is as he saw it."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -21,6 +20,7 @@ from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError, UnusableDatabase
 from tests.coordinator_api.store.databases import open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
+from tests.waiting import wait_until
 
 
 class Process(NamedTuple):
@@ -70,12 +70,7 @@ async def end_all_connections(settings: Settings) -> None:
         ended = (await connection.execute(text(f"SELECT pid, pg_terminate_backend(pid) FROM ({others}) AS each"))).all()
     assert ended
     for pid, _ in ended:
-        await asyncio.to_thread(until_ended, pid)
-
-
-def until_ended(pid: int) -> None:
-    while Path(f"/proc/{pid}").exists():
-        time.sleep(0.01)
+        await asyncio.to_thread(wait_until, lambda: not Path(f"/proc/{pid}").exists(), "its end")  # noqa: B023
 
 
 async def polled(process: Process, name: str, *, takes: bool = True, renews: bool = True) -> LeaseView:
