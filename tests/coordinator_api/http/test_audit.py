@@ -181,11 +181,7 @@ async def test_should_have_one_line_of_each_refusal(audited: Audited) -> None:
             call = (f"{method} {route}", answer.status_code, answer.json()["code"])
             assert said(line, "call", "status", "code") == call
             told.append(said(line, "principal", "right", "status", "effect"))
-        assert told == [
-            ("no token", None, 401, {}),
-            ("unknown token", None, 401, {}),
-            ("eve", "reader", 403, {}),
-        ], path
+        assert told == [("no token", None, 401, {}), ("unknown token", None, 401, {}), ("eve", "reader", 403, {})], path
 
 
 async def test_should_have_refusals_of_the_group_and_of_the_limits(audited: Audited) -> None:

@@ -119,12 +119,7 @@ FIELD, TASK = b'"f%d":1', b'"0_%d":1'
 BEAT = "/members/m/heartbeat"
 HOSTILE_BODIES: dict[str, tuple[str, str, Callable[[], bytes], int]] = {
     "a million unknown fields": ("POST", BEAT, lambda: b'{"generation_id":1,' + million(FIELD) + b"}", 413),
-    "a million tasks": (
-        "POST",
-        BEAT,
-        lambda: b'{"generation_id":1,"task_offset_sums":{' + million(TASK) + b"}}",
-        413,
-    ),
+    "a million tasks": ("POST", BEAT, lambda: b'{"generation_id":1,"task_offset_sums":{' + million(TASK) + b"}}", 413),
     "as many unknown fields as fit": (
         "POST",
         BEAT,

@@ -128,10 +128,7 @@ _MANY = [{**definition()["topology"]["subtopologies"][0], "id": number} for numb
             {"cluster": _events(501), "topology": {"subtopologies": _TWO, "copartition_groups": []}},
             "1002 tasks are more than group.max.partitions, 1000",
         ),
-        (
-            {"topology": {"subtopologies": _MANY, "copartition_groups": []}},
-            "1001 are more than group.max.subtopolog",
-        ),
+        ({"topology": {"subtopologies": _MANY, "copartition_groups": []}}, "1001 are more than group.max.subtopolog"),
     ],
 )
 def test_should_refuse_a_document_that_asks_for_very_much(

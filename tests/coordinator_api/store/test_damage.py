@@ -27,14 +27,8 @@ async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
 @pytest.mark.parametrize(
     "sql, problem",
     [
-        (
-            "UPDATE group_records SET body = '9' WHERE sequence = 2",
-            "record 2 has been changed",
-        ),
-        (
-            "UPDATE group_records SET body = '' WHERE sequence = 3",
-            "record 3 has been changed",
-        ),
+        ("UPDATE group_records SET body = '9' WHERE sequence = 2", "record 2 has been changed"),
+        ("UPDATE group_records SET body = '' WHERE sequence = 3", "record 3 has been changed"),
         (
             "UPDATE group_records SET body = CAST(x'7bff7d' AS TEXT) WHERE sequence = 2",
             "record 2 has been changed: it is no text in UTF-8",
@@ -46,10 +40,7 @@ async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
         ("DELETE FROM group_records WHERE sequence = 2", "record 2 is missing"),
         ("DELETE FROM group_records WHERE sequence = 3", "its last record is 2, and 3 is expected"),
         ("DELETE FROM group_records WHERE group_id = 'damaged'", "its last record is 0, and 3 is expected"),
-        (
-            "UPDATE group_records SET sequence = sequence + 10 WHERE group_id = 'damaged'",
-            "record 11 has been changed",
-        ),
+        ("UPDATE group_records SET sequence = sequence + 10 WHERE group_id = 'damaged'", "record 11 has been changed"),
     ],
 )
 async def test_should_name_the_damaged_record(repository: Repository, tmp_path: Path, sql: str, problem: str) -> None:
