@@ -63,9 +63,7 @@ class CoordinatorCalls:
 
         Raises CallFailed, and InputError for an address or token file that cannot be used.
         """
-        from coordinator_api.cli.client import (
-            call,
-        )  # imported here because it loads httpx, which other commands do not need
+        from coordinator_api.cli.client import call  # here, because it loads httpx, which other commands do not need
 
         return call(method, self.coordinator, path, self.token_file, parameters, body)
 
