@@ -150,24 +150,13 @@ def test_should_discard_what_waits_with_a_reason(page: Page, origin: str, waitin
     assert hold_of(first, 2).items() >= {"ended": "discarded", "reason": "not during the sale"}.items()
 
 
-def test_should_hold_and_hold_no_more(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
+def test_should_hold_wait_promote_and_pause(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
     open_levers(page, origin, group.id)
 
     operator.write(page.locator("#hold-minutes"), "30")
     operator.write(page.locator("#hold-reason"), "a sale")
     operator.press(button(page, "Hold rebalances"))
-
     expect_done(page, "Rebalances that move tasks now wait for approval.")
-    assert levers(group)["hold"]["time_limit_ms"] == 1_800_000
-    assert levers(group)["hold"]["reason"] == "a sale"
-    operator.press(button(page, "Hold no more"))
-    expect_done(page, "Rebalances do not wait any more.")
-    assert levers(group) == {}
-
-
-def test_should_set_grace_promote_and_pause(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
-    open_levers(page, origin, group.id)
-
     operator.write(page.locator("#grace-seconds"), "90")
     operator.press(button(page, "Wait for members that leave"))
     expect_done(page, "Tasks of members that leave now wait for them.")
@@ -178,10 +167,11 @@ def test_should_set_grace_promote_and_pause(page: Page, origin: str, group: FewM
     expect_done(page, "Members process nothing until it is resumed.")
 
     pulled = levers(group)
-    assert sorted(pulled) == ["pause", "promotion", "rejoin_grace"]
+    assert sorted(pulled) == ["hold", "pause", "promotion", "rejoin_grace"]
+    assert (pulled["hold"]["time_limit_ms"], pulled["hold"]["reason"]) == (1_800_000, "a sale")
     assert pulled["rejoin_grace"]["grace_ms"] == 90_000
     assert pulled["pause"]["reason"] == "a new schema"
-    for name in ("Resume", "Wait for the probing deadline", "Wait for nobody"):
+    for name in ("Resume", "Wait for the probing deadline", "Wait for nobody", "Hold no more"):
         operator.press(button(page, name))
         expect(button(page, name)).to_have_count(0)
     assert levers(group) == {}

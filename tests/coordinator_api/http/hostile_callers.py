@@ -3,7 +3,6 @@
 import resource
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -112,23 +111,10 @@ class Bystander:
 @contextmanager
 def beside(work: Callable[[], object]) -> Iterator[None]:
     """Runs `work` in a thread for as long as the block runs; raises what it raised."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(work)
         yield
-    finally:
-        thread.join(PATIENCE_S)
-    assert not thread.is_alive()
-    if raised:
-        raise raised[0]
+        working.result(PATIENCE_S)
 
 
 def wait_for(condition: Callable[[], bool], what: str = "it") -> None:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import httpx
 import pytest
@@ -19,17 +20,10 @@ class Processes:
     """Processes of one group, each with one member and a connection of its own, and somebody who watches them."""
 
     def __init__(self, service: ServiceProcess, count: int, opened: ExitStack) -> None:
-        self.watcher = opened.enter_context(service.client())
+        self.watcher, *clients = [opened.enter_context(service.client()) for _ in range(count + 1)]
         self.group_id = new_group(self.watcher)
-        self.all = [
-            HttpMember(
-                opened.enter_context(service.client()),
-                self.group_id,
-                leave_on_disconnect=True,
-                session_timeout_ms=SESSION_MS,
-            )
-            for _ in range(count)
-        ]
+        settings: Any = {"leave_on_disconnect": True, "session_timeout_ms": SESSION_MS}
+        self.all = [HttpMember(client, self.group_id, **settings) for client in clients]
         for each in self.all:
             assert each.subscribe().status_code == 201
         settle(*self.all)

@@ -40,11 +40,6 @@ CHUNKED = b"Transfer-Encoding: chunked\r\n"
 LONG = b"x" * 10_000
 
 OF_MEMBERS: dict[str, tuple[bytes, int]] = {
-    "40,000 digits": (request(BEAT, b'{"generation_id":' + b"9" * 40_000 + b"}"), 422),
-    "NaN": (request(BEAT, b'{"generation_id":1,"later":NaN}'), 422),
-    "null": (request(BEAT, b"null"), 422),
-    "half a surrogate pair": (request(BEAT, b'{"generation_id":1,"\\ud800":1}'), 422),
-    "a list": (request(b"POST {group}/subscriptions", b"[]"), 422),
     "a byte order mark": (request(BEAT, b'\xef\xbb\xbf{"generation_id":1}'), 422),
     "no content type": (request(BEAT, b'{"generation_id":1}', b""), 422),
     "a form": (request(BEAT, b'{"generation_id":1}', b"Content-Type: multipart/form-data; boundary=x\r\n"), 422),

@@ -20,6 +20,7 @@ from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError, UnusableDatabase
 from tests.coordinator_api.store.databases import open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
+from tests.known import known
 from tests.waiting import wait_until
 
 
@@ -74,9 +75,7 @@ async def end_all_connections(settings: Settings) -> None:
 
 
 async def polled(process: Process, name: str, *, takes: bool = True, renews: bool = True) -> LeaseView:
-    view = await process.owners.poll(name, takes=takes, renews=renews)
-    assert view is not None
-    return view
+    return known(await process.owners.poll(name, takes=takes, renews=renews))
 
 
 async def groups(process: Process, asked_by: str) -> dict[str, GroupOwner]:

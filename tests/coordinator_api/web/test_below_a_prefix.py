@@ -1,6 +1,6 @@
 """The page behind a proxy: below a path, by another host, over TLS that the proxy ends."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -16,12 +16,6 @@ PUBLIC = "http://console.example:8081/tools/assignor"
 PROXY = "127.0.0.1"
 TOLD = {"X-Forwarded-Prefix": "/tools/assignor", "X-Forwarded-Host": "console.example:8081"}
 VIEWS = ("", "/time", "/what-if", "/topology", "/stores", "/levers", "/tasks/0_0")
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
-    async with tenants(tmp_path, {"olga": (Right.OPERATOR, "")}) as running:
-        yield running
 
 
 class BehindProxy:
