@@ -212,9 +212,7 @@ def test_should_rebalance_and_stop_all(page: Page, origin: str, group: FewMember
     assert group.client.get(f"/v1/groups/{group.id}").json()["draining"] is True
 
 
-def test_should_keep_typed_text_while_it_changes(
-    page: Page, origin: str, client: httpx.Client, group: FewMembers
-) -> None:
+def test_should_keep_typed_text_meanwhile(page: Page, origin: str, client: httpx.Client, group: FewMembers) -> None:
     open_levers(page, origin, group.id)
     page.locator("#hold-minutes").fill("45")
     page.locator("#hold-reason").fill("a sale")

@@ -1,6 +1,5 @@
 """Groups that name their cluster: what a rebalance sees of it, what it creates there, and what is refused."""
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from assignor.types import TopicPartition
 from coordinator_api.runtime.clusters import Clusters, ProviderAddress, provider_address
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
-from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
+from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
+from tests.coordinator_api.http.tenants import join_body
 from tests.coordinator_api.service_process import ServiceProcess
-
-PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +49,7 @@ def run_a_rebalance(client: httpx.Client, group: str) -> dict[str, Any]:
     """One member joins; returns the recorded rebalance."""
     for member in client.get(f"/v1/groups/{group}").json()["members"]:
         assert client.delete(f"/v1/groups/{group}/members/{member['member_id']}").status_code == 204
-    body = {
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": 10_000,
-        "subscription": base64.b64encode(subscription(PROCESS_ID)).decode(),
-    }
-    joined = client.post(f"/v1/groups/{group}/subscriptions", json=body).json()
+    joined = client.post(f"/v1/groups/{group}/subscriptions", json=join_body()).json()
     path = f"/v1/groups/{group}/members/{joined['member_id']}/assignment"
     fetched = client.get(path, params={"min_generation": joined["generation_id"], "wait_ms": 30_000})
     assert fetched.status_code == 200, fetched.text

@@ -9,9 +9,10 @@ import pytest
 from sqlalchemy import text
 
 from coordinator_api.settings import Settings
-from coordinator_api.store.engine import HostsInTurn, create_engine, parse_url
+from coordinator_api.store.engine import HostsInTurn, parse_url
 from coordinator_api.store.store_errors import UnusableDatabase
 from tests.coordinator_api.service_process import run_command
+from tests.coordinator_api.store.databases import open_engine
 from tests.coordinator_api.store.postgresql import programs
 from tests.coordinator_api.store.postgresql_pair import PostgresqlPair
 from tests.known import known
@@ -129,14 +130,10 @@ def pair() -> Iterator[PostgresqlPair]:
 
 async def _write(settings: Settings) -> int:
     """Over a new connection; how many rows there are."""
-    engine = create_engine(settings)
-    try:
-        async with engine.begin() as connection:
-            await connection.execute(text("CREATE TABLE IF NOT EXISTS written (id serial)"))
-            await connection.execute(text("INSERT INTO written DEFAULT VALUES"))
-            return int((await connection.execute(text("SELECT count(*) FROM written"))).scalar_one())
-    finally:
-        await engine.dispose()
+    async with open_engine(settings) as engine, engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE IF NOT EXISTS written (id serial)"))
+        await connection.execute(text("INSERT INTO written DEFAULT VALUES"))
+        return int((await connection.execute(text("SELECT count(*) FROM written"))).scalar_one())
 
 
 class TestPair:

@@ -13,12 +13,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.engine import POOL_SIZE, create_engine
+from coordinator_api.store.engine import POOL_SIZE
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseStore, LeaseView
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError, UnusableDatabase
-from tests.coordinator_api.store.databases import open_repository
+from tests.coordinator_api.store.databases import open_engine, open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
 from tests.known import known
 from tests.waiting import wait_until
@@ -56,12 +56,8 @@ def writing(process: Process) -> AbstractAsyncContextManager[AsyncConnection]:
 
 @asynccontextmanager
 async def other_program(settings: Settings) -> AsyncIterator[AsyncConnection]:
-    engine = create_engine(settings)
-    try:
-        async with engine.connect() as connection:
-            yield connection
-    finally:
-        await engine.dispose()
+    async with open_engine(settings) as engine, engine.connect() as connection:
+        yield connection
 
 
 async def end_all_connections(settings: Settings) -> None:

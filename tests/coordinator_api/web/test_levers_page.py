@@ -64,18 +64,10 @@ async def test_should_set_and_end_a_lever(
     assert {**set_to, "reason": "Gerät tauschen, 更换磁盘"}.items() <= lever.items()
     assert lever["by"].startswith("olga, ")
     line = json.loads((tmp_path / "audit.log").read_text(encoding="ascii").splitlines()[-1])
-    assert {
-        key: line[key] for key in ("principal", "right", "call", "group", "status", "code", "effect", "reason")
-    } == {
-        "principal": "olga",
-        "right": "operator",
-        "call": "POST /ui/groups/{group}/levers",
-        "group": "a-1",
-        "status": 303,
-        "code": "NONE",
-        "effect": {"lever": on, **set_to},
-        "reason": "Gerät tauschen, 更换磁盘",
-    }
+    assert [line[key] for key in ("principal", "right", "call", "group", "status", "code", "effect", "reason")] == [
+        *("olga", "operator", "POST /ui/groups/{group}/levers", "a-1", 303, "NONE"),
+        *({"lever": on, **set_to}, "Gerät tauschen, 更换磁盘"),
+    ]
     shown = soup(await browser.get(goes_to(answer)))
     assert said(shown, "status") == sentence(DONE[on])
     assert "Gerät tauschen, 更换磁盘" in shown.select_one("#live").get_text()  # type: ignore[union-attr]

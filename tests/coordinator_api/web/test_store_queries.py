@@ -16,15 +16,8 @@ from tests.known import known
 from tests.streams_runtime.stub_service import Answer, StubService, stub_service
 
 PRINCIPALS = {"olga": (Right.OPERATOR, ""), "rita": (Right.READER, "")}
-FOUND = {
-    "application_id": "app",
-    "task": "1_1",
-    "role": "active",
-    "lag": 0,
-    "value": 3,
-    "value_base64": "AAAAAAAAAAM=",
-    "timestamp_ms": None,
-}
+VALUE = {"value": 3, "value_base64": "AAAAAAAAAAM=", "timestamp_ms": None}
+FOUND: dict[str, object] = {"application_id": "app", "task": "1_1", "role": "active", "lag": 0, **VALUE}
 NOWHERE = "http://127.0.0.1:1"
 ELSEWHERE = "INVALID_STATE_STORE_PARTITION"
 

@@ -212,13 +212,7 @@ async def test_should_show_an_empty_history(service: Tenants) -> None:
 
 
 def hold(ended: str | None) -> dict[str, Any]:
-    return {
-        "since_ms": 1_000,
-        "ended": ended,
-        "by": "olga",
-        "at_ms": None if ended is None else 126_000,
-        "reason": None,
-    }
+    return {"since_ms": 1_000, "ended": ended, "by": "olga", "at_ms": ended and 126_000, "reason": None}
 
 
 @pytest.mark.parametrize(
@@ -248,26 +242,13 @@ def test_should_tell_waiting_from_replaced(outcome: str, waited: dict[str, Any] 
 )
 def test_should_draw_the_time_when_tasks_of_a_dead_instance_had_no_owner(took_ms: int | None, gaps: list[str]) -> None:
     summary = {"reason": "member-removed", "outcome": "stable", "members": 1, "error": None, "took_ms": took_ms}
-    history = {
-        "rounds": [
-            {
-                "generation_id": 7,
-                "triggers": [{"kind": "left", "process": "dead"}, {"kind": "joined", "process": "new"}],
-                "moves": [
-                    {"task": "0_0", "from": "dead", "to": "new"},
-                    {"task": "0_1", "from": "dead", "to": "old"},
-                    {"task": "0_2", "from": "old", "to": "new"},
-                    {"task": "0_3", "from": None, "to": "new"},
-                ],
-                "held_back": 0,
-                "words": "dead is gone",
-            }
-        ]
-    }
+    moved = (("dead", "new"), ("dead", "old"), ("old", "new"), (None, "new"))
+    moves = [{"task": f"0_{task}", "from": before, "to": after} for task, (before, after) in enumerate(moved)]
+    triggers = [{"kind": "left", "process": "dead"}, {"kind": "joined", "process": "new"}]
+    told = {"triggers": triggers, "moves": moves, "held_back": 0, "words": "dead is gone"}
+    times = ({"generation_id": 7, "now_ms": 60_000}, {"generation_id": 6, "now_ms": 0})
 
-    line = time_line(
-        [{**summary, "generation_id": 7, "now_ms": 60_000}, {**summary, "generation_id": 6, "now_ms": 0}], history
-    )
+    line = time_line([{**summary, **each} for each in times], {"rounds": [{"generation_id": 7, **told}]})
 
     assert [gap.text for gap in line.gaps] == gaps
     assert all(gap.width >= 2 and gap.x + gap.width <= line.rows[0]["x"] + 2 for gap in line.gaps)
