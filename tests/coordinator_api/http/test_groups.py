@@ -120,21 +120,15 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         first.member_id: list(first.active),
         second.member_id: list(second.active),
     }
-    by_process = {first.process_id: first, second.process_id: second}
     expected = sorted(
-        (task, role, lag, member.member_id, process_id)
-        for process_id, member in by_process.items()
+        (task, role, lag, member.member_id, member.process_id)
+        for member in (first, second)
         for tasks, role, lag in ((member.active, "active", -2), (member.standby, "standby", 600))
         for task in tasks
     )
     assert len(expected) == 4
-    assert (
-        sorted(
-            (entry["task"], entry["role"], entry["lag"], entry["member_id"], entry["process_id"])
-            for entry in described["tasks"]
-        )
-        == expected
-    )
+    fields = ("task", "role", "lag", "member_id", "process_id")
+    assert sorted(tuple(entry[field] for field in fields) for entry in described["tasks"]) == expected
 
 
 def test_should_describe_where_an_instance_can_be_asked(client: httpx.Client) -> None:

@@ -38,6 +38,7 @@ def ask(service: ServiceProcess, raw: bytes, method: str = "GET") -> httpx.Respo
 BEAT = b"POST {me}/heartbeat"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 LONG = b"x" * 10_000
+INFINITE = json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()
 
 OF_MEMBERS: dict[str, tuple[bytes, int]] = {
     "a byte order mark": (request(BEAT, b'\xef\xbb\xbf{"generation_id":1}'), 422),
@@ -69,10 +70,7 @@ OF_GROUPS: dict[str, tuple[bytes, int]] = {
     "a form": (request(b"POST /v1/assign", b"a=b", b"Content-Type: application/x-www-form-urlencoded\r\n"), 422),
     "a compressed definition": (request(b"PUT {group}", b"{}", JSON + b"Content-Encoding: gzip\r\n"), 415),
     "a deep note": (request(b"POST /v1/assign", b'{"meta":' + b'{"a":' * 980 + b"1" + b"}" * 981), 422),
-    "an infinite config": (
-        request(b"PUT {group}", json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()),
-        422,
-    ),
+    "an infinite config": (request(b"PUT {group}", INFINITE), 422),
     "a generation of 10,000 digits": (request(b"GET {group}/rebalances/" + b"9" * 10_000), 422),
     "a task of 200 digits": (request(b"GET {group}/rebalances/1/explain?task=0_" + b"9" * 200), 422),
     "an empty task": (request(b"GET {group}/rebalances/1/explain?task="), 422),
