@@ -121,7 +121,7 @@ test-cluster: setup $(VENV)/.java-from-pypi ## three coordinators on a PostgreSQ
 	$(BIN)/python -m tests.cluster --faults $(FAULTS) --seed $(SEED) --coordinators $(COORDINATORS)
 
 screenshots: setup ## the pictures of the page in docs/images anew, of a real group
-	$(BIN)/python -m tests.browser.screenshots
+	$(BIN)/python -m docs._tools.screenshots
 
 lint: setup ## style, types, layering
 	$(BIN)/ruff check .

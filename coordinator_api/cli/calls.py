@@ -63,9 +63,8 @@ class CoordinatorCalls:
 
         Raises CallFailed, and InputError for an address or token file that cannot be used.
         """
-        from coordinator_api.cli.client import (
-            call,
-        )  # imported here because this module loads httpx, which other commands do not need
+        # imported here because this module loads httpx, which other commands do not need
+        from coordinator_api.cli.client import call
 
         return call(method, self.coordinator, path, self.token_file, parameters, body)
 

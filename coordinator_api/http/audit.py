@@ -50,7 +50,7 @@ that hide letters or change their order. It allows the invisible joiners U+200B 
 need.
 """
 _REASON = re.compile(REASON_PATTERN)
-_AUDITED_CALL = "audited_call"
+AUDITED_CALL = "audited_call"
 _EFFECTS = ("revision", "generation_id", "executed", "right", "groups")
 """The fields of answers that are copied to the line. No other field of an answer is copied, because an answer may
 contain a token.
@@ -61,14 +61,8 @@ _LONGEST_ANSWER = 65_536
 _EVENT = "audit"
 
 
-def begin(log: AuditLog, scope: Scope, call: Call) -> AuditedCall:
-    """Starts the audit of a call. The call's line is written before its answer is sent."""
-    audited = scope["state"][_AUDITED_CALL] = AuditedCall(log, scope, call)
-    return audited
-
-
 def _audited(request: Request) -> AuditedCall:
-    audited: AuditedCall = request.scope["state"][_AUDITED_CALL]
+    audited: AuditedCall = request.scope["state"][AUDITED_CALL]
     return audited
 
 
@@ -108,7 +102,7 @@ def note_reason(request: Request, reason: str) -> str | None:
 
 
 class AuditedCall:
-    """The audit of one call. The caller is not known at first."""
+    """The audit of one call, whose line is written before its answer is sent. The caller is not known at first."""
 
     def __init__(self, log: AuditLog, scope: Scope, call: Call) -> None:
         self._log = log

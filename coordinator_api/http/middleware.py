@@ -17,7 +17,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from coordinator_api.http.audit import AuditLog, begin
+from coordinator_api.http.audit import AUDITED_CALL, AuditedCall, AuditLog
 from coordinator_api.http.call_rights import CALL, PRINCIPAL, Call, call_of, caller_of, forbidden, is_page, need
 from coordinator_api.http.connections import CallerGone, OpenConnections
 from coordinator_api.http.dependencies import BODY
@@ -79,11 +79,8 @@ class RequestBodies:
     def _hold(self, size: int) -> None:
         """Raises Problem when all bodies together take too much memory."""
         if self._held_bytes + size > self._most_held_bytes:
-            raise Problem(
-                "THROTTLING_QUOTA_EXCEEDED",
-                "many large bodies are under way already: try again",
-                headers=TRY_AGAIN_SOON,
-            )
+            detail = "many large bodies are under way already: try again"
+            raise Problem("THROTTLING_QUOTA_EXCEEDED", detail, headers=TRY_AGAIN_SOON)
         self._held_bytes += size
 
     def release(self, body: bytes) -> None:
@@ -171,13 +168,14 @@ class RequestGuard:
         connections: OpenConnections = scope["app"].state.connections
         coordinator: Coordinator = scope["app"].state.coordinator
         headers, body = Headers(scope=scope), b""
-        hides_request = _hides_request(headers)
         forwarded = {name: value for name, value in scope["headers"] if name.startswith(b"x-forwarded-")}
         if forwarded or self._proxies.root_path:
             self._proxies.note(scope, forwarded)
         connection = connections.of_request(scope)
         call = state[CALL] = call_of(scope)
-        audited = begin(self._audit, scope, call) if call is not None and call.endpoint.is_audited else None
+        audited: AuditedCall | None = None
+        if call is not None and call.endpoint.is_audited:
+            audited = state[AUDITED_CALL] = AuditedCall(self._audit, scope, call)
         send_on = send if audited is None else audited.before(send)
         status = 0
 
@@ -190,8 +188,7 @@ class RequestGuard:
             await send_on(message)
 
         try:
-            if hides_request:
-                raise _upgrade_refused()
+            _check_hides_no_request(headers)
             asked = need(call, scope["path"])
             principal = state[PRINCIPAL] = caller_of(scope["path"], headers, self._credentials)
             if audited is not None:
@@ -248,19 +245,13 @@ def _ends_connection(scope: Scope, answer: Message) -> bool:
     return asked or (b"connection", b"close") in answer.get("headers", ())
 
 
-def _hides_request(headers: Headers) -> bool:
-    """Returns whether the request has a body and asks for another protocol.
+def _check_hides_no_request(headers: Headers) -> None:
+    """Raises Problem for a request that has a body and asks for another protocol.
 
     uvicorn's parser takes the body of such a request for the next request on the connection. If a proxy forwards such a
     request, its body could contain requests that the proxy has not checked.
     """
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
-    return "upgrade" in headers and has_body
-
-
-def _upgrade_refused() -> Problem:
-    return Problem(
-        "INVALID_REQUEST",
-        "Upgrade: the service speaks HTTP/1.1; send the request without an upgrade",
-        headers={"Connection": "close"},
-    )
+    if "upgrade" in headers and has_body:
+        detail = "Upgrade: the service speaks HTTP/1.1; send the request without an upgrade"
+        raise Problem("INVALID_REQUEST", detail, headers={"Connection": "close"})

@@ -4,42 +4,15 @@ from dataclasses import dataclass
 
 from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.scripts import script
+
 _MOST_STOPS = 400
 _PRESSES_LOST = 2  # a browser on a busy machine may show a new page before it hears its keys
 
-_FOCUSED = """
-() => {
-  const at = document.activeElement;
-  if (!at || at === document.body) return null;
-  const words = (at.getAttribute('aria-label') || at.innerText || at.value || at.getAttribute('name') || '').trim();
-  return {tag: at.tagName.toLowerCase(), id: at.id, words: words.replace(/\\s+/g, ' ').slice(0, 80)};
-}
-"""
-_REMEMBER = """
-() => {
-  window.reachedByTab = new Set();
-  addEventListener('focusin', (event) => window.reachedByTab.add(event.target));
-}
-"""
-_UNREACHED = """
-() => {
-  const reached = (at) => window.reachedByTab.has(at)
-    || (at.type === 'radio' && [...window.reachedByTab].some((one) => one.type === 'radio' && one.name === at.name));
-  return [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex]')]
-    .filter((at) => at.tabIndex >= 0 && !at.disabled && at.checkVisibility({visibilityProperty: true}) && !reached(at))
-    .map((at) => at.outerHTML.slice(0, 120));
-}
-"""
-_IS_SEEN = """
-(at) => {
-  const box = at.getBoundingClientRect();
-  const style = getComputedStyle(at);
-  const ringed = style.outlineStyle !== 'none' && parseFloat(style.outlineWidth) > 0;
-  const inView = box.width > 0 && box.height > 0 && box.bottom > 0 && box.right > 0
-    && box.top < innerHeight && box.left < innerWidth;
-  return {ringed: ringed || style.boxShadow !== 'none', inView};
-}
-"""
+_FOCUSED = script("focused")
+_REMEMBER = script("remember_focus")
+_UNREACHED = script("unreached")
+_IS_SEEN = script("is_seen")
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,19 +5,10 @@ from typing import Literal
 
 from playwright.sync_api import Page
 
+from tests.browser.scripts import script
+
 _HEIGHTS = {360: 740, 1280: 800, 3840: 2160}
-_WIDER = """
-() => [...document.querySelectorAll('body *')]
-  .filter((at) => at.getBoundingClientRect().right > document.documentElement.clientWidth + 1)
-  .filter((at) => {
-    for (let up = at.parentElement; up; up = up.parentElement) {
-      if (['auto', 'scroll', 'hidden', 'clip'].includes(getComputedStyle(up).overflowX)) return false;
-    }
-    return true;
-  })
-  .map((at) => `${at.tagName.toLowerCase()}.${at.className} ${(at.textContent || '').trim().slice(0, 40)}`)
-  .slice(0, 5)
-"""
+_WIDER = script("wider")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.browser.few_members import FewMembers
+from tests.browser.scripts import script
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.told import Tell
 
@@ -29,32 +30,8 @@ LONGEST_FRAME_MS = 100
 MOST_ROWS, MOST_NODES = 20, 4_000
 """In a window of 800 pixels. All rows would be 200, with more than 50,000 elements."""
 
-NOTE_THE_FIRST_ROWS = """
-// Milliseconds from the beginning of the navigation to the frame that shows tasks of an instance.
-window.rowsMs = null;
-const watching = new MutationObserver(() => {
-  if (!document.querySelector('#grid .instance .task')) return;
-  watching.disconnect();
-  requestAnimationFrame(() => { window.rowsMs = performance.now(); });
-});
-watching.observe(document, {subtree: true, childList: true});
-"""
-SCROLL = """
-// A frame after the other, a quarter of a window each: how long each took, and how often the middle was not built.
-async (frames) => {
-  const frame = () => new Promise(requestAnimationFrame);
-  const [tall, wide] = [window.innerHeight, window.innerWidth];
-  let [longest, empty, before] = [0, 0, await frame()];
-  for (let number = 0; number < frames; number++) {
-    window.scrollBy(0, tall / 4);
-    const now = await frame();
-    longest = Math.max(longest, now - before);
-    before = now;
-    if (window.scrollY > tall && !document.elementFromPoint(wide / 2, tall / 2)?.closest('.instance')) empty++;
-  }
-  return {longest, empty, scrolled: window.scrollY};
-}
-"""
+NOTE_THE_FIRST_ROWS = script("note_first_rows")
+SCROLL = script("scroll")
 
 
 @pytest.fixture(scope="module")

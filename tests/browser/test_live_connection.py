@@ -42,9 +42,7 @@ def declare(coordinator: CoordinatorProcess, group: str) -> None:
         client.declare(group, definition())
 
 
-def test_should_show_that_the_connection_is_broken_and_mend_it(
-    page: Page, coordinator: CoordinatorProcess, watched: Watched
-) -> None:
+def test_should_mend_a_broken_connection(page: Page, coordinator: CoordinatorProcess, watched: Watched) -> None:
     watched.expect(r"net::ERR_(CONNECTION_REFUSED|CONNECTION_RESET|INCOMPLETE_CHUNKED_ENCODING|EMPTY_RESPONSE)")
     declare(coordinator, "orders")
     page.goto(f"{coordinator.url}/ui/groups")
@@ -72,7 +70,7 @@ def test_should_cost_no_memory_to_be_left_open_for_ten_thousand_changes(
 
 
 @pytest.mark.long
-def test_should_cost_no_memory_to_leave_a_grid_open(
+def test_should_leave_a_grid_open_for_free(
     page: Page, coordinator: CoordinatorProcess, watched: Watched, tell: Tell
 ) -> None:
     """A task has the focus, so that its tip is shown and kept."""

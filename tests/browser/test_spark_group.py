@@ -25,6 +25,7 @@ from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.acceptance.group_under_test import THREADS, GroupUnderTest
 from tests.browser.pages import is_same_page, mark
+from tests.browser.scripts import script
 from tests.browser.watched import Watched
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.quick_java import quick_java
@@ -40,18 +41,7 @@ MEMBERS = EXECUTORS * THREADS
 RECORDS = 20
 SHOWN_WITHIN_MS = 1_000
 ATTEMPTS = 3
-NOTE_WHEN = """
-// When the document first is as it is asked for, in milliseconds since the epoch.
-(argument) => {
-  const isSo = %s;
-  window.shownMs = null;
-  const look = () => {
-    if (window.shownMs !== null || !isSo(argument)) return;
-    window.shownMs = performance.timeOrigin + performance.now();
-  };
-  new MutationObserver(look).observe(document.body, {subtree: true, childList: true, characterData: true});
-}
-"""
+NOTE_WHEN = script("note_when")
 INSTANCE_IS_GONE = "(process) => !document.getElementById(`instance-${process}`)"
 REBALANCE_IS_LISTED = "(generation) => document.getElementById(`generation-${generation}`)"
 HISTORY_IS_OF = "(generation) => document.getElementById('now').textContent.endsWith(`generation ${generation}`)"

@@ -15,6 +15,7 @@ from tests.browser.pages import Layout, assert_fits
 from tests.browser.watched import Watched
 from tests.coordinator_api.group_members import CHANGELOG, HttpMember, settle
 from tests.coordinator_api.held_rebalance import ALL, held_rebalance, wait_until_held
+from tests.known import known
 
 REFUSED = r"console error: Failed to load resource: the server responded with a status of 422"
 LAYOUTS = (Layout(360, "light"), Layout(360, "dark"), Layout(1280, "light"), Layout(1280, "dark"))
@@ -62,6 +63,7 @@ class Keyboard:
 
 
 Operator = Mouse | Keyboard
+Two = tuple[HttpMember, HttpMember]
 
 
 @pytest.fixture(params=[Mouse, Keyboard], ids=["mouse", "keyboard"])
@@ -71,7 +73,7 @@ def operator(request: pytest.FixtureRequest, page: Page) -> Operator:
 
 
 @pytest.fixture
-def waiting(client: httpx.Client) -> Iterator[tuple[HttpMember, HttpMember]]:
+def waiting(client: httpx.Client) -> Iterator[Two]:
     """Two members whose rebalance waits for approval."""
     first, second = held_rebalance(client)
     yield first, second
@@ -114,9 +116,7 @@ def expect_done(page: Page, words: str) -> None:
     expect(page.locator("main > [role=status]")).to_have_text(words)
 
 
-def test_should_approve_what_waits(
-    page: Page, origin: str, waiting: tuple[HttpMember, HttpMember], operator: Operator
-) -> None:
+def test_should_approve_what_waits(page: Page, origin: str, waiting: Two, operator: Operator) -> None:
     first, second = waiting
     open_levers(page, origin, first.path)
     held = first.client.get(f"{first.path}/hold").json()["held"]
@@ -135,9 +135,7 @@ def test_should_approve_what_waits(
     expect(page.locator("#waiting")).to_contain_text("None waits now.")
 
 
-def test_should_discard_what_waits_with_a_reason(
-    page: Page, origin: str, waiting: tuple[HttpMember, HttpMember], operator: Operator
-) -> None:
+def test_should_discard_what_waits_with_a_reason(page: Page, origin: str, waiting: Two, operator: Operator) -> None:
     first, _ = waiting
     open_levers(page, origin, first.path)
 
@@ -152,26 +150,13 @@ def test_should_discard_what_waits_with_a_reason(
     assert hold_of(first, 2).items() >= {"ended": "discarded", "reason": "not during the sale"}.items()
 
 
-def test_should_hold_and_hold_no_more(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
+def test_should_hold_wait_promote_and_pause(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
     open_levers(page, origin, group.id)
 
     operator.write(page.locator("#hold-minutes"), "30")
     operator.write(page.locator("#hold-reason"), "a sale")
     operator.press(button(page, "Hold rebalances"))
-
     expect_done(page, "Rebalances that move tasks now wait for approval.")
-    assert levers(group)["hold"]["time_limit_ms"] == 1_800_000
-    assert levers(group)["hold"]["reason"] == "a sale"
-    operator.press(button(page, "Hold no more"))
-    expect_done(page, "Rebalances do not wait any more.")
-    assert levers(group) == {}
-
-
-def test_should_set_grace_promote_pause_and_resume(
-    page: Page, origin: str, group: FewMembers, operator: Operator
-) -> None:
-    open_levers(page, origin, group.id)
-
     operator.write(page.locator("#grace-seconds"), "90")
     operator.press(button(page, "Wait for members that leave"))
     expect_done(page, "Tasks of members that leave now wait for them.")
@@ -182,18 +167,17 @@ def test_should_set_grace_promote_pause_and_resume(
     expect_done(page, "Members process nothing until it is resumed.")
 
     pulled = levers(group)
-    assert sorted(pulled) == ["pause", "promotion", "rejoin_grace"]
+    assert sorted(pulled) == ["hold", "pause", "promotion", "rejoin_grace"]
+    assert (pulled["hold"]["time_limit_ms"], pulled["hold"]["reason"]) == (1_800_000, "a sale")
     assert pulled["rejoin_grace"]["grace_ms"] == 90_000
     assert pulled["pause"]["reason"] == "a new schema"
-    for name in ("Resume", "Wait for the probing deadline", "Wait for nobody"):
+    for name in ("Resume", "Wait for the probing deadline", "Wait for nobody", "Hold no more"):
         operator.press(button(page, name))
         expect(button(page, name)).to_have_count(0)
     assert levers(group) == {}
 
 
-def test_should_drain_an_instance_and_tell_when_it_can_be_stopped(
-    page: Page, origin: str, group: FewMembers, operator: Operator
-) -> None:
+def test_should_drain_until_it_is_safe_to_stop(page: Page, origin: str, group: FewMembers, operator: Operator) -> None:
     open_levers(page, origin, group.id)
 
     operator.choose_first(page.get_by_label("Instance or member"))
@@ -228,9 +212,7 @@ def test_should_rebalance_and_stop_all(page: Page, origin: str, group: FewMember
     assert group.client.get(f"/v1/groups/{group.id}").json()["draining"] is True
 
 
-def test_should_keep_what_is_typed_while_the_group_changes(
-    page: Page, origin: str, client: httpx.Client, group: FewMembers
-) -> None:
+def test_should_keep_typed_text_meanwhile(page: Page, origin: str, client: httpx.Client, group: FewMembers) -> None:
     open_levers(page, origin, group.id)
     page.locator("#hold-minutes").fill("45")
     page.locator("#hold-reason").fill("a sale")
@@ -260,9 +242,7 @@ def test_should_say_beside_the_form_what_is_wrong(page: Page, origin: str, group
 
 
 @pytest.mark.parametrize("layout", LAYOUTS, ids=str)
-def test_should_fit_and_shut_nobody_out(
-    page: Page, origin: str, waiting: tuple[HttpMember, HttpMember], layout: Layout
-) -> None:
+def test_should_fit_and_shut_nobody_out(page: Page, origin: str, waiting: Two, layout: Layout) -> None:
     first, second = waiting
     drained = {"instance": first.process_id, "reason": "a new machine"}
     assert first.client.post(f"{first.path}/drain", params=drained).is_success
@@ -273,9 +253,7 @@ def test_should_fit_and_shut_nobody_out(
     open_levers(page, origin, first.path)
     expect(page.locator("#drained")).to_be_visible()
     expect(button(page, "Approve")).to_be_visible()
-    box, words = page.locator("#sure").bounding_box(), page.locator("label[for=sure]").bounding_box()
-    assert box is not None
-    assert words is not None
+    box, words = (known(page.locator(each).bounding_box()) for each in ("#sure", "label[for=sure]"))
     assert box["x"] + box["width"] <= words["x"], "the box stands before its words"
     assert_fits(page)
     assert_accessible(page)

@@ -12,9 +12,7 @@ from tests.browser.keyboard import press_on, tab_to
 from tests.coordinator_api.service_process import ServiceProcess
 
 
-def test_should_answer_a_form_that_is_filled_in_by_keyboard_alone(
-    page: Page, origin: str, service: ServiceProcess
-) -> None:
+def test_should_answer_a_form_filled_in_by_keyboard_alone(page: Page, origin: str, service: ServiceProcess) -> None:
     with service.client() as client:
         group = FewMembers(client, f"asked-{uuid.uuid4().hex[:8]}").declare(partitions=6).join(1).join(1)
         page.goto(f"{origin}/ui/groups/{group.id}/what-if")

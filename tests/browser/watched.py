@@ -6,12 +6,9 @@ from urllib.parse import urlsplit
 
 from playwright.sync_api import BrowserContext, ConsoleMessage, Page, Request, WebError
 
-_TELL_OF_BROKEN_POLICY = """
-document.addEventListener('securitypolicyviolation', (broken) => {
-  console.error(`Content-Security-Policy: ${broken.violatedDirective} forbids ${broken.blockedURI || 'inline'}`
-    + ` at ${broken.sourceFile}:${broken.lineNumber}`);
-});
-"""
+from tests.browser.scripts import script
+
+_TELL_OF_BROKEN_POLICY = script("tell_of_broken_policy")
 _COMPLAINTS = frozenset({"error", "warning", "assert"})
 
 

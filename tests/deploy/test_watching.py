@@ -23,6 +23,7 @@ from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import HttpMember, definition, new_group, settle
 from tests.coordinator_api.held_rebalance import held_rebalance
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.coordinator_api.store.databases import execute
 from tests.deploy.prometheus_server import (
     DASHBOARD,
     RULES,
@@ -248,7 +249,5 @@ def locked(database: Path) -> Iterator[None]:
 
 
 def damage_a_log(database: Path) -> None:
-    with sqlite3.connect(database) as connection:
-        connection.execute(
-            "UPDATE group_records SET body = 'x' WHERE sequence = 1 AND group_id = (SELECT min(group_id) FROM groups)"
-        )
+    first = "(SELECT min(group_id) FROM groups)"
+    execute(database, f"UPDATE group_records SET body = 'x' WHERE sequence = 1 AND group_id = {first}")

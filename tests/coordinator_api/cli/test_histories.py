@@ -160,9 +160,7 @@ def test_should_leave_out_a_round_that_is_dropped_while_it_reads(lived: Lived, m
         ("unheard-of", "wrong", "error: "),
     ],
 )
-def test_should_pass_on_what_the_coordinator_refuses(
-    lived: Lived, tmp_path: Path, group: str, token: str, message: str
-) -> None:
+def test_should_pass_on_refusals(lived: Lived, tmp_path: Path, group: str, token: str, message: str) -> None:
     token_file = tmp_path / "token"
     token_file.write_text(token)
     where = ("--coordinator", lived.service.url, "--token-file", str(token_file))

@@ -82,67 +82,52 @@ def test_should_refuse_to_drain_what_is_not_named_well(service: ServiceProcess, 
 
     both = assignor(*where, "--instance", member.process_id, "--member", str(member.member_id))
     nothing = assignor(*where, "--end")
-    unknown = assignor(*where, "--member", "nobody")
     short = assignor(*where, "--instance", member.process_id[:8])
 
     named = "error: --instance, --member: name what is drained: one instance or one member\n"
     assert (both, nothing) == ((2, "", named), (2, "", named))
     shown = f"as `assignor groups describe {group_of(member)} -o wide` shows them, not '{member.process_id[:8]}'"
     assert short == (2, "", f"error: --instance: must be a whole process id, {shown}\n")
-    assert unknown[:2] == (1, "")
-    assert unknown[2] == (
-        "error: UNKNOWN_MEMBER_ID: the group has no member nobody whose instance is known; "
-        f"its instances, by process id: {member.process_id}\n"
-    )
     assert drained_of(member) == []
 
 
-@pytest.mark.parametrize(
-    ("pulled", "shown", "ended", "document"),
-    [
-        (("pause",), "paused: members process no records", ("resume",), {"paused": False}),
-        (
-            ("grace", "60s"),
-            "rejoin grace: tasks of members that leave wait 1 min for them",
-            ("grace", "--off"),
-            {"rejoin_grace_ms": None},
-        ),
-        (
-            ("hold", "--time-limit", "30m"),
-            "hold: rebalances that move tasks wait 30 min for approval",
-            ("hold", "--off"),
-            {"hold": None},
-        ),
-        (
-            ("promote",),
-            "promotion: a rebalance comes as soon as warm-ups have caught up",
-            ("promote", "--off"),
-            {"promotion": False},
-        ),
-    ],
-    ids=["pause", "grace", "hold", "promote"],
+LEVERS = (
+    ("pause", "paused: members process no records", "resume", {"paused": False}),
+    (
+        *("grace 60s", "rejoin grace: tasks of members that leave wait 1 min for them"),
+        *("grace --off", {"rejoin_grace_ms": None}),
+    ),
+    (
+        *("hold --time-limit 30m", "hold: rebalances that move tasks wait 30 min for approval"),
+        *("hold --off", {"hold": None}),
+    ),
+    (
+        *("promote", "promotion: a rebalance comes as soon as warm-ups have caught up"),
+        *("promote --off", {"promotion": False}),
+    ),
 )
-def test_should_show_a_lever_and_who_pulled_it_until_it_is_ended(
-    service: ServiceProcess,
-    member: HttpMember,
-    pulled: tuple[str, ...],
-    shown: str,
-    ended: tuple[str, ...],
-    document: dict[str, object],
-) -> None:
-    """What each command says is in `test_how_to_pages`."""
-    group, where = group_of(member), ("--coordinator", service.url)
+"""The command, its effect in the description, the command that ends it, and the document of that."""
 
-    code, _, said = assignor("groups", pulled[0], group, *pulled[1:], "--reason", "a release", *where)
-    described = assignor("groups", "describe", group, *where)[1]
-    off = assignor("groups", ended[0], group, *ended[1:], *where, "--format", "json")
 
-    assert (code, said) == (0, "")
-    told = rf"{shown}; set [0-9]+s ago by \S.* at 127\.0\.0\.1: a release"
-    assert re.search(told, " ".join(described.split()))
-    assert described.startswith(f"{group}: {'paused' if pulled[0] == 'pause' else 'Stable'}, generation 1")
-    assert (off[0], json.loads(off[1])) == (0, {"group_id": group, **document})
-    assert "a release" not in assignor("groups", "describe", group, *where)[1]
+def test_should_show_a_lever_and_who_pulled_it_until_it_is_ended(service: ServiceProcess, member: HttpMember) -> None:
+    """`test_how_to_pages` compares the texts of the commands."""
+    group = group_of(member)
+
+    def run(command: str, *more: str) -> tuple[int, str, str]:
+        name, *options = command.split()
+        return assignor("groups", name, group, *options, *more, "--coordinator", service.url)
+
+    for pulled, shown, ended, document in LEVERS:
+        code, _, said = run(pulled, "--reason", "a release")
+        described = run("describe")[1]
+        off = run(ended, "--format", "json")
+
+        assert (code, said) == (0, "")
+        told = rf"{shown}; set [0-9]+s ago by \S.* at 127\.0\.0\.1: a release"
+        assert re.search(told, " ".join(described.split()))
+        assert described.startswith(f"{group}: {'paused' if pulled == 'pause' else 'Stable'}, generation 1")
+        assert (off[0], json.loads(off[1])) == (0, {"group_id": group, **document})
+        assert "a release" not in run("describe")[1]
 
 
 @pytest.mark.parametrize(
@@ -176,7 +161,6 @@ def test_should_show_what_waits_and_approve_it(service: ServiceProcess, client: 
     _, described, _ = assignor("groups", "describe", *where)
     _, shown, _ = assignor("groups", "held", *where)
     approved = assignor("groups", "approve", *where, "--generation", "2", "--reason", "agreed")
-    refused = assignor("groups", "approve", *where)
 
     moves = r"2 tasks would move: 0_\d, 0_\d"
     waits = rf"a rebalance \(generation 2\) waits for approval for (?:1 h|\d+ min(?: \d+ s)?) more: {moves}"
@@ -185,8 +169,6 @@ def test_should_show_what_waits_and_approve_it(service: ServiceProcess, client: 
     assert re.search(rf"^0_\d +{first.process_id[:8]} -> [0-9a-f]{{8}}", shown, re.MULTILINE)
     assert "If approved now: The group is stable after" in " ".join(shown.split())
     assert approved == (0, f"{where[0]}: the rebalance of generation 2 is carried out\n", "")
-    assert refused[:2] == (1, "")
-    assert refused[2].startswith("error: ILLEGAL_GENERATION: no rebalance waits for approval; ")
 
 
 def test_should_discard_what_waits_with_a_reason_only(service: ServiceProcess, client: httpx.Client) -> None:
@@ -203,11 +185,7 @@ def test_should_discard_what_waits_with_a_reason_only(service: ServiceProcess, c
     assert (hold["ended"], hold["reason"]) == ("discarded", "not now")
 
 
-def test_should_say_that_nothing_waits_and_what_is_no_time_limit(service: ServiceProcess, client: httpx.Client) -> None:
+def test_should_say_that_nothing_waits(service: ServiceProcess, client: httpx.Client) -> None:
     where = (new_group(client), "--coordinator", service.url)
 
-    nothing = assignor("groups", "held", *where)
-    wrong = assignor("groups", "hold", *where, "--time-limit", "soon")
-
-    assert nothing == (0, f"{where[0]}: rebalances do not wait for approval\n", "")
-    assert wrong == (2, "", "error: --time-limit: must be a duration such as 60s, 10m or 1h30m, not 'soon'\n")
+    assert assignor("groups", "held", *where) == (0, f"{where[0]}: rebalances do not wait for approval\n", "")

@@ -94,6 +94,7 @@ def test_should_name_an_address_that_is_not_of_this_machine(tmp_path: Path) -> N
     [
         ("postgresql://ann:se@cret@127.0.0.1:1/groups", "postgresql://ann:***@127.0.0.1:1/groups"),
         ("postgresql://127.0.0.1:1/groups?password=secret", "postgresql://127.0.0.1:1/groups?password=***"),
+        ("postgresql://ann:secret@h1,h2:1/groups", "postgresql://ann:***@h1,h2:1/groups"),
         ("postgresql+a+b://ann:secret@127.0.0.1:1/groups", "postgresql+a+b://ann:***@127.0.0.1:1/groups"),
     ],
 )

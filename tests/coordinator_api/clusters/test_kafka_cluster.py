@@ -3,7 +3,6 @@ back. What else a group does about its cluster is in `runtime/test_cluster_watch
 """
 
 import asyncio
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -16,10 +15,10 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from tests.coordinator_api.group_members import HttpMember, definition, settle
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.oracle.broker import Broker
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
-TIMEOUT_S = 60.0
 CLIENT_PROPERTIES = "default.api.timeout.ms=2000\nrequest.timeout.ms=1000\nretry.backoff.ms=50\n"
 
 
@@ -71,11 +70,7 @@ class Application:
 
     def until(self, holds: Callable[[dict[str, Any]], object], what: str) -> dict[str, Any]:
         """The description for which it holds; changes on the broker are only seen by looking."""
-        give_up_at = time.monotonic() + TIMEOUT_S
-        while not holds(described := self.describe()):
-            assert time.monotonic() < give_up_at, f"waited for {what}: {described}"
-            time.sleep(0.05)
-        return described
+        return wait_until(lambda: seen if holds(seen := self.describe()) else {}, lambda: f"{what}: {self.describe()}")
 
     def rejoin_when_told(self, member: HttpMember) -> None:
         self.until(lambda described: described["state"] == "PreparingRebalance", "a rebalance by itself")
@@ -100,9 +95,7 @@ def create_topic(broker: Broker, name: str, partitions: int) -> None:
     asyncio.run(create())
 
 
-def test_should_start_a_rebalance_by_itself_when_a_missing_topic_appears(
-    client: httpx.Client, kafka_broker: Broker
-) -> None:
+def test_should_start_a_rebalance_when_a_missing_topic_appears(client: httpx.Client, kafka_broker: Broker) -> None:
     application = Application(client, kafka_broker)
     member = application.member()
     member.subscribe()

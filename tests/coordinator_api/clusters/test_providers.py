@@ -1,6 +1,5 @@
 """Groups that name their cluster: what a rebalance sees of it, what it creates there, and what is refused."""
 
-import base64
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,10 +12,9 @@ from assignor.types import TopicPartition
 from coordinator_api.runtime.clusters import Clusters, ProviderAddress, provider_address
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
-from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition, subscription
+from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
+from tests.coordinator_api.http.tenants import join_body
 from tests.coordinator_api.service_process import ServiceProcess
-
-PROCESS_ID = "9638c027-9105-4c73-b9ed-d0bfcb47a168"
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +49,7 @@ def run_a_rebalance(client: httpx.Client, group: str) -> dict[str, Any]:
     """One member joins; returns the recorded rebalance."""
     for member in client.get(f"/v1/groups/{group}").json()["members"]:
         assert client.delete(f"/v1/groups/{group}/members/{member['member_id']}").status_code == 204
-    body = {
-        "session_timeout_ms": 10_000,
-        "rebalance_timeout_ms": 10_000,
-        "subscription": base64.b64encode(subscription(PROCESS_ID)).decode(),
-    }
-    joined = client.post(f"/v1/groups/{group}/subscriptions", json=body).json()
+    joined = client.post(f"/v1/groups/{group}/subscriptions", json=join_body()).json()
     path = f"/v1/groups/{group}/members/{joined['member_id']}/assignment"
     fetched = client.get(path, params={"min_generation": joined["generation_id"], "wait_ms": 30_000})
     assert fetched.status_code == 200, fetched.text
@@ -65,9 +58,7 @@ def run_a_rebalance(client: httpx.Client, group: str) -> dict[str, Any]:
     return recorded
 
 
-def test_should_look_at_the_cluster_for_every_rebalance_and_create_what_it_needs_there(
-    client: httpx.Client, log: Log, address: str
-) -> None:
+def test_should_read_the_cluster_in_each_rebalance_and_add_topics(client: httpx.Client, log: Log, address: str) -> None:
     log.create_topics([NewTopic(TOPIC, 3)])
     assert client.put("/v1/groups/live", json=naming(provider="embedded")).status_code == 201
 
@@ -111,9 +102,7 @@ def test_should_tell_members_that_a_source_topic_is_missing(client: httpx.Client
         ("changelog_end_offsets", {"t": [1]}),
     ],
 )
-def test_should_refuse_a_definition_that_tells_what_the_cluster_tells(
-    client: httpx.Client, field: str, value: object
-) -> None:
+def test_should_refuse_a_definition_of_what_the_cluster_tells(client: httpx.Client, field: str, value: object) -> None:
     response = client.put("/v1/groups/both", json={**naming(provider="embedded"), field: value})
 
     assert (response.status_code, response.json()["where"]) == (422, field)

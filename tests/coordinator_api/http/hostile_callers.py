@@ -3,7 +3,6 @@
 import resource
 import selectors
 import socket
-import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -15,6 +14,7 @@ import httpx
 
 from tests.coordinator_api.group_members import HttpMember, new_group, settle
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.waiting import wait_until
 
 PATIENCE_S = 60.0
 """Until something that has to happen has happened, on a machine that is busy with other things."""
@@ -111,31 +111,15 @@ class Bystander:
 @contextmanager
 def beside(work: Callable[[], object]) -> Iterator[None]:
     """Runs `work` in a thread for as long as the block runs; raises what it raised."""
-    raised: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            work()
-        except BaseException as error:
-            raised.append(error)
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    try:
+    with ThreadPoolExecutor(1) as threads:
+        working = threads.submit(work)
         yield
-    finally:
-        thread.join(PATIENCE_S)
-    assert not thread.is_alive()
-    if raised:
-        raise raised[0]
+        working.result(PATIENCE_S)
 
 
 def wait_for(condition: Callable[[], bool], what: str = "it") -> None:
     """Raises AssertionError when it does not become true for long. `what`: what is waited for."""
-    deadline = time.monotonic() + PATIENCE_S
-    while not condition():
-        assert time.monotonic() < deadline, f"{what} did not happen"
-        time.sleep(0.02)
+    wait_until(condition, what, PATIENCE_S)
 
 
 def metric(client: httpx.Client, name: str) -> float:

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
+from typing import Any
 
 import httpx
 import pytest
@@ -19,17 +20,10 @@ class Processes:
     """Processes of one group, each with one member and a connection of its own, and somebody who watches them."""
 
     def __init__(self, service: ServiceProcess, count: int, opened: ExitStack) -> None:
-        self.watcher = opened.enter_context(service.client())
+        self.watcher, *clients = [opened.enter_context(service.client()) for _ in range(count + 1)]
         self.group_id = new_group(self.watcher)
-        self.all = [
-            HttpMember(
-                opened.enter_context(service.client()),
-                self.group_id,
-                leave_on_disconnect=True,
-                session_timeout_ms=SESSION_MS,
-            )
-            for _ in range(count)
-        ]
+        settings: Any = {"leave_on_disconnect": True, "session_timeout_ms": SESSION_MS}
+        self.all = [HttpMember(client, self.group_id, **settings) for client in clients]
         for each in self.all:
             assert each.subscribe().status_code == 201
         settle(*self.all)
@@ -47,13 +41,17 @@ def opened() -> Iterator[ExitStack]:
         yield stack
 
 
+def post(path: str, body: object) -> bytes:
+    octets = json.dumps(body).encode()
+    sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
+    return f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets
+
+
 def ids(*members: HttpMember) -> set[str]:
     return {str(each.member_id) for each in members}
 
 
-def test_should_remove_a_process_that_dies_while_another_one_is_between_two_heartbeats(
-    service: ServiceProcess, opened: ExitStack
-) -> None:
+def test_should_remove_a_process_that_dies_while_another_pauses(service: ServiceProcess, opened: ExitStack) -> None:
     processes = Processes(service, 2, opened)
     living, dying = processes.all
 
@@ -63,9 +61,7 @@ def test_should_remove_a_process_that_dies_while_another_one_is_between_two_hear
     assert living.process_heartbeat().json()["members"][living.member_id]["rejoin"]
 
 
-def test_should_wait_for_the_sessions_when_more_than_half_of_the_connections_are_gone(
-    service: ServiceProcess, opened: ExitStack
-) -> None:
+def test_should_wait_for_sessions_when_most_connections_are_gone(service: ServiceProcess, opened: ExitStack) -> None:
     processes = Processes(service, 3, opened)
     first, second, third = processes.all
 
@@ -81,9 +77,7 @@ def test_should_wait_for_the_sessions_when_more_than_half_of_the_connections_are
 
 
 @pytest.mark.parametrize("header", ["close", "keep-alive, close"])
-def test_should_read_every_option_of_a_connection_header(
-    service: ServiceProcess, opened: ExitStack, header: str
-) -> None:
+def test_should_read_every_connection_option(service: ServiceProcess, opened: ExitStack, header: str) -> None:
     processes = Processes(service, 3, opened)
     living, closing, dying = processes.all
     assert closing.process_heartbeat(Connection=header).status_code == 200
@@ -96,9 +90,7 @@ def test_should_read_every_option_of_a_connection_header(
     wait_for(lambda: processes.members() == ids(closing))
 
 
-def test_should_remove_a_process_that_dies_while_its_heartbeat_is_read(
-    service: ServiceProcess, opened: ExitStack
-) -> None:
+def test_should_remove_a_process_that_dies_while_its_body_is_read(service: ServiceProcess, opened: ExitStack) -> None:
     """A body of this size is read in a thread, so the connection breaks before the heartbeat reaches its group."""
     processes = Processes(service, 4, opened)
     dying, *living = processes.all
@@ -107,19 +99,14 @@ def test_should_remove_a_process_that_dies_while_its_heartbeat_is_read(
     path = f"/v1/groups/{processes.group_id}/heartbeat"
 
     with connect(service.url) as raw:
-        for body in ({"members": {dying.member_id: {"generation_id": dying.generation_id}}}, large):
-            octets = json.dumps(body).encode()
-            sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
-            raw.sendall(f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets)
-            if body is not large:
-                assert raw.recv(65_536).startswith(b"HTTP/1.1 200")
+        raw.sendall(post(path, {"members": {dying.member_id: {"generation_id": dying.generation_id}}}))
+        assert raw.recv(65_536).startswith(b"HTTP/1.1 200")
+        raw.sendall(post(path, large))
 
     wait_for(lambda: processes.members() == ids(*living))
 
 
-def test_should_remove_a_process_that_dies_with_several_heartbeats_under_way(
-    service: ServiceProcess, opened: ExitStack
-) -> None:
+def test_should_remove_a_process_that_dies_with_several_heartbeats(service: ServiceProcess, opened: ExitStack) -> None:
     """uvicorn answers the requests of one connection in their order, and tells only the last one that it broke."""
     processes = Processes(service, 4, opened)
     dying, *living = processes.all
@@ -127,13 +114,10 @@ def test_should_remove_a_process_that_dies_with_several_heartbeats_under_way(
         "members": {dying.member_id: {"generation_id": dying.generation_id}},
         "known": dying.process_heartbeat().json()["news"],
     }
-    octets = json.dumps(held).encode()
     path = f"/v1/groups/{processes.group_id}/heartbeat?wait_ms={SESSION_MS}"
-    sent = f"Content-Type: application/json\r\nContent-Length: {len(octets)}"
-    request = f"POST {path} HTTP/1.1\r\nHost: 127.0.0.1\r\n{sent}\r\n\r\n".encode() + octets
 
     with connect(service.url) as raw:
-        raw.sendall(3 * request)
+        raw.sendall(3 * post(path, held))
         wait_for(lambda: metric(processes.watcher, "assignor_long_polls") >= 1)
 
     wait_for(lambda: processes.members() == ids(*living))
@@ -141,9 +125,7 @@ def test_should_remove_a_process_that_dies_with_several_heartbeats_under_way(
     assert not [line for line in service.log if "Exception" in line or "ASGI" in line or "Error" in line]
 
 
-def test_should_refuse_an_upgrade_with_a_body_that_would_be_taken_for_a_request(
-    service: ServiceProcess, client: httpx.Client
-) -> None:
+def test_should_refuse_an_upgrade_whose_body_hides_a_request(service: ServiceProcess, client: httpx.Client) -> None:
     kept = new_group(client)
     hidden = f"DELETE /v1/groups/{kept} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode()
     upgrade = f"Connection: Upgrade\r\nUpgrade: h2c\r\nContent-Length: {len(hidden)}"

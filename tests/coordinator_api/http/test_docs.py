@@ -20,12 +20,6 @@ TOKEN = "a-token-for-tests"
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServiceProcess]:
-    with ServiceProcess(tmp_path_factory.mktemp("docs")) as process:
-        yield process
-
-
-@pytest.fixture(scope="module")
 def document(service: ServiceProcess) -> Any:
     with service.client() as client:
         return client.get("/openapi.json").json()
@@ -57,10 +51,8 @@ def test_should_have_only_defaults_that_their_schema_takes(document: Any) -> Non
 
 
 def test_should_say_whether_calls_carry_a_token(document: Any, tmp_path: Path) -> None:
-    with (
-        ServiceProcess(tmp_path, environment={"ASSIGNOR_AUTH_TOKEN": TOKEN}) as guarded,
-        guarded.client(TOKEN) as client,
-    ):
+    token = {"ASSIGNOR_AUTH_TOKEN": TOKEN}
+    with ServiceProcess(tmp_path, environment=token) as guarded, guarded.client(TOKEN) as client:
         with_token = client.get("/openapi.json").json()
         page = client.get("/docs")
         with guarded.client() as stranger:

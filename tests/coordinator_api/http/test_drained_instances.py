@@ -2,55 +2,29 @@
 is a minute away.
 """
 
-import time
-
 import httpx
-import pytest
 
-from tests.coordinator_api.group_members import CHANGELOG, definition, new_group, settle
+from tests.coordinator_api.group_members import CHANGELOG, new_group, settle
 from tests.coordinator_api.held_rebalance import wait_until_held
 from tests.coordinator_api.working_instance import WorkingInstance
+from tests.waiting import wait_until
 
 SHORT = {CHANGELOG: [50, 50]}
 """State that is so short that whoever gets it has caught up at once."""
 
 
-def work_until_safe(
-    client: httpx.Client, members: list[WorkingInstance], drained: WorkingInstance, within_s: float
-) -> None:
+def work_until_safe(members: list[WorkingInstance], drained: WorkingInstance) -> None:
     """Asserts in every step that nothing is owned twice."""
-    until = time.monotonic() + within_s
-    where = {"instance": drained.process_id}
-    while not client.get(f"{drained.path}/drain", params=where).json()["safe_to_stop"]:
-        assert time.monotonic() < until, client.get(f"{drained.path}/drain", params=where).json()
+    at, where = f"{drained.path}/drain", {"instance": drained.process_id}
+
+    def is_safe() -> bool:
         for member in members:
             member.works()
         owned = [task for member in members for task in member.active]
         assert len(owned) == len(set(owned)), owned
+        return bool(drained.client.get(at, params=where).json()["safe_to_stop"])
 
-
-@pytest.mark.long
-def test_should_be_able_to_stop_a_drained_instance_within_seconds_and_own_nothing_twice(client: httpx.Client) -> None:
-    configs = {**definition()["configs"], "max.warmup.replicas": 2}
-    group_id = new_group(client, configs=configs)
-    first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
-    assert first.subscribe().status_code == 201
-    settle(first)
-    assert sorted(first.active) == ["0_0", "0_1", "0_2", "0_3"]
-    assert second.subscribe().status_code == 201
-
-    asked = client.post(f"{first.path}/drain", params={"instance": first.process_id, "reason": "the disk is replaced"})
-    assert asked.status_code == 204
-    work_until_safe(client, [first, second], first, within_s=30)
-
-    answer = client.get(f"{first.path}/drain", params={"instance": first.process_id}).json()
-    assert (answer["safe_to_stop"], answer["missing"]) == (True, [])
-    assert first.active == ()
-    assert sorted(second.active) == ["0_0", "0_1", "0_2", "0_3"]
-    reasons = [each["reason"] for each in client.get(f"{first.path}/rebalances").json()["rebalances"]]
-    assert "the warm-ups have caught up" in reasons
-    assert first.leave().status_code == 204
-    assert client.get(first.path).json()["levers"]["drained"] == []
+    wait_until(is_safe, lambda: drained.client.get(at, params=where).json())
 
 
 def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched_on(client: httpx.Client) -> None:
@@ -61,20 +35,18 @@ def test_should_promote_warm_ups_before_the_probing_deadline_when_it_is_switched
     assert client.put(f"{first.path}/promotion").status_code == 204
     assert second.subscribe().status_code == 201
 
-    until = time.monotonic() + 30
-    while len(second.active) < 2:
-        assert time.monotonic() < until, client.get(first.path).json()
+    def has_two_tasks() -> bool:
         first.works()
         second.works()
+        return len(second.active) == 2
 
+    wait_until(has_two_tasks, lambda: client.get(first.path).json())
     assert len(first.active) + len(second.active) == 4
     reasons = [each["reason"] for each in client.get(f"{first.path}/rebalances").json()["rebalances"]]
     assert "the warm-ups have caught up" in reasons
 
 
-def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_after_it_was_discarded(
-    client: httpx.Client,
-) -> None:
+def test_should_say_what_a_drain_waits_for_while_its_rebalance_is_held_and_once_discarded(client: httpx.Client) -> None:
     group_id = new_group(client, partitions=2, changelog_end_offsets=SHORT)
     first, second = WorkingInstance(client, group_id), WorkingInstance(client, group_id)
     assert first.subscribe().status_code == 201
@@ -118,7 +90,7 @@ def test_should_be_able_to_stop_a_drained_instance_while_another_one_is_away(cli
     assert third.leave().status_code == 204
     assert client.post(f"{first.path}/drain", params={"instance": first.process_id}).status_code == 204
 
-    work_until_safe(client, [first, second], first, within_s=30)
+    work_until_safe([first, second], first)
 
     held = {each["member_id"]: each["active"] for each in client.get(first.path).json()["members"]}
     assert (held[first.member_id], sorted(held[third.member_id])) == ([], had)

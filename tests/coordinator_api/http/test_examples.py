@@ -88,11 +88,8 @@ def test_should_compose_answers_that_their_schema_takes(document: dict[str, Any]
 def test_should_compose_bodies_that_a_service_takes(document: dict[str, Any], tmp_path: Path) -> None:
     found = bodies(document)
     at = f"/v1/groups/{GROUP}"
-    flags = ("--group-initial-rebalance-delay-ms", "0")
-    with (
-        ServiceProcess(tmp_path, *flags, environment={"ASSIGNOR_AUTH_TOKEN": TOKEN}) as service,
-        service.client(TOKEN) as client,
-    ):
+    flags, token = ("--group-initial-rebalance-delay-ms", "0"), {"ASSIGNOR_AUTH_TOKEN": TOKEN}
+    with ServiceProcess(tmp_path, *flags, environment=token) as service, service.client(TOKEN) as client:
 
         def taken(operation: str, method: str, path: str, status: int) -> Any:
             answer = client.request(method, path, json=found.pop(operation))

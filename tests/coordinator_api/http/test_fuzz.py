@@ -57,9 +57,7 @@ def test_should_survive_a_recording_with_one_thing_changed(client: httpx.Client,
 
 @one_client
 @given(st.data())
-def test_should_survive_members_bodies_with_one_thing_changed(
-    client: httpx.Client, member: HttpMember, data: st.DataObject
-) -> None:
+def test_should_survive_changed_member_bodies(client: httpx.Client, member: HttpMember, data: st.DataObject) -> None:
     raw = bytearray(subscription(member.process_id, {"0_0": -2}, (0,), 1))
     raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     joined: dict[str, Any] = {

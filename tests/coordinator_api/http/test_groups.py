@@ -39,9 +39,7 @@ def test_should_take_a_definition_that_leaves_out_what_has_a_default(client: htt
     assert described["configs"]["num.standby.replicas"] == 0
 
 
-def test_should_refuse_another_topology_under_living_members_unless_it_is_told_to_replace_it(
-    client: httpx.Client,
-) -> None:
+def test_should_refuse_another_topology_under_living_members_unless_told_to_replace_it(client: httpx.Client) -> None:
     group_id = new_group(client)
     member = settled_member(client, group_id)
     another = definition(topology=_stateless())
@@ -122,21 +120,15 @@ def test_should_list_and_describe_a_group_with_roles_and_lags(client: httpx.Clie
         first.member_id: list(first.active),
         second.member_id: list(second.active),
     }
-    by_process = {first.process_id: first, second.process_id: second}
     expected = sorted(
-        (task, role, lag, member.member_id, process_id)
-        for process_id, member in by_process.items()
+        (task, role, lag, member.member_id, member.process_id)
+        for member in (first, second)
         for tasks, role, lag in ((member.active, "active", -2), (member.standby, "standby", 600))
         for task in tasks
     )
     assert len(expected) == 4
-    assert (
-        sorted(
-            (entry["task"], entry["role"], entry["lag"], entry["member_id"], entry["process_id"])
-            for entry in described["tasks"]
-        )
-        == expected
-    )
+    fields = ("task", "role", "lag", "member_id", "process_id")
+    assert sorted(tuple(entry[field] for field in fields) for entry in described["tasks"]) == expected
 
 
 def test_should_describe_where_an_instance_can_be_asked(client: httpx.Client) -> None:

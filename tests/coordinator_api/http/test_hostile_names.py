@@ -142,7 +142,8 @@ def test_should_write_no_line_of_the_log_that_a_caller_has_forged(tmp_path: Path
     report = reported(group_id, 1)
     report["output"].update(error=forged, assignments={})
     report["note"] = forged
-    with ServiceProcess(tmp_path, "--log-format", "console") as service, service.client() as client:
+    flags = ("--log-format", "console", "--group-initial-rebalance-delay-ms", "0")
+    with ServiceProcess(tmp_path, *flags) as service, service.client() as client:
         assert client.post(f"/v1/groups/{group_id}/rebalances", json=report).status_code == 201
         own = new_group(client)
         named = HttpMember(client, own, client_id=forged, group_instance_id=forged)
@@ -157,7 +158,7 @@ def test_should_write_no_line_of_the_log_that_a_caller_has_forged(tmp_path: Path
     assert all(line.isprintable() for line in service.log)
 
 
-def test_should_have_as_many_time_series_after_a_hundred_names_as_before(client: httpx.Client) -> None:
+def test_should_have_as_many_time_series_after_many_names_as_before(client: httpx.Client) -> None:
     def series() -> set[str]:
         lines = client.get("/metrics").text.splitlines()
         return {line.rpartition(" ")[0] for line in lines if line and not line.startswith("#")}
@@ -174,7 +175,7 @@ def test_should_have_as_many_time_series_after_a_hundred_names_as_before(client:
     call(0)
     client.get("/metrics")
     before = series()
-    for number in range(1, 100):
+    for number in range(1, 30):
         call(number)
 
     assert series() == before

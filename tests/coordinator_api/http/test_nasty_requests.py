@@ -38,13 +38,9 @@ def ask(service: ServiceProcess, raw: bytes, method: str = "GET") -> httpx.Respo
 BEAT = b"POST {me}/heartbeat"
 CHUNKED = b"Transfer-Encoding: chunked\r\n"
 LONG = b"x" * 10_000
+INFINITE = json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()
 
 OF_MEMBERS: dict[str, tuple[bytes, int]] = {
-    "40,000 digits": (request(BEAT, b'{"generation_id":' + b"9" * 40_000 + b"}"), 422),
-    "NaN": (request(BEAT, b'{"generation_id":1,"later":NaN}'), 422),
-    "null": (request(BEAT, b"null"), 422),
-    "half a surrogate pair": (request(BEAT, b'{"generation_id":1,"\\ud800":1}'), 422),
-    "a list": (request(b"POST {group}/subscriptions", b"[]"), 422),
     "a byte order mark": (request(BEAT, b'\xef\xbb\xbf{"generation_id":1}'), 422),
     "no content type": (request(BEAT, b'{"generation_id":1}', b""), 422),
     "a form": (request(BEAT, b'{"generation_id":1}', b"Content-Type: multipart/form-data; boundary=x\r\n"), 422),
@@ -74,10 +70,7 @@ OF_GROUPS: dict[str, tuple[bytes, int]] = {
     "a form": (request(b"POST /v1/assign", b"a=b", b"Content-Type: application/x-www-form-urlencoded\r\n"), 422),
     "a compressed definition": (request(b"PUT {group}", b"{}", JSON + b"Content-Encoding: gzip\r\n"), 415),
     "a deep note": (request(b"POST /v1/assign", b'{"meta":' + b'{"a":' * 980 + b"1" + b"}" * 981), 422),
-    "an infinite config": (
-        request(b"PUT {group}", json.dumps(definition(configs={"topic.x": 7})).replace("7}", "1e999}").encode()),
-        422,
-    ),
+    "an infinite config": (request(b"PUT {group}", INFINITE), 422),
     "a generation of 10,000 digits": (request(b"GET {group}/rebalances/" + b"9" * 10_000), 422),
     "a task of 200 digits": (request(b"GET {group}/rebalances/1/explain?task=0_" + b"9" * 200), 422),
     "an empty task": (request(b"GET {group}/rebalances/1/explain?task="), 422),
@@ -126,9 +119,7 @@ def test_should_refuse_with_a_problem(service: ServiceProcess, member: HttpMembe
     assert served_still(member, service)
 
 
-def test_should_answer_head_like_any_other_method_that_an_address_has_not(
-    service: ServiceProcess, member: HttpMember
-) -> None:
+def test_should_answer_head_like_any_other_missing_method(service: ServiceProcess, member: HttpMember) -> None:
     refused = ask(service, request(b"HEAD " + member.path.encode()), "HEAD")
 
     assert (refused.status_code, refused.headers["content-type"]) == (405, "application/problem+json")

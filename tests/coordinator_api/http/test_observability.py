@@ -14,6 +14,7 @@ from tests.coordinator_api.http.hostile_callers import wait_for
 from tests.coordinator_api.service_process import ServiceProcess
 
 HEALTH = {("GET", "/livez"), ("GET", "/readyz")}
+AT_ONCE = ("--group-initial-rebalance-delay-ms", "0")
 PAGES = {("GET", "/docs"), ("GET", "/redoc"), ("GET", "/openapi.json")}
 
 
@@ -51,7 +52,7 @@ def test_should_describe_every_call_in_openapi(client: httpx.Client) -> None:
 
 def test_should_count_in_kafkas_words(tmp_path: Path) -> None:
     """In a service of its own: members of other tests would leave, or lose their sessions, meanwhile."""
-    with ServiceProcess(tmp_path) as service, service.client() as client:
+    with ServiceProcess(tmp_path, *AT_ONCE) as service, service.client() as client:
 
         def counted(name: str) -> float:
             found = re.search(rf"^{re.escape(name)} (\S+)$", client.get("/metrics").text, re.MULTILINE)

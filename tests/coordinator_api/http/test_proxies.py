@@ -100,9 +100,7 @@ def test_should_know_the_host_and_the_scheme_that_the_outermost_proxy_told() -> 
         (None, ("*",), False),
     ],
 )
-def test_should_believe_the_proxies_that_are_allowed(
-    client: str | None, allowed: tuple[str, ...], counts: bool
-) -> None:
+def test_should_believe_proxies_that_are_allowed(client: str | None, allowed: tuple[str, ...], counts: bool) -> None:
     told = noted(scope_of("/ui", client, prefix="/a", host="b", proto="https"), "", allowed)
     assert told == (PublicAddress("/a", "b") if counts else PublicAddress())
 

@@ -97,18 +97,14 @@ async def client(service: Tenants) -> httpx.AsyncClient:
         ("GET", "/ui/groups/there/topology"),
     ],
 )
-async def test_should_name_the_same_address_at_the_owner(
-    owner: OneOfSeveral, client: httpx.AsyncClient, method: str, path: str
-) -> None:
+async def test_should_lead_to_the_owner(owner: OneOfSeveral, client: httpx.AsyncClient, method: str, path: str) -> None:
     answer = await client.request(method, path, json={})
 
     assert problem(answer) == (307, "NOT_COORDINATOR")
     assert answer.headers["location"] == OTHER + path
 
 
-async def test_should_answer_what_is_here_and_what_is_about_no_group(
-    owner: OneOfSeveral, client: httpx.AsyncClient
-) -> None:
+async def test_should_answer_what_is_here_or_names_no_group(owner: OneOfSeveral, client: httpx.AsyncClient) -> None:
     assert (await client.get("/v1/groups/here")).status_code == 200
     assert (await client.post("/v1/groups/here/subscriptions", json=join_body())).status_code == 201
     assert (await client.get("/ui/groups/here")).status_code == 200
@@ -124,9 +120,7 @@ async def test_should_say_that_nobody_has_a_group_and_create_it(owner: OneOfSeve
     assert (await client.put("/v1/groups/new", json=definition())).status_code == 201
 
 
-async def test_should_have_everybody_wait_for_a_group_that_is_taken_over(
-    owner: OneOfSeveral, client: httpx.AsyncClient
-) -> None:
+async def test_should_have_all_wait_while_a_group_is_taken_over(owner: OneOfSeveral, client: httpx.AsyncClient) -> None:
     for method, path in (("GET", "/v1/groups/nowhere"), ("POST", "/v1/groups/nowhere/heartbeat")):
         answer = await client.request(method, path, json={})
         assert problem(answer) == (503, "COORDINATOR_LOAD_IN_PROGRESS")
@@ -202,9 +196,7 @@ async def test_should_send_a_page_to_the_owner_as_a_whole(owner: OneOfSeveral, c
     assert (part.status_code, part.headers["hx-redirect"]) == (204, f"{OTHER}/ui/groups/there/time?limit=5")
 
 
-async def test_should_list_groups_of_those_who_do_not_answer_as_unknown(
-    owner: OneOfSeveral, client: httpx.AsyncClient, service: Tenants
-) -> None:
+async def test_should_list_groups_as_unknown(owner: OneOfSeveral, client: httpx.AsyncClient, service: Tenants) -> None:
     listed = (await client.get("/v1/groups")).json()["groups"]
 
     assert [(each["group_id"], each["state"], each["members"]) for each in listed] == [
@@ -219,9 +211,7 @@ async def test_should_list_groups_of_those_who_do_not_answer_as_unknown(
     assert [each["group_id"] for each in (await tom.get("/v1/groups")).json()["groups"]] == ["t-1"]
 
 
-async def test_should_tell_another_coordinator_only_of_its_own_groups(
-    owner: OneOfSeveral, client: httpx.AsyncClient
-) -> None:
+async def test_should_show_other_coordinators_own_groups_only(owner: OneOfSeveral, client: httpx.AsyncClient) -> None:
     asked_by = {"Assignor-Asked-By": "coordinator"}
     for path in ("/v1/groups", "/ui/groups.json"):
         listed = (await client.get(path, headers=asked_by)).json()["groups"]

@@ -57,6 +57,10 @@ Call = tuple[str, str]
 BEAT = {"generation_id": 1}
 
 
+def _token(place: Place) -> dict[str, str]:
+    return {"name": place.token, "right": "reader", "groups": f"{place.group}*"}
+
+
 BODIES: dict[Call, Callable[[Place], object]] = {
     ("POST", "/v1/assign"): lambda _: reported("g", 1),
     ("POST", "/v1/simulate"): lambda _: reported("g", 1),
@@ -68,11 +72,7 @@ BODIES: dict[Call, Callable[[Place], object]] = {
     ("PUT", "/v1/groups/{group}/rejoin-grace"): lambda _: {"grace_ms": 1_000},
     ("PUT", "/v1/groups/{group}/hold"): lambda _: {"time_limit_ms": 1_000},
     # a name and a prefix that whoever is bound to a prefix may take
-    ("POST", "/v1/tokens"): lambda place: {
-        "name": f"{place.token}-more",
-        "right": "reader",
-        "groups": f"{place.group}-*",
-    },
+    ("POST", "/v1/tokens"): lambda place: {**_token(place), "name": f"{place.token}-more"},
 }
 QUERIES: dict[Call, Callable[[Place], Mapping[str, int | str]]] = {
     ("GET", "/v1/groups/{group}/members/{member}/assignment"): lambda _: {"min_generation": 1, "wait_ms": _MS},
@@ -130,16 +130,10 @@ def admin(service: ServiceProcess) -> Iterator[httpx.Client]:
 
 @pytest.fixture(scope="module")
 def built() -> set[tuple[str, str]]:
-    return set(_routes())
-
-
-def _routes() -> Iterator[tuple[str, str]]:
     """Every method and address of the application, but the open ones and those of `PAGE_RIGHTS`."""
     routes: list[Any] = list(create_app(Settings(), pages=WEB_PAGES).routes)
-    for route in routes:
-        for method in route.methods - {"HEAD"}:
-            if route.path not in OPEN_PATHS and not is_page(route.path):
-                yield method, route.path
+    asked = [route for route in routes if route.path not in OPEN_PATHS and not is_page(route.path)]
+    return {(method, route.path) for route in asked for method in route.methods - {"HEAD"}}
 
 
 def _new_place(admin: httpx.Client) -> Place:
@@ -147,9 +141,9 @@ def _new_place(admin: httpx.Client) -> Place:
     member = HttpMember(admin, group)
     assert member.subscribe().is_success
     settle(member)
-    token = f"{group}-token"
-    assert admin.post("/v1/tokens", json={"name": token, "right": "reader", "groups": f"{group}*"}).is_success
-    return Place(group, str(member.member_id), token)
+    place = Place(group, str(member.member_id), f"{group}-token")
+    assert admin.post("/v1/tokens", json=_token(place)).is_success
+    return place
 
 
 def _send(client: httpx.Client, method: str, sent: Sent) -> httpx.Response:
@@ -236,9 +230,7 @@ def test_should_say_on_the_page_which_right_each_call_needs() -> None:
     assert said == dict(RIGHTS)
 
 
-def test_should_let_an_operator_alone_replace_a_topology_under_members(
-    service: ServiceProcess, admin: httpx.Client
-) -> None:
+def test_should_let_operators_alone_replace_a_running_topology(service: ServiceProcess, admin: httpx.Client) -> None:
     place = _new_place(admin)
     other = definition(topology={**definition()["topology"], "copartition_groups": [["events"]]})
     found = {}

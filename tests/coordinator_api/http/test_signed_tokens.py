@@ -1,6 +1,8 @@
 """Tokens that an OIDC issuer has signed, at a real service: the issuer is a small HTTP server of this test."""
 
 import base64
+import hashlib
+import hmac
 import json
 import socket
 import threading
@@ -49,14 +51,8 @@ def forged(algorithm: str, signature: bytes = b"") -> str:
 
 def with_public_key_as_password() -> str:
     """What a library that lets the token choose would take."""
-    import hashlib
-    import hmac
-
-    public = (
-        KEYS["rsa"]
-        .public_key()
-        .public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo)
-    )
+    of_rsa, kind = KEYS["rsa"].public_key(), serialization.PublicFormat.SubjectPublicKeyInfo
+    public = of_rsa.public_bytes(serialization.Encoding.PEM, kind)
     unsigned = forged("HS256").rpartition(".")[0]
     return forged("HS256", hmac.new(public, unsigned.encode(), hashlib.sha256).digest())
 
@@ -206,10 +202,7 @@ def test_should_not_repeat_the_password_of_a_url() -> None:
 @pytest.mark.parametrize(
     "given, said",
     [
-        (
-            {"jwks_endpoint_url": "file:///keys", "expected_issuer": "i"},
-            r"needs sasl\.oauthbearer\.expected\.issuer and",
-        ),
+        ({"jwks_endpoint_url": "file:///k", "expected_issuer": "i"}, r"needs sasl\.oauthbearer\.expected\.issuer and"),
         ({"expected_issuer": "i", "expected_audience": "a"}, r"need sasl\.oauthbearer\.jwks\.endpoint\.url"),
     ],
 )

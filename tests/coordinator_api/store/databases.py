@@ -1,8 +1,10 @@
 """A store on a real database, for tests within one process; without a name, on an SQLite file."""
 
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
+from typing import Any
 
 from sqlalchemy.ext.asyncio import AsyncEngine
 
@@ -37,6 +39,12 @@ async def open_repository(database: Path | Settings, retained_rebalances: int = 
     async with open_engine(database) as engine:
         await upgraded(engine)
         yield Repository(engine, retained_rebalances)
+
+
+def execute(file: Path, *statements: str) -> list[Any]:
+    """Executes the statements on an SQLite file, in one transaction. Returns the rows of the last statement."""
+    with closing(sqlite3.connect(file)) as connection, connection:
+        return [connection.execute(each).fetchall() for each in statements][-1]
 
 
 def lose_the_page_of(file: Path, marker: bytes) -> None:

@@ -12,18 +12,16 @@ import shutil
 import signal
 import subprocess
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Self
 
 from benchmarks.storage_faults.faults import small_disk
-from tests.coordinator_api.store.postgresql import Postgresql
-from tests.processes import children
+from tests.coordinator_api.store.postgresql import WITHIN_S, Postgresql
+from tests.waiting import wait_until
 
 DISK_BYTES = 320 * 1024 * 1024
-WITHIN_S = 60.0
 _POLL_S = 0.05
 _OWN_SETTINGS = "pair.conf"
 _SETTINGS = f"""
@@ -45,10 +43,6 @@ class PairServer(Postgresql):
         super().__init__(bin)
         self._on_small_disk = on_small_disk
         self._mounted = ExitStack()
-
-    @property
-    def data(self) -> Path:
-        return self._place / "data"
 
     def __enter__(self) -> Self:
         """Makes its directory only."""
@@ -96,35 +90,17 @@ class PairServer(Postgresql):
         (self.data / _OWN_SETTINGS).write_text(f"synchronous_standby_names = '{'*' if does else ''}'\n")
         self._give(self.data / _OWN_SETTINGS)
 
-    def reload(self) -> None:
-        self._run("pg_ctl", "reload", f"--pgdata={self.data}")
-
     def promote(self) -> None:
         """It takes writes once this returns."""
         self._run("pg_ctl", "promote", "--wait", f"--pgdata={self.data}")
 
     def restart(self, mode: str = "fast") -> None:
         """`mode`: fast, or immediate, which is as a crash."""
-        self._run("pg_ctl", "stop", "--wait", f"--mode={mode}", f"--pgdata={self.data}")
+        self._stop(mode)
         self.start()
-
-    def processes(self) -> list[int]:
-        """The server and all that it has started; none when it does not run. They lead process groups of their own."""
-        with suppress(OSError, ValueError):
-            main = int((self.data / "postmaster.pid").read_text().splitlines()[0])
-            if Path(f"/proc/{main}/cwd").resolve() == self.data.resolve():
-                return [main, *children(main)]
-        return []
 
     def is_running(self) -> bool:
         return bool(self.processes())
-
-    def freeze(self) -> None:
-        """It takes connections and bytes, and answers to nothing."""
-        self._signal_all(signal.SIGSTOP)
-
-    def thaw(self) -> None:
-        self._signal_all(signal.SIGCONT)
 
     def kill(self) -> None:
         """SIGKILL of all that it is, frozen or not."""
@@ -132,7 +108,9 @@ class PairServer(Postgresql):
         for process in processes:
             with suppress(ProcessLookupError):
                 os.kill(process, signal.SIGKILL)
-        _until(lambda: not any(Path(f"/proc/{each}").exists() and not _is_over(each) for each in processes), "its end")
+        wait_until(
+            lambda: not any(Path(f"/proc/{each}").exists() and not _is_over(each) for each in processes), "its end"
+        )
         # its process id stays taken until somebody asks how it ended
         (self.data / "postmaster.pid").unlink(missing_ok=True)
         (self._place / f".s.PGSQL.{self.port}.lock").unlink(missing_ok=True)
@@ -145,20 +123,6 @@ class PairServer(Postgresql):
                 " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
             )
         )
-
-    def value(self, query: str) -> str:
-        """What a query says that has one row of one column."""
-        database = f"host={self._place} port={self.port} user=coordinator dbname=postgres connect_timeout=10"
-        command = [str(self._bin / "psql"), database, "--no-psqlrc", "--tuples-only", "--no-align", "-c", query]
-        try:
-            ended = subprocess.run(
-                command, capture_output=True, text=True, cwd=self._place, timeout=WITHIN_S, **self._as
-            )  # type: ignore[call-overload]
-        except subprocess.TimeoutExpired as error:
-            raise ConnectionError(f"no answer within {WITHIN_S:.0f} s") from error
-        if ended.returncode != 0:
-            raise ConnectionError(ended.stderr.strip())
-        return str(ended.stdout.strip())
 
     def write_log(self, most: int) -> int:
         """Begin a new piece of its write-ahead log, so often or until it cannot; how often it could."""
@@ -179,7 +143,7 @@ class PairServer(Postgresql):
                 return self.value("SELECT 1") == "1"
             return False
 
-        _until(has, "it to answer or to end")
+        wait_until(has, "it to answer or to end")
 
     @contextmanager
     def full_disk(self) -> Iterator[None]:
@@ -208,13 +172,6 @@ class PairServer(Postgresql):
             ends.set()
             filling.join()
             filler.unlink()
-
-    def _signal_all(self, number: signal.Signals) -> None:
-        """The server first, which starts no more processes then, and twice, for those that it was starting."""
-        for _ in range(2):
-            for process in self.processes():
-                with suppress(ProcessLookupError):
-                    os.kill(process, number)
 
     def _give(self, path: Path) -> None:
         if self._as:
@@ -264,7 +221,7 @@ class PostgresqlPair:
         return False
 
     def until_in_sync(self) -> None:
-        _until(self.is_in_sync, "the standby to have what the primary has")
+        wait_until(self.is_in_sync, "the standby to have what the primary has")
 
     def failover(self, *, frozen: bool = False) -> None:
         """The primary dies, and the standby takes its place; returns when that takes writes.
@@ -288,20 +245,13 @@ class PostgresqlPair:
 
     def _join_standby(self) -> None:
         self.standby.begin_as_standby_of(self.primary)
-        _until(
+        wait_until(
             lambda: self.primary.value("SELECT count(*) FROM pg_stat_replication WHERE state = 'streaming'") == "1",
             "the standby to stream",
         )
         self.primary.waits_for_standby(True)
         self.primary.reload()
         self.until_in_sync()
-
-
-def _until(holds: Callable[[], bool], what: str) -> None:
-    deadline_s = time.monotonic() + WITHIN_S
-    while not holds():
-        assert time.monotonic() < deadline_s, f"waited {WITHIN_S:.0f} s for {what}"
-        time.sleep(_POLL_S)
 
 
 def _is_over(pid: int) -> bool:

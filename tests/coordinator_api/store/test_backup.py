@@ -8,7 +8,6 @@ import os
 import resource
 import signal
 import sqlite3
-import time
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, redirect_stdout
@@ -31,7 +30,8 @@ from coordinator_api.store.repository import Recording
 from coordinator_api.store.store_errors import StoreError, StoreInUse
 from coordinator_api.store.stored_logs import checksum, planned_repair
 from tests.coordinator_api.service_process import clean_environment
-from tests.coordinator_api.store.databases import lose_the_page_of, settings_for
+from tests.coordinator_api.store.databases import execute, lose_the_page_of, settings_for
+from tests.waiting import wait_until
 from tests.warm_program import WarmProgram
 
 DEFINED = encode_record(DefinitionChanged(1, "{}"))
@@ -59,9 +59,12 @@ async def restored(settings: Settings, file: Path, keep_members: bool = True) ->
     return await restore(settings, file, keep_members=keep_members, progress=silent)
 
 
+def file_of(settings: Settings) -> Path:
+    return Path(settings.database_url.removeprefix("sqlite:///"))
+
+
 def rows(settings: Settings, table: str) -> list[Any]:
-    with closing(sqlite3.connect(settings.database_url.removeprefix("sqlite:///"))) as database:
-        return database.execute(f"SELECT * FROM {table} ORDER BY 1, 2").fetchall()
+    return execute(file_of(settings), f"SELECT * FROM {table} ORDER BY 1, 2")
 
 
 async def fill(settings: Settings) -> None:
@@ -72,8 +75,7 @@ async def fill(settings: Settings) -> None:
             "one", 2, ["".join(AT_SEVEN)], Recording(7, 1, '{"generation_id":7}', b"\x00\xff packed"), epoch=0
         )
         await log.append("two", 0, [DEFINED], epoch=0)
-    with closing(sqlite3.connect(settings.database_url.removeprefix("sqlite:///"))) as database, database:
-        database.execute("INSERT INTO tokens VALUES ('me', 'admin', '', 'd1', 1, 'cli', NULL)")
+    execute(file_of(settings), "INSERT INTO tokens VALUES ('me', 'admin', '', 'd1', 1, 'cli', NULL)")
 
 
 @pytest.fixture
@@ -99,9 +101,7 @@ async def test_should_restore_every_row_as_it_was(source: Settings, tmp_path: Pa
     assert [row[2] for row in rows(target, "groups")] == [sizes["one"] + len(b"\x00\xff packed"), sizes["two"]]
 
 
-async def test_should_raise_generations_unless_nothing_happened_after_the_backup(
-    source: Settings, tmp_path: Path
-) -> None:
+async def test_should_raise_generations_unless_nothing_happened_afterwards(source: Settings, tmp_path: Path) -> None:
     await backed_up(source, tmp_path / "b")
     target = new_place(tmp_path, "target")
     await restored(target, tmp_path / "b", keep_members=False)
@@ -114,9 +114,7 @@ async def test_should_raise_generations_unless_nothing_happened_after_the_backup
         assert await opened.repository.rebalance("one", 7) == b"\x00\xff packed"
 
 
-async def test_should_keep_the_history_when_the_next_rebalance_has_a_much_higher_generation(
-    source: Settings, tmp_path: Path
-) -> None:
+async def test_should_keep_the_history_below_a_much_higher_generation(source: Settings, tmp_path: Path) -> None:
     await backed_up(source, tmp_path / "b")
     target = new_place(tmp_path, "target")
     await restored(target, tmp_path / "b", keep_members=False)
@@ -138,7 +136,7 @@ async def test_should_have_one_moment_and_keep_no_writer_waiting(source: Setting
     written = []
 
     def write(done: int, _total: int) -> None:
-        with closing(sqlite3.connect(source.database_url.removeprefix("sqlite:///"), timeout=0)) as writer, writer:
+        with closing(sqlite3.connect(file_of(source), timeout=0)) as writer, writer:
             writer.execute("INSERT INTO groups (group_id, sequence) VALUES (?, 0)", (f"later-{done}",))
             writer.execute("DELETE FROM group_records WHERE group_id = 'two'")
         written.append(done)
@@ -174,7 +172,7 @@ async def test_should_replace_a_file_only_when_told_so_and_never_the_database(so
     assert (tmp_path / "b").read_bytes().startswith(b"\x1f\x8b")
 
     with pytest.raises(InputError, match="is the database itself"):
-        await backed_up(source, Path(source.database_url.removeprefix("sqlite:///")), replace=True)
+        await backed_up(source, file_of(source), replace=True)
     with pytest.raises(InputError, match="is a directory"):
         await backed_up(source, tmp_path)
     with pytest.raises(InputError, match="cannot be written: No such file or directory"):
@@ -196,7 +194,7 @@ def disk_is_full(bytes: int) -> Iterator[None]:
 async def fill_much(settings: Settings, megabytes: int) -> None:
     """With what does not compress."""
     await migrate(settings)
-    with closing(sqlite3.connect(settings.database_url.removeprefix("sqlite:///"))) as database, database:
+    with closing(sqlite3.connect(file_of(settings))) as database, database:
         for group in range(megabytes):
             database.execute("INSERT INTO groups (group_id, sequence) VALUES (?, 16)", (f"g{group}",))
             bodies = [(n, base64.b64encode(os.urandom(49_152)).decode()) for n in range(1, 17)]
@@ -237,11 +235,7 @@ def program(directory: Path, *arguments: str) -> WarmProgram:
 
 
 def kill_once(running: WarmProgram, condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + SOON_S
-    while not condition():
-        assert running.poll() is None, "it ended before it could be killed"
-        assert time.monotonic() < deadline_s
-        time.sleep(0.001)
+    wait_until(condition, "a moment to kill it", every_s=0.001, alive=lambda: running.poll() is None)
     running.kill()
     assert running.wait(SOON_S) == -signal.SIGKILL
 
@@ -373,8 +367,7 @@ async def test_should_refuse_to_back_up_what_is_no_database_of_a_coordinator(tmp
         await backed_up(new_place(tmp_path, "nothing"), tmp_path / "b")
     newer = new_place(tmp_path, "newer")
     await migrate(newer)
-    with closing(sqlite3.connect(tmp_path / "newer" / "store.sqlite3")) as database, database:
-        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    execute(file_of(newer), "UPDATE alembic_version SET version_num = '9999'")
     with pytest.raises(InputError, match="has schema version 9999, which this release does not know"):
         await backed_up(newer, tmp_path / "b")
     assert not (tmp_path / "b").exists()
@@ -384,12 +377,9 @@ async def test_should_refuse_to_back_up_what_is_no_database_of_a_coordinator(tmp
 
 
 @pytest.mark.parametrize("keep_members", [True, False])
-async def test_should_not_lose_the_other_groups_with_a_damaged_one(
-    source: Settings, tmp_path: Path, keep_members: bool
-) -> None:
-    with closing(sqlite3.connect(source.database_url.removeprefix("sqlite:///"))) as database, database:
-        database.execute("UPDATE group_records SET body = 'x' WHERE group_id = 'one' AND sequence = 2")
-        database.execute("INSERT INTO groups (group_id, sequence) VALUES ('gone', 3)")
+async def test_should_keep_groups_beside_a_damaged_one(source: Settings, tmp_path: Path, keep_members: bool) -> None:
+    change = "UPDATE group_records SET body = 'x' WHERE group_id = 'one' AND sequence = 2"
+    execute(file_of(source), change, "INSERT INTO groups (group_id, sequence) VALUES ('gone', 3)")
 
     done = await backed_up(source, tmp_path / "b")
     target = new_place(tmp_path, "target")
@@ -415,9 +405,8 @@ async def test_should_not_lose_the_other_groups_with_one_that_the_database_canno
     file = tmp_path / "source" / "store.sqlite3"
     async with open_store(source) as opened:
         await opened.repository.append("one", 3, ["x" * 40_000], epoch=0)  # its pages have nothing else
-    with closing(sqlite3.connect(file)) as database, database:
-        if kind == "no text":
-            database.execute("UPDATE group_records SET body = CAST(x'7bfffe7d' AS TEXT) WHERE sequence = 4")
+    if kind == "no text":
+        execute(file, "UPDATE group_records SET body = CAST(x'7bfffe7d' AS TEXT) WHERE sequence = 4")
     if kind == "a lost page":
         lose_the_page_of(file, b"x" * 4_000)
 
@@ -435,9 +424,7 @@ async def test_should_not_lose_the_other_groups_with_one_that_the_database_canno
         assert plan.generation_id > 7 + LOST_GENERATIONS, "after the backup, it had generations nobody knows of"
 
 
-async def test_should_restore_where_the_database_was_lost_and_its_newest_writes_and_lock_were_left(
-    source: Settings, tmp_path: Path
-) -> None:
+async def test_should_restore_where_only_the_newest_writes_and_lock_were_left(source: Settings, tmp_path: Path) -> None:
     await backed_up(source, tmp_path / "b")
     file = tmp_path / "source" / "store.sqlite3"
     with closing(sqlite3.connect(file)) as database:

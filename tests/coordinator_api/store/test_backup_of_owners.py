@@ -19,7 +19,6 @@ from coordinator_api.store.schema import group_records, groups, rebalances, toke
 from coordinator_api.store.store_errors import StoreInUse
 from tests.coordinator_api.store.databases import open_engine, settings_for
 from tests.coordinator_api.store.test_backup import AT_SEVEN, DEFINED, backed_up, restored
-from tests.coordinator_api.store.test_migrations import OUTDATED, mark_as
 
 QUICK_MS = 600
 """The lease of coordinators that are looked at."""
@@ -93,17 +92,6 @@ async def test_should_not_say_in_a_backup_who_owned_a_group(database: Settings, 
         {"table": "groups", "group_id": "one", "sequence": 3, "stored_bytes": len(DEFINED + AT_SEVEN + AT_SEVEN) + 2},
         {"table": "groups", "group_id": "two", "sequence": 1, "stored_bytes": len(DEFINED)},
     ]
-
-
-@pytest.mark.parametrize("version", OUTDATED)
-async def test_should_refuse_to_back_up_what_it_cannot_restore(
-    database: Settings, tmp_path: Path, version: str
-) -> None:
-    await fill(database)
-    await mark_as(database, version, version)
-
-    with pytest.raises(InputError, match=f"has schema version {version}, from before the names of stored records"):
-        await backed_up(database, tmp_path / "b")
 
 
 @asynccontextmanager

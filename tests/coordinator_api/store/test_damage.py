@@ -11,7 +11,7 @@ import pytest
 
 from coordinator_api.store.repository import GroupLog, Repository
 from coordinator_api.store.store_errors import ConcurrentWriter, DamagedLog, DatabaseReplaced, StoreBusy, StoreError
-from tests.coordinator_api.store.databases import lose_the_page_of, open_repository
+from tests.coordinator_api.store.databases import execute, lose_the_page_of, open_repository
 
 FILE = "store.sqlite3"
 
@@ -24,23 +24,11 @@ async def repository(tmp_path: Path) -> AsyncIterator[Repository]:
         yield opened
 
 
-def change(directory: Path, statement: str) -> None:
-    with sqlite3.connect(directory / FILE) as connection:
-        connection.execute(statement)
-    connection.close()
-
-
 @pytest.mark.parametrize(
-    "statement, problem",
+    "sql, problem",
     [
-        (
-            "UPDATE group_records SET body = '9' WHERE sequence = 2",
-            "record 2 has been changed",
-        ),
-        (
-            "UPDATE group_records SET body = '' WHERE sequence = 3",
-            "record 3 has been changed",
-        ),
+        ("UPDATE group_records SET body = '9' WHERE sequence = 2", "record 2 has been changed"),
+        ("UPDATE group_records SET body = '' WHERE sequence = 3", "record 3 has been changed"),
         (
             "UPDATE group_records SET body = CAST(x'7bff7d' AS TEXT) WHERE sequence = 2",
             "record 2 has been changed: it is no text in UTF-8",
@@ -52,16 +40,11 @@ def change(directory: Path, statement: str) -> None:
         ("DELETE FROM group_records WHERE sequence = 2", "record 2 is missing"),
         ("DELETE FROM group_records WHERE sequence = 3", "its last record is 2, and 3 is expected"),
         ("DELETE FROM group_records WHERE group_id = 'damaged'", "its last record is 0, and 3 is expected"),
-        (
-            "UPDATE group_records SET sequence = sequence + 10 WHERE group_id = 'damaged'",
-            "record 11 has been changed",
-        ),
+        ("UPDATE group_records SET sequence = sequence + 10 WHERE group_id = 'damaged'", "record 11 has been changed"),
     ],
 )
-async def test_should_name_the_record_that_is_not_as_it_was_written(
-    repository: Repository, tmp_path: Path, statement: str, problem: str
-) -> None:
-    change(tmp_path, statement)
+async def test_should_name_the_damaged_record(repository: Repository, tmp_path: Path, sql: str, problem: str) -> None:
+    execute(tmp_path / FILE, sql)
 
     with pytest.raises(DamagedLog) as raised:
         await repository.load_group("damaged")
@@ -142,13 +125,11 @@ async def test_should_delete_a_group_although_old_records_cannot_be_deleted(tmp_
 
 
 async def test_should_leave_nothing_of_an_old_log_that_can_be_deleted(repository: Repository, tmp_path: Path) -> None:
-    change(tmp_path, "UPDATE group_records SET body = '9' WHERE sequence = 2")
+    execute(tmp_path / FILE, "UPDATE group_records SET body = '9' WHERE sequence = 2")
     await repository.renew("damaged", 3, ["new"], epoch=0)
 
-    with sqlite3.connect(tmp_path / FILE) as connection:
-        count = connection.execute("SELECT count(*) FROM group_records WHERE group_id = 'damaged'").fetchone()
-    connection.close()
-    assert count == (1,)
+    left = execute(tmp_path / FILE, "SELECT count(*) FROM group_records WHERE group_id = 'damaged'")
+    assert left == [(1,)]
     await repository.delete("damaged", (await repository.load_group("damaged")).sequence, epoch=0)
     assert list(await repository.stored_bytes()) == ["other"]
 
@@ -183,9 +164,7 @@ async def test_should_go_on_when_the_file_is_put_back(repository: Repository, tm
     await repository.check()
 
 
-async def test_should_hold_up_one_write_only_while_the_database_is_locked(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_should_hold_up_one_write_only_while_the_file_is_locked(repository: Repository, tmp_path: Path) -> None:
     other_program = sqlite3.connect(tmp_path / FILE, isolation_level=None)
     other_program.execute("BEGIN IMMEDIATE")
     writes = [asyncio.ensure_future(repository.append(f"group-{number}", 0, ["1"], epoch=0)) for number in range(10)]
@@ -203,7 +182,10 @@ async def test_should_hold_up_one_write_only_while_the_database_is_locked(
 async def test_should_write_and_read_when_it_is_asked_whether_it_can(repository: Repository, tmp_path: Path) -> None:
     await repository.check()
     await repository.check()
-    change(tmp_path, "CREATE TRIGGER full BEFORE UPDATE ON store_checks BEGIN SELECT RAISE(FAIL, 'disk is full'); END")
+    execute(
+        tmp_path / FILE,
+        "CREATE TRIGGER full BEFORE UPDATE ON store_checks BEGIN SELECT RAISE(FAIL, 'disk is full'); END",
+    )
 
     with pytest.raises(StoreError, match="cannot be written: disk is full"):
         await repository.check()

@@ -13,7 +13,7 @@ import pytest
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.sqlite import FileDamage
 from coordinator_api.store.store_errors import DamagedDatabase, StoreError
-from tests.coordinator_api.store.databases import open_repository
+from tests.coordinator_api.store.databases import execute, open_repository
 
 FILE = "store.sqlite3"
 PAGE_BYTES = 4_096
@@ -34,21 +34,17 @@ def lose_the_beginning(directory: Path) -> None:
 
 def lose_pages(directory: Path) -> None:
     """The last ones, which have the records."""
-    with sqlite3.connect(directory / FILE) as other:
-        other.execute("PRAGMA wal_checkpoint(FULL)")
-    other.close()
+    execute(directory / FILE, "PRAGMA wal_checkpoint(FULL)")
     with (directory / FILE).open("r+b") as file:
         file.seek(-4 * PAGE_BYTES, os.SEEK_END)
         file.write(b"\xff" * 4 * PAGE_BYTES)
 
 
-@pytest.mark.parametrize("happens", [lose_the_beginning, lose_pages])
-async def test_should_notice_damage_that_comes_while_the_file_is_used(
-    repository: Repository, tmp_path: Path, happens: Callable[[Path], None]
-) -> None:
+@pytest.mark.parametrize("harm", [lose_the_beginning, lose_pages])
+async def test_should_notice_new_damage(repository: Repository, tmp_path: Path, harm: Callable[[Path], None]) -> None:
     async with repository.watched():
         await repository.check()
-        happens(tmp_path)
+        harm(tmp_path)
         await seen_as(repository, False)
         with pytest.raises(DamagedDatabase, match=r"store\.sqlite3 was damaged while the coordinator was using it: .+"):
             await repository.check()
@@ -81,9 +77,7 @@ async def well(repository: Repository) -> bool:
     return True
 
 
-async def test_should_leave_it_to_the_groups_when_the_file_was_damaged_before(
-    repository: Repository, tmp_path: Path
-) -> None:
+async def test_should_leave_earlier_damage_to_the_groups(repository: Repository, tmp_path: Path) -> None:
     """The groups that it concerns are set aside when the coordinator starts, and the others are led."""
     lose_the_beginning(tmp_path)
 
@@ -128,23 +122,17 @@ async def test_should_say_that_the_file_is_out_of_reach(
 
 
 async def test_should_make_its_row_when_the_database_has_none(repository: Repository, tmp_path: Path) -> None:
-    with sqlite3.connect(tmp_path / FILE) as other:
-        other.execute("DELETE FROM store_checks")
-    other.close()
+    execute(tmp_path / FILE, "DELETE FROM store_checks")
 
     await repository.check()
     await repository.check()
 
-    with sqlite3.connect(tmp_path / FILE) as other:
-        assert other.execute("SELECT id, number FROM store_checks").fetchall() == [(1, 2)]
-    other.close()
+    assert execute(tmp_path / FILE, "SELECT id, number FROM store_checks") == [(1, 2)]
 
 
 async def test_should_notice_that_a_table_is_gone(repository: Repository, tmp_path: Path) -> None:
     await repository.check()
-    with sqlite3.connect(tmp_path / FILE) as other:
-        other.execute("DROP TABLE rebalances")
-    other.close()
+    execute(tmp_path / FILE, "DROP TABLE rebalances")
 
     with pytest.raises(StoreError, match="no such table: rebalances"):
         await repository.check()

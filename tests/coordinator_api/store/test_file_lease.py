@@ -9,7 +9,7 @@ import pytest
 
 from coordinator_api.store.engine import parse_url, sqlite_file
 from coordinator_api.store.opening import exclusive_engine
-from coordinator_api.store.store_errors import StoreError, StoreInUse
+from coordinator_api.store.store_errors import StoreInUse
 from tests.checkout import ROOT
 from tests.coordinator_api.store.databases import settings_for
 
@@ -74,19 +74,3 @@ def test_should_need_no_lease_for_a_database_in_memory() -> None:
 )
 def test_should_choose_the_driver_for_the_database(url: str, driver: str) -> None:
     assert parse_url(url).drivername == driver
-
-
-def test_should_take_the_way_to_encrypt_as_libpq_writes_it() -> None:
-    assert dict(parse_url("postgresql://h/d?sslmode=verify-full").query) == {"ssl": "verify-full"}
-
-
-@pytest.mark.parametrize("url", ["", "nonsense", "oracle://h/d", "sqlite//x"])
-def test_should_refuse_a_url_that_names_no_database(url: str) -> None:
-    with pytest.raises(StoreError, match=r"database\.url"):
-        parse_url(url)
-
-
-async def test_should_say_what_to_do_when_the_directory_is_missing(tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="does not exist"):
-        await take(tmp_path / "nowhere")
-    assert settings_for(tmp_path).sqlite_synchronous == "FULL"

@@ -1,7 +1,6 @@
 """Who owns which group, on a real PostgreSQL: each change is made for one caller, and only of what is as he saw it."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -14,13 +13,15 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from coordinator_api.settings import Settings
 from coordinator_api.store import schema
-from coordinator_api.store.engine import POOL_SIZE, create_engine
+from coordinator_api.store.engine import POOL_SIZE
 from coordinator_api.store.lease_rows import CoordinatorRow, GroupOwner, LeaseStore, LeaseView
 from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError, UnusableDatabase
-from tests.coordinator_api.store.databases import open_repository
+from tests.coordinator_api.store.databases import open_engine, open_repository
 from tests.coordinator_api.store.postgresql import Postgresql
+from tests.known import known
+from tests.waiting import wait_until
 
 
 class Process(NamedTuple):
@@ -55,12 +56,8 @@ def writing(process: Process) -> AbstractAsyncContextManager[AsyncConnection]:
 
 @asynccontextmanager
 async def other_program(settings: Settings) -> AsyncIterator[AsyncConnection]:
-    engine = create_engine(settings)
-    try:
-        async with engine.connect() as connection:
-            yield connection
-    finally:
-        await engine.dispose()
+    async with open_engine(settings) as engine, engine.connect() as connection:
+        yield connection
 
 
 async def end_all_connections(settings: Settings) -> None:
@@ -70,18 +67,11 @@ async def end_all_connections(settings: Settings) -> None:
         ended = (await connection.execute(text(f"SELECT pid, pg_terminate_backend(pid) FROM ({others}) AS each"))).all()
     assert ended
     for pid, _ in ended:
-        await asyncio.to_thread(until_ended, pid)
-
-
-def until_ended(pid: int) -> None:
-    while Path(f"/proc/{pid}").exists():
-        time.sleep(0.01)
+        await asyncio.to_thread(wait_until, lambda: not Path(f"/proc/{pid}").exists(), "its end")  # noqa: B023
 
 
 async def polled(process: Process, name: str, *, takes: bool = True, renews: bool = True) -> LeaseView:
-    view = await process.owners.poll(name, takes=takes, renews=renews)
-    assert view is not None
-    return view
+    return known(await process.owners.poll(name, takes=takes, renews=renews))
 
 
 async def groups(process: Process, asked_by: str) -> dict[str, GroupOwner]:
@@ -329,10 +319,9 @@ async def test_should_refuse_another_lease_while_a_coordinator_lives(on_postgres
 # --- a database that fails
 
 
-async def test_should_give_up_a_database_that_says_nothing_and_go_on_when_it_does(
-    postgresql: Postgresql, on_postgresql: Settings
-) -> None:
-    async with process(on_postgresql.model_copy(update={"lease_timeout_ms": 600})) as here:
+async def test_should_give_up_a_silent_database_and_go_on(postgresql: Postgresql, on_postgresql: Settings) -> None:
+    hasty = on_postgresql.model_copy(update={"lease_timeout_ms": 600, "database_statement_timeout_ms": 500})
+    async with process(hasty) as here:
         await entered(here, "a")
         await here.log.append("g", 0, ["{}"], epoch=0)
         with postgresql.frozen():

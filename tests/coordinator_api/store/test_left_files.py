@@ -11,7 +11,7 @@ import pytest
 from coordinator_api.settings import Settings
 from coordinator_api.store.opening import migrate, open_store
 from coordinator_api.store.store_errors import DatabaseOutOfReach, UnusableDatabase
-from tests.coordinator_api.store.databases import settings_for
+from tests.coordinator_api.store.databases import execute, settings_for
 
 FILE = "store.sqlite3"
 
@@ -31,9 +31,7 @@ def empty(directory: Path) -> None:
 
 def replace_by_a_new_one(directory: Path) -> None:
     delete(directory)
-    with sqlite3.connect(directory / FILE) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-    connection.close()
+    execute(directory / FILE, "PRAGMA journal_mode=WAL")
 
 
 def cut_in_half(directory: Path) -> None:
@@ -56,9 +54,7 @@ def leave_its_newest_writes_only(directory: Path) -> None:
         (leave_its_newest_writes_only, f"is empty, and {FILE}-wal beside it has writes that belong to it"),
     ],
 )
-async def test_should_refuse_to_begin_anew_where_groups_were_stored(
-    tmp_path: Path, do: Callable[[Path], None], said: str
-) -> None:
+async def test_should_not_begin_anew_over_stored_groups(tmp_path: Path, do: Callable[[Path], None], said: str) -> None:
     await store_a_group(tmp_path)
     do(tmp_path)
 
@@ -91,13 +87,8 @@ def text(file: Path) -> None:
     file.write_text("no database, but long enough for the header of one " * 3)
 
 
-def database_of(*statements: str) -> Callable[[Path], None]:
-    def create(file: Path) -> None:
-        with closing(sqlite3.connect(file)) as connection, connection:
-            for statement in statements:
-                connection.execute(statement)
-
-    return create
+def database_of(*statements: str) -> Callable[[Path], object]:
+    return lambda file: execute(file, *statements)
 
 
 VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)"
@@ -116,8 +107,8 @@ VERSION_TABLE = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)
         ),
     ],
 )
-async def test_should_leave_a_file_as_it_is_when_it_is_refused(
-    tmp_path: Path, create: Callable[[Path], None], said: str
+async def test_should_leave_a_refused_file_as_it_is(
+    tmp_path: Path, create: Callable[[Path], object], said: str
 ) -> None:
     create(tmp_path / FILE)
     before = (tmp_path / FILE).read_bytes()

@@ -1,7 +1,6 @@
 """The database, its lock and what SQLite writes beside it belong to their owner alone, whatever the umask is."""
 
 import os
-import sqlite3
 import stat
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from coordinator_api.store.opening import open_store
 from tests.coordinator_api.service_process import ServiceProcess
-from tests.coordinator_api.store.databases import settings_for
+from tests.coordinator_api.store.databases import execute, settings_for
 
 
 @pytest.fixture(params=(0o000, 0o077), ids=oct)
@@ -37,9 +36,7 @@ async def test_should_create_every_file_for_its_owner_alone(tmp_path: Path) -> N
 
 async def test_should_leave_a_database_as_open_as_it_is_and_close_its_lock(tmp_path: Path) -> None:
     database, lock = tmp_path / "store.sqlite3", tmp_path / "store.sqlite3.lock"
-    with sqlite3.connect(database) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-    connection.close()
+    execute(database, "PRAGMA journal_mode=WAL")
     lock.touch()
     for path in (database, lock):
         path.chmod(0o644)

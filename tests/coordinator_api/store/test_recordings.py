@@ -21,7 +21,7 @@ from coordinator_api.store.recordings import read
 from coordinator_api.store.repository import Recording
 from rebalance_analysis.reading.sources import RawLine, SourceKind, find_sources, raw_lines
 from tests.checkout import ROOT
-from tests.coordinator_api.store.databases import open_repository
+from tests.coordinator_api.store.databases import execute, open_repository
 
 FILE = "store.sqlite3"
 
@@ -98,9 +98,7 @@ class TestRead:
         assert list(read(str(killed / FILE))) == []  # the log counts
         assert {name: state for name, state in state_of(killed).items() if not name.endswith("-shm")} == before
 
-    def test_should_need_no_file_beside_a_database_on_a_read_only_disk(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_should_need_no_file_on_a_read_only_disk(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         fill(tmp_path, {"one": [recording(1), recording(2)]})
         before = state_of(tmp_path)
         monkeypatch.setattr(os, "access", lambda path, mode: False)
@@ -120,8 +118,7 @@ class TestRead:
         monkeypatch.setattr(recordings, "PAGE", 2)
         lines = read(str(tmp_path / FILE))
         assert json.loads(next(lines).content) == {"generation_id": 1}
-        with closing(sqlite3.connect(tmp_path / FILE)) as other, other:
-            other.execute("DELETE FROM rebalances WHERE generation_id IN (2, 4)")
+        execute(tmp_path / FILE, "DELETE FROM rebalances WHERE generation_id IN (2, 4)")
         # 2 was read before it was dropped, 4 was not
         assert generations(lines) == [2, 3, 5]
 
@@ -193,8 +190,7 @@ class TestRefused:
 
     def test_should_refuse_what_is_no_database_or_not_a_coordinators(self, tmp_path: Path) -> None:
         (tmp_path / "broken").write_bytes(b"SQLite format 3\0" + b"\xff" * 4_096)
-        with closing(sqlite3.connect(tmp_path / "other")) as other, other:
-            other.execute("CREATE TABLE rebalances (group_id TEXT)")
+        execute(tmp_path / "other", "CREATE TABLE rebalances (group_id TEXT)")
         with pytest.raises(InputError, match="broken: cannot be read: file is not a database"):
             next(read(str(tmp_path / "broken")))
         with pytest.raises(InputError, match="other: is not a coordinator's database: it has no schema version"):
@@ -203,9 +199,11 @@ class TestRefused:
     @pytest.mark.parametrize("version", ["0000", "9999"])
     def test_should_refuse_another_schema_and_not_migrate_it(self, tmp_path: Path, version: str) -> None:
         fill(tmp_path, {"one": [recording(1)]})
-        with closing(sqlite3.connect(tmp_path / FILE)) as other, other:
-            other.execute("UPDATE alembic_version SET version_num = ?", (version,))
-            other.execute("UPDATE schema_support SET oldest = ?", (version,))
+        marks = (
+            f"UPDATE alembic_version SET version_num = '{version}'",
+            f"UPDATE schema_support SET oldest = '{version}'",
+        )
+        execute(tmp_path / FILE, *marks)
         before = state_of(tmp_path)
         with pytest.raises(InputError) as refused:
             next(read(str(tmp_path / FILE)))
@@ -214,7 +212,6 @@ class TestRefused:
 
     def test_should_refuse_a_database_without_these_tables(self, tmp_path: Path) -> None:
         fill(tmp_path, {})
-        with closing(sqlite3.connect(tmp_path / FILE)) as other, other:
-            other.execute("DROP TABLE rebalances")
+        execute(tmp_path / FILE, "DROP TABLE rebalances")
         with pytest.raises(InputError, match="cannot be read: no such table: rebalances"):
             next(read(str(tmp_path / FILE)))

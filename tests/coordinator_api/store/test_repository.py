@@ -50,9 +50,7 @@ async def test_should_give_back_what_was_appended_in_order(repository: Repositor
 
 
 @pytest.mark.parametrize("expected", [0, 1, 3])
-async def test_should_refuse_a_writer_that_is_out_of_date_and_write_nothing(
-    repository: Repository, expected: int
-) -> None:
+async def test_should_refuse_an_outdated_writer_and_write_nothing(repository: Repository, expected: int) -> None:
     await repository.append("g", 0, ["1", "2"], epoch=0)
     for write in (repository.append, repository.replace):
         with pytest.raises(ConcurrentWriter):
@@ -166,9 +164,7 @@ WRITES: dict[str, Callable[[Repository, int], Awaitable[object]]] = {
 
 
 @pytest.mark.parametrize("write", WRITES)
-async def test_should_refuse_a_writer_of_another_epoch_or_owner_and_write_nothing(
-    repository: Repository, write: str
-) -> None:
+async def test_should_refuse_a_writer_of_another_epoch_or_owner(repository: Repository, write: str) -> None:
     repository.owned_by("me")
     await repository.append("g", 0, ["1"], epoch=1)
     for epoch in (0, 2):

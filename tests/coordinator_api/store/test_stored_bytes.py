@@ -2,8 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from pathlib import Path
 
 import pytest
@@ -13,12 +13,11 @@ from sqlalchemy import func, select
 
 from coordinator_api.settings import Settings
 from coordinator_api.store.backup import back_up, restore
-from coordinator_api.store.opening import open_store
 from coordinator_api.store.repository import Recording, Repository
 from coordinator_api.store.schema import group_records, rebalances
 from coordinator_api.store.store_errors import ConcurrentWriter
 from coordinator_api.store.stored_logs import NUMBERS_OF_A_LOG
-from tests.coordinator_api.store.databases import settings_for
+from tests.coordinator_api.store.databases import open_repository, settings_for
 from tests.coordinator_api.store.test_backup import AT_SEVEN, DEFINED
 
 RETAINED = 3
@@ -36,13 +35,6 @@ _OPERATIONS = st.lists(
     ),
     max_size=25,
 )
-
-
-@asynccontextmanager
-async def opened(chosen: Settings) -> AsyncIterator[Repository]:
-    async with open_store(chosen) as store:
-        assert isinstance(store.repository, Repository)
-        yield store.repository
 
 
 @pytest.fixture
@@ -64,10 +56,9 @@ async def written(repository: Repository, operations: Sequence[tuple[str, list[s
         elif what == "renew" and sequence:  # as a repair does
             sequence, said = await repository.renew(name, sequence, records, epoch=0)
         elif what == "out of date" and sequence and document is not None:
+            newer = Recording(generation + 1, 0, "{}", document)
             with pytest.raises(ConcurrentWriter):
-                await repository.append(
-                    name, sequence + 1, records, Recording(generation + 1, 0, "{}", document), epoch=0
-                )
+                await repository.append(name, sequence + 1, records, newer, epoch=0)
         elif what == "delete" and sequence:
             await repository.delete(name, sequence, epoch=0)
             sequence = generation = 0
@@ -89,7 +80,7 @@ async def _length_of_rows(repository: Repository, name: str) -> int:
 def test_should_count_what_a_group_takes_after_whatever_was_written(database: Settings) -> None:
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
-        repository = runner.run(stack.enter_async_context(opened(database)))
+        repository = runner.run(stack.enter_async_context(open_repository(database, RETAINED)))
 
         @settings(max_examples=20, deadline=None)
         @given(_OPERATIONS)
@@ -103,19 +94,17 @@ def test_should_count_what_a_group_takes_after_whatever_was_written(database: Se
 
 
 @pytest.mark.parametrize("keep_members", [True, False])
-async def test_should_count_what_a_repaired_group_takes_after_a_restore(
-    database: Settings, tmp_path: Path, keep_members: bool
-) -> None:
+async def test_should_count_a_restored_repaired_group(database: Settings, tmp_path: Path, keep_members: bool) -> None:
     """Its numbers begin at a multiple of 2**32, and what it had before does not count."""
     (tmp_path / "target").mkdir()
     source, target = settings_for(tmp_path / "target"), database
-    async with opened(source) as repository:
+    async with open_repository(source, RETAINED) as repository:
         sequence, _ = await repository.append("g", 0, [DEFINED, AT_SEVEN], Recording(7, 1, "{}", b"packed"), epoch=0)
         sequence, said = await repository.renew("g", sequence, [DEFINED, AT_SEVEN], epoch=0)
     await back_up(source, tmp_path / "b", replace=False, progress=lambda _done, _total: None)
     done = await restore(target, tmp_path / "b", keep_members=keep_members, progress=lambda _done, _total: None)
 
-    async with opened(target) as repository:
+    async with open_repository(target, RETAINED) as repository:
         log = await repository.load_group("g")
         assert log.stored_bytes == await _length_of_rows(repository, "g")
         assert (log.sequence == sequence, log.stored_bytes == said) == (keep_members, keep_members)

@@ -139,9 +139,7 @@ def test_should_recover_from_the_failed_rebalance_with_another_definition(client
 
 
 @pytest.mark.parametrize(("group_id", "next_generation"), [("reported", 8), ("reported-compacted", 5)])
-def test_should_take_the_next_report_of_a_group_that_is_led_elsewhere(
-    client: httpx.Client, group_id: str, next_generation: int
-) -> None:
+def test_should_take_the_next_report_from_elsewhere(client: httpx.Client, group_id: str, next_generation: int) -> None:
     assert problem(HttpMember(client, group_id).subscribe()) == (409, "NOT_COORDINATOR")
 
     response = client.post(f"/v1/groups/{group_id}/rebalances", json=reported(group_id, next_generation))

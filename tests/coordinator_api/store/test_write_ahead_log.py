@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from coordinator_api.store.sqlite import log_damage
+from tests.coordinator_api.store.databases import execute
 
 COMMITS = 6
 HEADER, FRAME = 32, 24 + 4_096
@@ -37,13 +38,10 @@ def flip(file: Path, place: int) -> None:
 
 
 def rows(database: Path) -> int:
-    connection = sqlite3.connect(database)
     try:
-        return int(connection.execute("SELECT count(*) FROM rows").fetchone()[0])
+        return int(execute(database, "SELECT count(*) FROM rows")[0][0])
     except sqlite3.OperationalError:  # not even the table is there
         return 0
-    finally:
-        connection.close()
 
 
 def frames(database: Path) -> int:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from coordinator_api.web import login_page
 from coordinator_client.access.principals import Right
 from tests.coordinator_api.http.tenants import Tenants, tenants
 
@@ -15,6 +16,11 @@ PRINCIPALS = {
     "rita": (Right.READER, ""),
     "tom": (Right.ADMIN, "a-"),
 }
+
+
+@pytest.fixture(autouse=True)
+def quick_logins(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(login_page, "TRY_S", 0.05)
 
 
 @pytest.fixture

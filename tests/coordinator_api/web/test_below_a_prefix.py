@@ -1,6 +1,6 @@
 """The page behind a proxy: below a path, by another host, over TLS that the proxy ends."""
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import httpx
@@ -16,12 +16,6 @@ PUBLIC = "http://console.example:8081/tools/assignor"
 PROXY = "127.0.0.1"
 TOLD = {"X-Forwarded-Prefix": "/tools/assignor", "X-Forwarded-Host": "console.example:8081"}
 VIEWS = ("", "/time", "/what-if", "/topology", "/stores", "/levers", "/tasks/0_0")
-
-
-@pytest.fixture
-async def service(tmp_path: Path) -> AsyncIterator[Tenants]:
-    async with tenants(tmp_path, {"olga": (Right.OPERATOR, "")}) as running:
-        yield running
 
 
 class BehindProxy:
@@ -129,15 +123,12 @@ async def test_should_serve_below_the_root_path_of_the_settings(tmp_path: Path) 
         assert (await client.get("/")).json()["links"]["groups"] == "/tools/v1/groups"
 
 
-@pytest.mark.parametrize("told", [{"X-Forwarded-Proto": "https"}, {"Origin": "https://groups.example"}])
-async def test_should_mark_the_cookie_as_secure_where_the_browser_speaks_tls(
-    service: Tenants, told: dict[str, str]
-) -> None:
+async def test_should_mark_the_cookie_secure_where_a_browser_speaks_tls(service: Tenants) -> None:
     client = await service.client(None, PROXY)
-    form = form_token(await client.get("/ui/login", headers=HTML))
-    headers = {"Sec-Fetch-Site": "same-origin", **told}
-    entered = await client.post("/ui/login", data={"token": "olga", "form_token": form}, headers=headers)
-    assert "; Secure" in entered.headers["set-cookie"]
+    sent = {"token": "olga", "form_token": form_token(await client.get("/ui/login", headers=HTML))}
+    for told in ({"X-Forwarded-Proto": "https"}, {"Origin": "https://groups.example"}):
+        entered = await client.post("/ui/login", data=sent, headers={"Sec-Fetch-Site": "same-origin", **told})
+        assert "; Secure" in entered.headers["set-cookie"]
 
 
 BEHIND_HTTP = {"Origin": "http://console.example:8081", "Host": "127.0.0.1:8080"}
@@ -158,24 +149,22 @@ async def test_should_say_what_to_change_at_a_proxy_that_hides_the_browsers_host
         assert part in shown
 
 
-@pytest.mark.parametrize(
-    ("address", "headers", "enters"),
-    [
-        (PROXY, {"X-Forwarded-Host": "console.example:8081"}, True),
-        (PROXY, {"X-Forwarded-Host": "console.example:8081, inner:80"}, True),
-        (PROXY, {"Host": "console.example:8081"}, True),
-        (PROXY, {"X-Forwarded-Host": "other.example"}, False),
-        (PROXY, {"X-Forwarded-Host": "console.example"}, False),
-        ("192.0.2.1", {"X-Forwarded-Host": "console.example:8081"}, False),
-        (PROXY, {"X-Forwarded-Host": "console.example:8081", "Sec-Fetch-Site": "cross-site"}, False),
-        (PROXY, {"X-Forwarded-Host": "", "Origin": "null"}, False),
-    ],
+FORMS: tuple[tuple[str, dict[str, str], bool], ...] = (
+    (PROXY, {"X-Forwarded-Host": "console.example:8081"}, True),
+    (PROXY, {"X-Forwarded-Host": "console.example:8081, inner:80"}, True),
+    (PROXY, {"Host": "console.example:8081"}, True),
+    (PROXY, {"X-Forwarded-Host": "other.example"}, False),
+    (PROXY, {"X-Forwarded-Host": "console.example"}, False),
+    ("192.0.2.1", {"X-Forwarded-Host": "console.example:8081"}, False),
+    (PROXY, {"X-Forwarded-Host": "console.example:8081", "Sec-Fetch-Site": "cross-site"}, False),
+    (PROXY, {"X-Forwarded-Host": "", "Origin": "null"}, False),
 )
-async def test_should_take_a_form_of_the_host_that_a_believed_proxy_tells(
-    service: Tenants, address: str, headers: dict[str, str], enters: bool
-) -> None:
-    client = await service.client(None, address)
-    form = form_token(await client.get("/ui/login", headers=HTML))
-    sent = {"token": "olga", "form_token": form}
-    answer = await client.post("/ui/login", data=sent, headers={**BEHIND_HTTP, **headers})
-    assert (answer.status_code == 303) == enters
+"""The address of the proxy, the headers of the form, and whether the form is accepted."""
+
+
+async def test_should_take_a_form_of_the_host_that_a_believed_proxy_tells(service: Tenants) -> None:
+    for address, headers, enters in FORMS:
+        client = await service.client(None, address)
+        sent = {"token": "olga", "form_token": form_token(await client.get("/ui/login", headers=HTML))}
+        answer = await client.post("/ui/login", data=sent, headers={**BEHIND_HTTP, **headers})
+        assert (answer.status_code == 303) == enters, headers

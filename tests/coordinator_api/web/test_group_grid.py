@@ -142,25 +142,12 @@ def test_should_put_together_what_has_the_same_rack_or_tag() -> None:
 
 
 def test_should_say_to_the_script_no_more_than_it_shows() -> None:
+    of_first = [["thread 1", "m-2a", 1, ["A0_0", "A0_10"]], ["thread 2", "m-2b", 1, [["S0_2", "c", 40, 1_000]]]]
+    of_second = [["thread 1", "m-10", 1, [["A0_2", "u"], ["W1_0", "b", 600, 1_000]]]]
     assert grid_document(group_grid(of_two())) == {
         "rows": [
-            {
-                "id": FIRST,
-                "name": "app-2",
-                "rack": "a",
-                "tags": ["zone=z1"],
-                "threads": [
-                    ["thread 1", "m-2a", 1, ["A0_0", "A0_10"]],
-                    ["thread 2", "m-2b", 1, [["S0_2", "c", 40, 1_000]]],
-                ],
-            },
-            {
-                "id": SECOND,
-                "name": "app-10",
-                "rack": "b",
-                "tags": [],
-                "threads": [["thread 1", "m-10", 1, [["A0_2", "u"], ["W1_0", "b", 600, 1_000]]]],
-            },
+            {"id": FIRST, "name": "app-2", "rack": "a", "tags": ["zone=z1"], "threads": of_first},
+            {"id": SECOND, "name": "app-10", "rack": "b", "tags": [], "threads": of_second},
         ],
         "acceptable_lag": 100,
     }
@@ -174,9 +161,10 @@ def test_should_be_a_fraction_of_the_document_for_ten_thousand_tasks_on_two_hund
     tasks += [copy(f"0_{at}", "standby", f"m-{(at + 1) % 200}", at) for at in range(10_000)]
     large = document(members, tasks)
 
-    packed, whole = pack_grid(group_grid(large)), len(json.dumps(large))
+    grid, whole = group_grid(large), len(json.dumps(large))
+    packed = pack_grid(grid)
 
-    assert not group_grid(large).is_small
+    assert not grid.is_small
     assert len(packed.content) < whole / 3
     assert len(packed.packed) < whole / 12
 

@@ -51,9 +51,7 @@ async def test_should_know_each_group_when_a_page_is_opened(service: Tenants, mo
     assert known(summaries) == {"a": True, "b": True}
 
 
-async def test_should_forget_what_it_knew_of_a_group_whose_new_owner_does_not_answer(
-    service: Tenants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_forget_a_group_of_a_silent_owner(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(group_summaries, "LONGEST_FIRST_WAIT_S", 60.0)
     summaries = await with_groups(service, "a")
     await summaries.known()
@@ -82,9 +80,7 @@ async def test_should_end_when_no_page_is_open_any_more(service: Tenants, monkey
     assert (known(summaries), service.coordinator.watching._watchers) == ({"a": False}, {})
 
 
-async def test_should_make_a_digest_of_many_groups_beside_the_loop(
-    service: Tenants, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_make_a_digest_beside_the_loop(service: Tenants, monkeypatch: pytest.MonkeyPatch) -> None:
     loop, went_on = asyncio.get_running_loop(), threading.Event()
 
     def slow(listed: SummarizedList) -> str:
@@ -116,9 +112,7 @@ async def test_should_leave_an_overloaded_service_alone(service: Tenants, monkey
     service.coordinator.begin_stop()
 
 
-async def test_should_describe_a_group_once_for_all_who_ask_at_one_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_describe_a_group_once_for_all_callers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     described = []
     real = described_group
 

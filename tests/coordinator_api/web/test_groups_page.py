@@ -10,6 +10,7 @@ from tests.coordinator_api.http.endpoints import PAGE_RIGHTS
 from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import reported
 from tests.coordinator_api.web.visitors import browser_of, declared, settled_member, soup
+from tests.known import known
 
 
 def names(page: BeautifulSoup) -> list[str]:
@@ -17,8 +18,7 @@ def names(page: BeautifulSoup) -> list[str]:
 
 
 def cells(page: BeautifulSoup, group: str) -> list[str]:
-    row = page.select_one(f'[id="group-{group}"]')
-    assert row is not None
+    row = known(page.select_one(f'[id="group-{group}"]'))
     return [" ".join(each.get_text(" ").split()) for each in row.select("td")]
 
 
@@ -111,9 +111,7 @@ async def test_should_tell_who_may_only_look(service: Tenants) -> None:
         ("/ui/groups/a-1/nothing", 404, "Nothing under this address"),
     ],
 )
-async def test_should_show_a_problem_as_a_page_with_what_to_do(
-    service: Tenants, path: str, status: int, title: str
-) -> None:
+async def test_should_show_a_problem_page_with_advice(service: Tenants, path: str, status: int, title: str) -> None:
     answer = await (await browser_of(service, "rita")).get(path)
 
     page = soup(answer)
@@ -133,26 +131,19 @@ async def test_should_show_a_page_while_the_service_stops(service: Tenants) -> N
     assert "Load the page again" in answer.text
 
 
-async def test_should_send_strict_headers_with_every_page(service: Tenants) -> None:
+async def test_should_send_strict_headers_and_no_style_or_script_in_a_page(service: Tenants) -> None:
+    """The policy would keep a browser from using them."""
     await declared(service, "a-1")
     browser = await browser_of(service, "rita")
 
     for path in ("/ui/groups", "/ui/groups/a-1", "/ui/groups/none", "/ui/login", "/ui"):
-        headers = (await browser.get(path)).headers
+        answer = await browser.get(path)
+        headers, page = answer.headers, soup(answer)
         assert headers["content-security-policy"] == (
             "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
             "form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
         )
         assert (headers["x-content-type-options"], headers["cache-control"]) == ("nosniff", "no-store")
-
-
-async def test_should_write_no_style_and_no_script_into_a_page(service: Tenants) -> None:
-    """The policy would keep a browser from using it."""
-    await declared(service, "a-1")
-    browser = await browser_of(service, "rita")
-
-    for path in ("/ui/groups", "/ui/groups/a-1", "/ui/groups/none", "/ui/login"):
-        page = soup(await browser.get(path))
         assert page.select("[style], style, script:not([src])") == []
         assert not [name for each in page.select("*") for name in each.attrs if name.startswith(("on", "hx-on"))]
 

@@ -64,18 +64,10 @@ async def test_should_set_and_end_a_lever(
     assert {**set_to, "reason": "Gerät tauschen, 更换磁盘"}.items() <= lever.items()
     assert lever["by"].startswith("olga, ")
     line = json.loads((tmp_path / "audit.log").read_text(encoding="ascii").splitlines()[-1])
-    assert {
-        key: line[key] for key in ("principal", "right", "call", "group", "status", "code", "effect", "reason")
-    } == {
-        "principal": "olga",
-        "right": "operator",
-        "call": "POST /ui/groups/{group}/levers",
-        "group": "a-1",
-        "status": 303,
-        "code": "NONE",
-        "effect": {"lever": on, **set_to},
-        "reason": "Gerät tauschen, 更换磁盘",
-    }
+    assert [line[key] for key in ("principal", "right", "call", "group", "status", "code", "effect", "reason")] == [
+        *("olga", "operator", "POST /ui/groups/{group}/levers", "a-1", 303, "NONE"),
+        *({"lever": on, **set_to}, "Gerät tauschen, 更换磁盘"),
+    ]
     shown = soup(await browser.get(goes_to(answer)))
     assert said(shown, "status") == sentence(DONE[on])
     assert "Gerät tauschen, 更换磁盘" in shown.select_one("#live").get_text()  # type: ignore[union-attr]
@@ -83,35 +75,32 @@ async def test_should_set_and_end_a_lever(
     assert pulled_levers(await document(service)) == {}
 
 
-@pytest.mark.parametrize(
-    ("lever", "fields", "field", "why"),
-    [
-        ("hold", {"hold-minutes": "soon"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
-        ("hold", {"hold-minutes": "10081"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
-        ("hold", {"hold-minutes": "5", "reason": "a\u202eb"}, "hold-reason", "without controls"),
-        ("grace", {"grace-seconds": ""}, "grace-seconds", "must be a whole number of seconds from 1 to 3,600"),
-        ("drain", {"target": ""}, "target", "choose the instance or the member"),
-        ("drain", {"target": "instance:"}, "target", "choose the instance or the member"),
-        ("discard", {"generation": "3"}, "discard-reason", "say why it is discarded"),
-        ("approve", {}, "generation", "load the page again"),
-        ("stop-all", {}, "sure", "the whole application stops"),
-    ],
+WRONG: tuple[tuple[str, dict[str, str], str, str], ...] = (
+    ("hold", {"hold-minutes": "soon"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
+    ("hold", {"hold-minutes": "10081"}, "hold-minutes", "must be a whole number of minutes from 1 to 10,080"),
+    ("hold", {"hold-minutes": "5", "reason": "a\u202eb"}, "hold-reason", "without controls"),
+    ("grace", {"grace-seconds": ""}, "grace-seconds", "must be a whole number of seconds from 1 to 3,600"),
+    ("drain", {"target": ""}, "target", "choose the instance or the member"),
+    ("drain", {"target": "instance:"}, "target", "choose the instance or the member"),
+    ("discard", {"generation": "3"}, "discard-reason", "say why it is discarded"),
+    ("approve", {}, "generation", "load the page again"),
+    ("stop-all", {}, "sure", "the whole application stops"),
 )
-async def test_should_say_which_field_is_wrong_and_keep_what_was_typed(
-    service: Tenants, lever: str, fields: dict[str, str], field: str, why: str
-) -> None:
+"""Lever, the fields of its form, the wrong one of them, and why it is wrong."""
+
+
+async def test_should_say_which_field_is_wrong_and_keep_what_was_typed(service: Tenants) -> None:
     browser = await browser_of(service, "olga")
-
-    refused = await pull(browser, lever, **fields)
-
-    assert refused.status_code == 422
-    page = soup(refused)
-    assert said(page, "alert").startswith(f"{LABELS[field]} : ")
-    assert why in said(page, "alert")
-    for name, value in fields.items():
-        typed = page.select_one(f"#form-{lever} [id={lever + '-' + name if name == 'reason' else name}]")
-        assert typed is None or typed.name == "select" or typed["value"] == value
-    assert pulled_levers(await document(service)) == {}
+    for lever, fields, field, why in WRONG:
+        refused = await pull(browser, lever, **fields)
+        assert refused.status_code == 422
+        page = soup(refused)
+        assert said(page, "alert").startswith(f"{LABELS[field]} : ")
+        assert why in said(page, "alert")
+        for name, value in fields.items():
+            typed = page.select_one(f"#form-{lever} [id={lever + '-' + name if name == 'reason' else name}]")
+            assert typed is None or typed.name == "select" or typed["value"] == value
+        assert pulled_levers(await document(service)) == {}
 
 
 async def test_should_say_what_the_group_refuses(service: Tenants) -> None:

@@ -19,38 +19,33 @@ from rebalance_analysis.simulate import ForecastModel
 from tests.coordinator_api.http.tenants import Tenants
 from tests.coordinator_api.reported_rebalances import SECOND, reported
 from tests.coordinator_api.web.visitors import browser_of, settled_member, soup
+from tests.known import known
 from tests.program import assignor, smoke
 
 MEASURES = (
     *("active_moved", "active_started", "standby_moved", "warm_ups", "records_to_restore"),
     *("clients", "threads", "skew", "active_skew"),
 )
-CASES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "more-instances": ("add=2x2&standbys=1", ("--add-instances", "2x2", "--set", "num.standby.replicas=1")),
-    "one-less": (f"remove={SECOND}&threads=3", ("--remove", SECOND, "--threads", "3")),
-    "far-behind": (
-        "add=1x1&warm_ups=1&lag=50&lags=*%3D900",
-        (
-            *("--add-instances", "1x1", "--lags", "*=900"),
-            *("--set", "acceptable.recovery.lag=50", "--set", "max.warmup.replicas=1"),
-        ),
+CASES = {
+    "add=2x2&standbys=1": "--add-instances 2x2 --set num.standby.replicas=1",
+    f"remove={SECOND}&threads=3": f"--remove {SECOND} --threads 3",
+    "add=1x1&warm_ups=1&lag=50&lags=*%3D900": (
+        "--add-instances 1x1 --lags *=900 --set acceptable.recovery.lag=50 --set max.warmup.replicas=1"
     ),
-    "another-assignor": (
-        "add=1x1&assignor=LegacyStickyTaskAssignor",
-        ("--add-instances", "1x1", "--assignor", "LegacyStickyTaskAssignor"),
-    ),
+    "add=1x1&assignor=LegacyStickyTaskAssignor": "--add-instances 1x1 --assignor LegacyStickyTaskAssignor",
 }
+"""Query of the page, and options of the command."""
 
 
-@pytest.mark.parametrize(("query", "changes"), CASES.values(), ids=CASES)
+@pytest.mark.parametrize("query", CASES)
 async def test_should_give_what_the_commands_give_number_by_number(
-    service: Tenants, tmp_path: Path, query: str, changes: tuple[str, ...]
+    service: Tenants, tmp_path: Path, query: str
 ) -> None:
     olga = await service.client("olga")
     assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
     recording = tmp_path / "jvm.jsonl.gz"
     recording.write_bytes(gzip.compress((await olga.get("/v1/groups/jvm/rebalances/3")).content + b"\n"))
-    options = [str(recording), *changes, "-o", "json"]
+    options = [str(recording), *CASES[query].split(), "-o", "json"]
     difference = json.loads(assignor("what-if", *options).stdout)
     ahead = json.loads(assignor("simulate", *options).stdout)["forecast"]
 
@@ -60,9 +55,7 @@ async def test_should_give_what_the_commands_give_number_by_number(
     assert answer.status_code == 200
     page = soup(answer)
     for key in MEASURES:
-        row = page.select_one(f"#measure-{key}")
-        assert row is not None
-        assert [each.text for each in row.select("td")] == [
+        assert [each.text for each in known(page.select_one(f"#measure-{key}")).select("td")] == [
             count(difference[side]["measures"][key]) for side in ("before", "after")
         ]
     assert [each.text for each in page.select("#changed-tasks tbody th")] == [
@@ -90,50 +83,44 @@ async def test_should_start_from_the_group_as_it_is_now(service: Tenants) -> Non
 
     page = soup(await (await browser_of(service, "rita")).get("/ui/groups/a-1/what-if?add=1x1&lag=0"))
 
-    moved, warm_ups = page.select_one("#measure-active_moved"), page.select_one("#measure-warm_ups")
-    assert moved is not None
-    assert warm_ups is not None
-    assert [each.text for each in moved.select("td")] == ["0", "0"]
-    assert [each.text for each in warm_ups.select("td")] == ["0", "2"]
+    for measure, numbers in (("active_moved", ["0", "0"]), ("warm_ups", ["0", "2"])):
+        assert [each.text for each in known(page.select_one(f"#measure-{measure}")).select("td")] == numbers
 
 
-@pytest.mark.parametrize(
-    "query, field, typed, words",
-    [
-        ("add=two", "add", "two", ""),
-        ("add=0", "add", "0", "Must be from 1 to 10,000, not 0."),
-        ("add=99999x99999", "add", "99999x99999", ""),
-        (
-            *("standbys=2147483648", "standbys", "2147483648"),
-            "num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648.",
-        ),
-        ("lag=<script>", "lag", "<script>", ""),
-        ("lags=0_0", "lags", "0_0", ""),
-        ("lags=0_0%3Dmany", "lags", "0_0=many", ""),
-        ("generation=3&lags=9_9%3D1", "lags", "9_9=1", ""),
-        ("assignor=Nobody's", "assignor", "Nobody's", ""),
-        ("generation=77&add=1", "generation", "77", "No rebalance of generation 77 is recorded."),
-        ("generation=x", "generation", "x", ""),
-        ("generation=3&remove=nobody", "remove", "nobody", ""),
-    ],
+WRONG = (
+    ("add=two", "add", "two", ""),
+    ("add=0", "add", "0", "Must be from 1 to 10,000, not 0."),
+    ("add=99999x99999", "add", "99999x99999", ""),
+    (
+        *("standbys=2147483648", "standbys", "2147483648"),
+        "num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648.",
+    ),
+    ("lag=<script>", "lag", "<script>", ""),
+    ("lags=0_0", "lags", "0_0", ""),
+    ("lags=0_0%3Dmany", "lags", "0_0=many", ""),
+    ("generation=3&lags=9_9%3D1", "lags", "9_9=1", ""),
+    ("assignor=Nobody's", "assignor", "Nobody's", ""),
+    ("generation=77&add=1", "generation", "77", "No rebalance of generation 77 is recorded."),
+    ("generation=x", "generation", "x", ""),
+    ("generation=3&remove=nobody", "remove", "nobody", ""),
 )
-async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed(
-    service: Tenants, query: str, field: str, typed: str, words: str
-) -> None:
+"""Query, field, its text, and the words beside it, if they are not those of the command."""
+
+
+async def test_should_say_beside_the_field_what_is_wrong_and_keep_what_was_typed(service: Tenants) -> None:
     olga = await service.client("olga")
     assert (await olga.post("/v1/groups/jvm/rebalances", json=reported("jvm", 3))).is_success
+    rita = await browser_of(service, "rita")
 
-    answer = await (await browser_of(service, "rita")).get(f"/ui/groups/jvm/what-if?{query}")
-
-    page = soup(answer)
-    assert answer.status_code == 400
-    assert [each["name"] for each in page.select("input[aria-invalid=true]")] == [field]
-    box, error = page.select_one(f"#{field}"), page.select_one(f"#{field}-error")
-    assert box is not None
-    assert error is not None
-    assert box["value"] == typed
-    assert error.text == (words or error.text)
-    assert page.select("script:not([src])") == []
+    for query, field, typed, words in WRONG:
+        answer = await rita.get(f"/ui/groups/jvm/what-if?{query}")
+        page = soup(answer)
+        assert answer.status_code == 400
+        assert [each["name"] for each in page.select("input[aria-invalid=true]")] == [field]
+        error = known(page.select_one(f"#{field}-error"))
+        assert known(page.select_one(f"#{field}"))["value"] == typed
+        assert error.text == (words or error.text)
+        assert page.select("script:not([src])") == []
 
 
 class HasAMistake:

@@ -1,4 +1,4 @@
-"""The pictures of the page in docs/images, made anew: `python -m tests.browser.screenshots`, or `make screenshots`.
+"""The pictures of the page in docs/images, made anew: `python -m docs._tools.screenshots`, or `make screenshots`.
 
 The group is real: the demo's word count on three instances of this machine, one of which is closed in mid-work. Beside
 it there are groups whose members do nothing. Each picture has one size and few colours, so that it stays small.
@@ -7,7 +7,6 @@ it there are groups whose members do nothing. Each picture has one size and few 
 import io
 import sys
 import tempfile
-import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,6 +26,7 @@ from tests.browser.few_members import FewMembers
 from tests.checkout import ROOT
 from tests.coordinator_api.group_members import HttpMember
 from tests.coordinator_api.held_rebalance import wait_until_held
+from tests.waiting import wait_until
 
 IMAGES = ROOT / "docs" / "images"
 COLOURS = 256
@@ -106,11 +106,11 @@ def hold_a_rebalance(client: httpx.Client) -> None:
     hold = client.put(
         f"/v1/groups/{HELD}/hold", json={"time_limit_ms": 3_600_000}, params={"reason": "a sale"}, headers=told
     )
-    assert hold.is_success, hold.text
+    hold.raise_for_status()
     third = HttpMember(client, HELD, client_id=f"{HELD}-2", session_timeout_ms=1_800_000)
-    assert third.subscribe({f"0_{number}": 1_000 for number in range(6)}).is_success
+    third.subscribe({f"0_{number}": 1_000 for number in range(6)}).raise_for_status()
     for member in group.members:
-        assert member.subscribe().is_success
+        member.subscribe().raise_for_status()
     wait_until_held(third)
 
 
@@ -152,13 +152,11 @@ def running_groups(directory: Path) -> Iterator[str]:
 
 
 def wait_for_generation(client: httpx.Client, generation_id: int) -> None:
-    deadline_s = time.monotonic() + _TIMEOUT_S
-    while True:
+    def is_reached() -> bool:
         group = client.get(f"/v1/groups/{GROUP}").json()
-        if group["state"] == "Stable" and group["generation_id"] >= generation_id:
-            return
-        assert time.monotonic() < deadline_s, group
-        time.sleep(0.1)
+        return group["state"] == "Stable" and bool(group["generation_id"] >= generation_id)
+
+    wait_until(is_reached, f"generation {generation_id}")
 
 
 def picture(browser: Browser, url: str, view: View, scheme: Literal["light", "dark"]) -> bytes:

@@ -1,0 +1,4 @@
+() => {
+  window.reachedByTab = new Set();
+  addEventListener('focusin', (event) => window.reachedByTab.add(event.target));
+}
