@@ -10,8 +10,7 @@ from aiokafka.record.default_records import DefaultRecordBatch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_client.record_batches import record_batch_v2
-from kafka_client.record_batches.batch_rows import HEADER_BYTES
+from kafka_client.record_batches.batch_rows import HEADER_BYTES, BatchRowWriter
 from kafka_client.record_batches.record_batch_v2 import (
     BatchHeader,
     check,
@@ -20,22 +19,14 @@ from kafka_client.record_batches.record_batch_v2 import (
     decompressed,
     encoded,
     number,
-    row_writer,
 )
 from tests.kafka_client.record_batches.batches import CODECS, Row, batch_of, read_by_aiokafka, rows
 
 MANY = 2**31 - 1
-CHOICES = ["as it is here", "without what is compiled"]
-
-
-@pytest.fixture(params=CHOICES, autouse=True)
-def choice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == CHOICES[1]:
-        monkeypatch.setattr(record_batch_v2, "IS_COMPILED", False)
 
 
 def written(found: list[Row], codec: int, *, is_transactional: bool = False) -> bytearray:
-    writer = row_writer(MANY, MANY)
+    writer = BatchRowWriter(MANY, MANY)
     for _, timestamp_ms, key, value, headers in found:
         assert writer.append(key, value, timestamp_ms, headers)
     batch = encoded(writer, codec, is_transactional=is_transactional)
