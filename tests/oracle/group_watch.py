@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
@@ -62,13 +62,12 @@ class WatchedMember:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """`leader`: its member id. `rewritten`: how often the broker wrote it again."""
+    """`leader`: its member id."""
 
     group: str
     id: int
     leader: str | None
     members: tuple[WatchedMember, ...]
-    rewritten: int = 0
 
     @property
     def workers(self) -> tuple[WatchedMember, ...]:
@@ -96,7 +95,7 @@ class GroupWatch:
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap_servers = bootstrap_servers
         self._seen = _Seen()
-        self._news = threading.Condition()
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._follows = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -114,20 +113,12 @@ class GroupWatch:
     def generations(self, group: str) -> tuple[Generation, ...]:
         """All so far that had an assignment, ascending. Raises AssertionError when one of them cannot be read."""
         self._check(group)
-        with self._news:
+        with self._lock:
             return tuple(self._seen.generations.get(group, ()))
 
     def latest(self, group: str) -> Generation | None:
         generations = self.generations(group)
         return generations[-1] if generations else None
-
-    def wait_until(self, group: str, holds: Callable[[Generation | None], bool], what: str, timeout_s: float) -> None:
-        """Look again after each record, and every 20 ms. Raises AssertionError when time is up."""
-        deadline = time.monotonic() + timeout_s
-        while not holds(self.latest(group)):
-            assert time.monotonic() < deadline, f"group {group}: no {what} within {timeout_s:g} s: {self.latest(group)}"
-            with self._news:
-                self._news.wait(0.02)
 
     def _check(self, group: str | None) -> None:
         failure = self._seen.failure or self._seen.unreadable.get(group or "")
@@ -175,13 +166,12 @@ class GroupWatch:
             return
         if generation is None:
             return
-        with self._news:
+        with self._lock:
             known = self._seen.generations.setdefault(group, [])
             if known and known[-1].id == generation.id:
-                known[-1] = replace(generation, rewritten=known[-1].rewritten + 1)
+                known[-1] = generation
             elif generation.id > 0:
                 known.append(generation)
-            self._news.notify_all()
 
 
 async def _have_the_topic(bootstrap_servers: str) -> None:
