@@ -14,6 +14,7 @@ from coordinator_client.addresses import (
     is_address,
     outcomes_text,
 )
+from tests.known import known
 
 A, B, C = "http://a:1", "http://b:1", "http://c:1"
 ELSEWHERE = ("http://x:1", "https://x:1", "http://y:1")
@@ -118,8 +119,7 @@ def test_should_end_when_coordinators_send_a_call_round_in_a_circle() -> None:
 )
 def test_should_not_follow_a_redirect_that_leads_astray(here: str, location: str | None, why: str) -> None:
     route = CallRoute(CoordinatorAddresses((here,)), CALL)
-    attempt = route.next(10.0)
-    assert attempt is not None
+    attempt = known(route.next(10.0))
     assert not route.answered(attempt, 307, location)
     assert route.next(10.0) is None
     assert route.outcomes[here].endswith(why)
@@ -140,16 +140,13 @@ def test_should_begin_calls_about_any_group_with_the_address_that_answered_last(
 def test_should_ask_to_be_held_no_longer_than_there_is_time() -> None:
     call = CoordinatorCall("/v1/groups/g/heartbeat", 1.0, {"a": "b c"}, wait_ms=3_000)
     route = CallRoute(CoordinatorAddresses((A, B)), call)
-    first = route.next(call.longest_s)
-    assert first is not None
+    first = known(route.next(call.longest_s))
     assert (first.url, first.timeout_s) == (f"{A}/v1/groups/g/heartbeat?a=b%20c&wait_ms=3000", 3.5)
     assert not route.answered(first, 307, f"{C}{first.target}")  # the group moved while it was held
-    second = route.next(1.25)
-    assert second is not None
+    second = known(route.next(1.25))
     assert (second.url, second.timeout_s) == (f"{C}/v1/groups/g/heartbeat?a=b%20c&wait_ms=250", 0.75)
     route.unanswered(second, "silent")
-    third = route.next(0.5)
-    assert third is not None
+    third = known(route.next(0.5))
     assert (third.url, third.timeout_s) == (f"{B}/v1/groups/g/heartbeat?a=b%20c&wait_ms=0", 0.5)
 
 
@@ -165,11 +162,9 @@ def test_should_ask_an_address_again_whose_connection_has_ended_but_once() -> No
     call = CoordinatorCall("/v1/groups/g/heartbeat", 1.0, wait_ms=2_000, one_address=True)
     addresses = CoordinatorAddresses((A, B))
     route = CallRoute(addresses, call)
-    first = route.next(3.0)
-    assert first is not None
+    first = known(route.next(3.0))
     route.unanswered(first, "ended", old_connection_ended=True)
-    again = route.next(1.5)
-    assert again is not None
+    again = known(route.next(1.5))
     assert (again.address, again.target) == (A, "/v1/groups/g/heartbeat?wait_ms=500"), "so much of its time is left"
     assert addresses.current("g") == A
     route.unanswered(again, "ended", old_connection_ended=True)

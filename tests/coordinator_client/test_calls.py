@@ -39,9 +39,7 @@ def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: py
     assert CoordinatorAddress("https://coordinator").token() is None
 
 
-def test_should_name_what_a_token_comes_from_that_no_header_can_carry(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_should_name_the_source_of_a_token_no_header_can_carry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("s3cr3t\ns3cr3t", encoding="utf-8")
     refused = "a token is one line of printable ASCII without spaces around it, and"
@@ -156,15 +154,11 @@ def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> 
         (503, "1", None),
     ],
 )
-def test_should_know_how_long_an_overloaded_coordinator_wants_its_callers_to_wait(
-    status: int, retry_after: str, seconds: float | None
-) -> None:
+def test_should_know_how_long_to_wait_after_an_overload(status: int, retry_after: str, seconds: float | None) -> None:
     assert refusal_of(status, b"{}", retry_after=retry_after).retry_after_s == seconds
 
 
-def test_should_follow_a_token_file_that_changes_and_keep_the_token_of_one_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_follow_a_token_file_and_keep_the_last_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)

@@ -61,7 +61,10 @@ def test_should_take_an_answer_that_cannot_be_decoded_for_none() -> None:
     """A proxy may send it. The next address is asked."""
     packed = Answer(200, b"plain", headers=(("Content-Encoding", "gzip"),))
     with stub_service(packed) as service, stub_service(ANSWER) as other:
-        with CoordinatorHttpClient(addresses_of(service.url), None) as http, pytest.raises(NoAnswer, match=r"^Error -3"):
+        with (
+            CoordinatorHttpClient(addresses_of(service.url), None) as http,
+            pytest.raises(NoAnswer, match="Error -3"),
+        ):
             http.call("GET", CALL)
         with CoordinatorHttpClient(addresses_of(f"{service.url},{other.url}"), None) as http:
             assert http.call("GET", CALL).address == other.url

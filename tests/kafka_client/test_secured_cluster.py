@@ -112,7 +112,7 @@ def test_should_refuse_in_one_line_that_names_what_to_check(
     assert "guessed" not in said
 
 
-def test_should_name_the_security_protocol_when_a_login_is_sent_to_a_port_without(
+def test_should_name_the_protocol_when_a_login_meets_a_port_without(
     secured: Broker, certificates: Certificates
 ) -> None:
     plain = {**properties(certificates), "security.protocol": "SASL_PLAINTEXT"}

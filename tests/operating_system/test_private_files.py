@@ -83,9 +83,7 @@ def test_should_not_follow_a_link_that_waits_where_a_file_will_be(tmp_path: Path
     "guarded, before, after",
     [(0o600, 0o644, 0o600), (0o644, 0o666, 0o600), (0o660, 0o664, 0o660), (0o666, 0o666, 0o666)],
 )
-def test_should_let_only_those_have_a_lock_who_may_write_what_it_guards(
-    tmp_path: Path, guarded: int, before: int, after: int
-) -> None:
+def test_should_give_a_lock_to_writers_of_its_file_only(tmp_path: Path, guarded: int, before: int, after: int) -> None:
     file, lock = tmp_path / "file", tmp_path / "lock"
     for path, given in ((file, guarded), (lock, before)):
         path.touch()

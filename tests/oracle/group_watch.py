@@ -134,7 +134,7 @@ class GroupWatch:
             self._follows.set()
 
     async def _follow(self) -> None:
-        await _have_the_topic(self._bootstrap_servers)
+        await create_offsets_topic(self._bootstrap_servers)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap_servers,
             enable_auto_commit=False,
@@ -174,11 +174,12 @@ class GroupWatch:
                 known.append(generation)
 
 
-async def _have_the_topic(bootstrap_servers: str) -> None:
+async def create_offsets_topic(bootstrap_servers: str) -> None:
+    """Brokers create it when they are first asked for a group's coordinator."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
     await admin.start()
     try:
-        with contextlib.suppress(GroupCoordinatorNotAvailableError):  # not yet; by asking it comes to be
+        with contextlib.suppress(GroupCoordinatorNotAvailableError):
             await admin.find_coordinator("somebody")
     finally:
         await admin.close()

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
+from tests.known import known
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
 from tests.oracle.streams_app import StreamsInstance
@@ -224,9 +225,7 @@ class GroupScenario:
         return generation is not None and generation.is_led_from_outside
 
     def _latest(self) -> Generation:
-        generation = self._watch.latest(self.application_id)
-        assert generation is not None
-        return generation
+        return known(self._watch.latest(self.application_id))
 
     def _overtaken(self) -> int:
         return sum(instance.log().count(_OVERTAKEN) for instance in self.instances.values())

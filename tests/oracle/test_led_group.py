@@ -49,7 +49,7 @@ _KEYS_WRITTEN = 800
 INFERRED = "inferred.jsonl"
 
 
-def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothing(
+def test_should_settle_in_as_many_rounds_as_under_its_own_leader(
     kafka_broker: Broker, tmp_path: Path, tell: Tell
 ) -> None:
     address = kafka_broker.bootstrap_servers

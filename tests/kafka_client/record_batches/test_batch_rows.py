@@ -136,7 +136,7 @@ def test_should_refuse_a_record_that_is_cut_short_behind_a_name_that_is_no_text(
     cut=st.integers(0, 20),
     more=st.integers(-2, 2),
 )
-def test_should_read_or_refuse_bytes_that_nobody_has_written(
+def test_should_read_or_refuse_changed_bytes(
     found: list[Row], changes: list[tuple[int, int]], cut: int, more: int
 ) -> None:
     body = bytearray(batch_of(found)[HEADER_BYTES:])

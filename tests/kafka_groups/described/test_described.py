@@ -290,19 +290,7 @@ def test_should_know_that_processors_of_the_dsl_that_share_a_store_are_no_join()
 
 
 def test_should_keep_the_topics_of_a_join_together_though_one_has_grown() -> None:
-    text = """Topologies:
-   Sub-topology: 0
-    Source: KSTREAM-SOURCE-0000000002 (topics: [lines])
-      --> KSTREAM-JOIN-0000000003
-    Source: KSTREAM-SOURCE-0000000000 (topics: [modules])
-      --> KTABLE-SOURCE-0000000001
-    Processor: KSTREAM-JOIN-0000000003 (stores: [packages])
-      --> none
-      <-- KSTREAM-SOURCE-0000000002
-    Processor: KTABLE-SOURCE-0000000001 (stores: [packages])
-      --> none
-      <-- KSTREAM-SOURCE-0000000000
-"""
+    text = (KAFKA.with_name("texts") / "stream_table_join.txt").read_text()
     described = topology_from_description(text, "app", {"lines": 6, "modules": 4, "app-packages-changelog": 4})
 
     assert described.topology.copartition_groups == (("lines", "modules"),)
@@ -371,9 +359,7 @@ def test_should_take_what_the_caller_knows_of_stores() -> None:
         ("foreign_key_join_named", {"joined-store": "key-value, windowed or versioned"}),
     ],
 )
-def test_should_name_the_stores_that_can_be_windowed_or_versioned_and_no_others(
-    name: str, in_doubt: dict[str, str]
-) -> None:
+def test_should_name_only_stores_that_can_be_windowed_or_versioned(name: str, in_doubt: dict[str, str]) -> None:
     described = topology_from_description((KAFKA / f"{name}.txt").read_text(), "app")
 
     assert sorted(described.stores_of_unknown_kind) == sorted(f"{store} ({kinds})" for store, kinds in in_doubt.items())
