@@ -12,6 +12,7 @@ from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.known import known
 from tests.oracle import jars
 from tests.waiting import wait_until
 
@@ -64,8 +65,7 @@ class KafkaNode:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the broker does not run"
-        return self._process.pid
+        return known(self._process).pid
 
     def launch(self) -> None:
         """The process; it is not there for clients yet."""
@@ -81,8 +81,7 @@ class KafkaNode:
 
     def wait_until_it_answers(self) -> None:
         """Raises AssertionError with the end of its log when it does not."""
-        assert self._process is not None, "it was not launched"
-        running = self._process
+        running = known(self._process)
         wait_until(
             self._answers,
             lambda: f"the broker did not start:\n{self.last_words()}",

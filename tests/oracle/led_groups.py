@@ -144,30 +144,15 @@ class LedGroups:
         self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], *, static: bool
     ) -> tuple[GroupScenario, GroupScenario]:
         """The same application under its own leader, and under the Python leader."""
-        return self._group(f"{name}-own", topology, tasks, source, configs, static), self._group(
-            f"{name}-python", topology, tasks, source, configs, static
-        )
-
-    def _group(
-        self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], static: bool
-    ) -> GroupScenario:
-        configs = configs | {"app.input": source, "app.output": f"{name}-counts"}
-        create_topics(self.address, {f"{name}-counts": 1})
-        directory = self.directory / name
-        is_led = name.endswith("-python")
-        made = GroupScenario(
-            name,
-            self.address,
-            self.watch,
-            directory,
-            topology=topology,
-            tasks=tasks,
-            configs=configs,
-            static=static,
-            lead=python_leader(self.address, name, topology, directory, configs) if is_led else None,
-        )
-        self.cleanup.callback(made.stop)
-        return made
+        made = []
+        for group in (f"{name}-own", f"{name}-python"):
+            own = configs | {"app.input": source, "app.output": f"{group}-counts"}
+            create_topics(self.address, {f"{group}-counts": 1})
+            directory = self.directory / group
+            lead = python_leader(self.address, group, topology, directory, own) if group.endswith("-python") else None
+            made.append(GroupScenario(group, self.address, self.watch, directory, topology, tasks, own, static, lead))
+            self.cleanup.callback(made[-1].stop)
+        return made[0], made[1]
 
     def generations_recorded(
         self, groups: Sequence[GroupScenario], recorder: AssignorProcess, file: str = RECORDED
