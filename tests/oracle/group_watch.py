@@ -19,15 +19,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from assignor.errors import DecodeError
+from assignor.protocol import group_metadata
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    decode_group_key,
-    decode_group_value,
-)
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 
@@ -155,12 +149,12 @@ class GroupWatch:
             await consumer.stop()
 
     def _take(self, key: bytes | None, value: bytes | None) -> None:
-        named = None if key is None else decode_group_key(key)
-        if not isinstance(named, GroupMetadataKey) or value is None:
+        named = None if key is None else group_metadata.decode_group_key(key)
+        if not isinstance(named, group_metadata.GroupMetadataKey) or value is None:
             return
         group = named.group
         try:
-            generation = _generation(group, decode_group_value(value))
+            generation = _generation(group, group_metadata.decode_group_value(value))
         except DecodeError as failure:
             self._seen.unreadable[group] = failure
             return
@@ -198,14 +192,14 @@ async def _partitions(consumer: AIOKafkaConsumer) -> Sequence[ClientPartition]:
     raise AssertionError(f"there is no {OFFSETS_TOPIC}")
 
 
-def _generation(group: str, value: GroupMetadataValue) -> Generation | None:
+def _generation(group: str, value: group_metadata.GroupMetadataValue) -> Generation | None:
     """None for a group that is no Kafka Streams application."""
     if value.protocol not in (_STREAMS_PROTOCOL, None):
         return None
     return Generation(group, value.generation, value.leader, tuple(map(_member, value.members)))
 
 
-def _member(member: MemberMetadata) -> WatchedMember:
+def _member(member: group_metadata.MemberMetadata) -> WatchedMember:
     subscription = decode_subscription(member.subscription)
     assignment = decode_assignment(member.assignment) if member.assignment else None
     about = decode_subscription_info(subscription.user_data or b"")
