@@ -16,7 +16,8 @@ import pytest
 
 from assignor.errors import InputError
 from kafka_groups.recorder.jvm_log import placements_from_log
-from rebalance_analysis.rerun import RerunPlacement, run
+from rebalance_analysis.rerun import run
+from tests.known import known
 from tests.program import assignor
 
 LOGS = Path(__file__).with_name("jvm_logs")
@@ -96,13 +97,8 @@ def wrapped(name: str, how: str) -> list[str]:
         return [re.sub(r"^(\S+ \S+) \[.*?\] INFO (\S+) -", r"\1  INFO 1 --- [StreamThread-1] \2 :", at) for at in lines]
     if how == "of log4j without threads":
         return [re.sub(r"^(\S+ \S+) \[.*?\] INFO (\S+) -", r"[\1] INFO", line) for line in lines]
-    records: list[str] = []
-    for line in lines:
-        if line.startswith("2026-") or not records:
-            records.append(line)
-        else:
-            records[-1] += f"\\n{line}".replace("\t", "\\t")
-    return [json.dumps({"m": record}).replace("\\\\n", "\\n").replace("\\\\t", "\\t") for record in records]
+    whole = ("\n".join(record).replace("\n", "\\n").replace("\t", "\\t") for record in records_of(name))
+    return [json.dumps({"m": record}).replace("\\\\n", "\\n").replace("\\\\t", "\\t") for record in whole]
 
 
 WRAPPINGS = ["of docker compose", "with CR", "of Spring", "of log4j without threads", "in JSON"]
@@ -141,7 +137,7 @@ def test_should_keep_rounds_of_groups_apart_whose_records_alternate() -> None:
         "HighAvailabilityTaskAssignor": 13,
         "LegacyStickyTaskAssignor": 11,
     }
-    assert all(is_equal(document) for document in documents)
+    assert all(known(run(document).comparison()).equal for document in documents)
 
 
 def records_of(name: str) -> list[list[str]]:
@@ -151,13 +147,6 @@ def records_of(name: str) -> list[list[str]]:
             records.append([])
         records[-1].append(line)
     return records
-
-
-def is_equal(document: dict[str, Any]) -> bool:
-    round = run(document)
-    assert isinstance(round, RerunPlacement)
-    comparison = round.comparison()
-    return comparison is not None and comparison.equal
 
 
 def of_an_old_release(line: str) -> str:
