@@ -11,7 +11,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
@@ -74,21 +74,15 @@ class Generation:
         return any(member.leads_only for member in self.members if member.member_id == self.leader)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """`unreadable`: groups that hold bytes of no Kafka Streams member. Other tests make such on the same broker."""
-
-    generations: dict[str, list[Generation]] = field(default_factory=dict)
-    unreadable: dict[str, DecodeError] = field(default_factory=dict)
-    failure: BaseException | None = None
-
-
 class GroupWatch:
     """Follows all Kafka Streams groups of a broker in a thread of its own, from their first record on."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._seen = _Seen()
+        self._generations: dict[str, list[Generation]] = {}
+        self._unreadable: dict[str, DecodeError] = {}
+        """Groups that hold bytes of no Kafka Streams member. Other tests make such on the same broker."""
+        self._failure: BaseException | None = None
         self._lock = threading.Lock()
         self._stop = threading.Event()
         self._follows = threading.Event()
@@ -108,14 +102,14 @@ class GroupWatch:
         """All so far that had an assignment, ascending. Raises AssertionError when one of them cannot be read."""
         self._check(group)
         with self._lock:
-            return tuple(self._seen.generations.get(group, ()))
+            return tuple(self._generations.get(group, ()))
 
     def latest(self, group: str) -> Generation | None:
         generations = self.generations(group)
         return generations[-1] if generations else None
 
     def _check(self, group: str | None) -> None:
-        failure = self._seen.failure or self._seen.unreadable.get(group or "")
+        failure = self._failure or self._unreadable.get(group or "")
         if failure is not None:
             raise AssertionError(f"the watch of the groups failed: {failure}") from failure
 
@@ -123,7 +117,7 @@ class GroupWatch:
         try:
             asyncio.run(self._follow())
         except BaseException as failure:
-            self._seen.failure = failure
+            self._failure = failure
         finally:
             self._follows.set()
 
@@ -156,12 +150,12 @@ class GroupWatch:
         try:
             generation = _generation(group, group_metadata.decode_group_value(value))
         except DecodeError as failure:
-            self._seen.unreadable[group] = failure
+            self._unreadable[group] = failure
             return
         if generation is None:
             return
         with self._lock:
-            known = self._seen.generations.setdefault(group, [])
+            known = self._generations.setdefault(group, [])
             if known and known[-1].id == generation.id:
                 known[-1] = generation
             elif generation.id > 0:

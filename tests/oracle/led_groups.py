@@ -35,11 +35,6 @@ def as_many_rounds(one: EventResult, other: EventResult) -> bool:
     return one.rounds - one.overtaken <= other.rounds and other.rounds - other.overtaken <= one.rounds
 
 
-def rounds_of(watch: GroupWatch, group: GroupScenario) -> list[Generation]:
-    """A generation with nobody but the Python leader in it is none."""
-    return [generation for generation in watch.generations(group.application_id) if generation.workers]
-
-
 def leaders_of(generations: list[Generation]) -> list[str]:
     """Who led, one after the other."""
     return [who for who, _ in groupby(PYTHON if each.is_led_from_outside else APPLICATION for each in generations)]
@@ -157,8 +152,9 @@ class LedGroups:
     def generations_recorded(
         self, groups: Sequence[GroupScenario], recorder: AssignorProcess, file: str = RECORDED
     ) -> dict[str, list[Generation]]:
-        """Group to its generations, once the recorder has a line of each."""
-        rounds = {group.application_id: rounds_of(self.watch, group) for group in groups}
+        """Group to its generations with members of the application, once the recorder has a line of each."""
+        names = [group.application_id for group in groups]
+        rounds = {name: [each for each in self.watch.generations(name) if each.workers] for name in names}
         numbers = {group: [each.id for each in generations] for group, generations in rounds.items()}
         recorder.wait_until(
             lambda: recorded_generations(self.directory / file) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S
