@@ -70,8 +70,7 @@ class CoordinatorHttpClient:
     """Calls one coordinator, or several that share a database. Several threads may use it at once. Close it after use.
 
     `token`: the bearer token, if any. `headers`: sent with every call. `keep_connections`: keep one connection to each
-    address (see `KeptConnections`); only one thread at a time may then call. `name_errors`: the text about a missing
-    answer begins with the name of httpx's error class.
+    address (see `KeptConnections`); only one thread at a time may then call.
 
     Raises InputError for certificate files that cannot be used, and for an address that httpx cannot call, which would
     otherwise look like a coordinator that is down.
@@ -84,7 +83,6 @@ class CoordinatorHttpClient:
         *,
         headers: Mapping[str, str] | None = None,
         keep_connections: bool = False,
-        name_errors: bool = False,
     ) -> None:
         for url in addresses.urls:
             try:
@@ -92,7 +90,6 @@ class CoordinatorHttpClient:
             except httpx.InvalidURL as error:
                 raise InputError(f"is no address of a coordinator: {error}", url) from None
         self._addresses = addresses
-        self._name_errors = name_errors
         connect = partial(http_client, token=token, headers=headers)
         self._kept = KeptConnections(connect) if keep_connections else None
         self._shared = None if keep_connections else connect(addresses.secured, limits=_LIMITS)
@@ -158,7 +155,7 @@ class CoordinatorHttpClient:
             except (httpx.RequestError, httpx.InvalidURL) as error:
                 # if no connection was opened for this request, the one that broke had carried answers before
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
-                route.unanswered(attempt, self._text_of(error), old_connection_ended=ended)
+                route.unanswered(attempt, transport_problem(error), old_connection_ended=ended)
                 continue
             is_answer = route.answered(attempt, response.status_code, response.headers.get("Location"))
             if is_answer or response.status_code != REDIRECT:
@@ -181,11 +178,6 @@ class CoordinatorHttpClient:
             extensions["trace"] = self._kept.trace
         assert http is not None, "it is shared, or kept"
         return http.request(method, attempt.url, extensions=extensions, **content)
-
-    def _text_of(self, error: Exception) -> str:
-        if self._name_errors:
-            return tls_problem(error) or f"{type(error).__name__}: {error}"
-        return transport_problem(error)
 
 
 def transport_problem(error: Exception) -> str:

@@ -91,21 +91,8 @@ class EventLoopThread:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-        loop.run_until_complete(_end_tasks())
-        loop.run_until_complete(loop.shutdown_asyncgens())
-        loop.run_until_complete(loop.shutdown_default_executor())
-    finally:
-        loop.close()
-
-
-async def _end_tasks() -> None:
-    unfinished = asyncio.all_tasks() - {asyncio.current_task()}
-    for task in unfinished:
-        task.cancel()
-    await asyncio.gather(*unfinished, return_exceptions=True)
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # its end cancels all coroutines
+        runner.get_loop().run_forever()
 
 
 # collecting such a loop in the child would remove the parent's sockets from the epoll set that both share

@@ -79,13 +79,23 @@ def _compact(*names: str) -> tuple[Any, ...]:
 
 
 def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """The class of one version of a request. `request`, `response`: schemas. `flexible`: True if the version's headers
-    have tagged fields (KIP-482).
+    """The class of one version of a request. `request`, `response`: their fields. Responses begin with the throttle
+    time. `flexible`: True if the version has tagged fields (KIP-482).
     """
     common = {"API_KEY": key, "API_VERSION": version}
-    answer = type(f"{name}Response_v{version}", (Response,), {**common, "SCHEMA": response})
-    fields = {**common, "FLEXIBLE_VERSION": flexible, "RESPONSE_TYPE": answer, "SCHEMA": request}
+    tags = (_TAGS,) if flexible else ()
+    answer = type(f"{name}Response_v{version}", (Response,), {**common, "SCHEMA": Schema(_THROTTLED, *response, *tags)})
+    fields = {**common, "FLEXIBLE_VERSION": flexible, "RESPONSE_TYPE": answer, "SCHEMA": Schema(*request, *tags)}
     return type(f"{name}Request_v{version}", (RequestStruct,), fields)
+
+
+class CreateTopicsAnswer4(CreateTopicsResponse_v3):  # type: ignore[misc]
+    API_VERSION = 4
+
+
+class CreateTopics4(CreateTopicsRequest_v3):  # type: ignore[misc]
+    API_VERSION = 4
+    RESPONSE_TYPE = CreateTopicsAnswer4
 
 
 _OFFSETS = (("partition", Int32), ("offset", Int64), ("leader_epoch", Int32))
@@ -100,87 +110,75 @@ OffsetFetch7 = _version(
     "OffsetFetch",
     9,
     7,
-    Schema(
+    (
         *_compact("consumer_group"),
         ("topics", CompactArray(*_compact("topic"), ("partitions", CompactArray(Int32)), _TAGS)),
         ("require_stable", Boolean),
-        _TAGS,
     ),
-    Schema(_THROTTLED, ("topics", CompactArray(*_compact("topic"), _COMMITTED, _TAGS)), _ERROR, _TAGS),
+    (("topics", CompactArray(*_compact("topic"), _COMMITTED, _TAGS)), _ERROR),
 )
 JoinGroup9 = _version(
     "JoinGroup",
     11,
     9,
-    Schema(
+    (
         *_compact("group"),
         ("session_timeout", Int32),
         ("rebalance_timeout", Int32),
         *_compact("member_id", "group_instance_id", "protocol_type"),
         ("protocols", CompactArray(*_compact("name"), ("metadata", CompactBytes), _TAGS)),
         *_compact("reason"),
-        _TAGS,
     ),
-    Schema(
-        _THROTTLED,
+    (
         _ERROR,
         ("generation_id", Int32),
         *_compact("protocol_type", "protocol_name", "leader_id"),
         ("skip_assignment", Boolean),
         *_compact("member_id"),
         ("members", CompactArray(*_compact("member_id", "group_instance_id"), ("metadata", CompactBytes), _TAGS)),
-        _TAGS,
     ),
 )
 Heartbeat3 = _version(
     "Heartbeat",
     12,
     3,
-    Schema(*_text("group"), ("generation_id", Int32), *_text("member_id", "group_instance_id")),
-    Schema(_THROTTLED, _ERROR),
+    (*_text("group"), ("generation_id", Int32), *_text("member_id", "group_instance_id")),
+    (_ERROR,),
     flexible=False,
 )
 LeaveGroup3 = _version(
     "LeaveGroup",
     13,
     3,
-    Schema(*_text("group"), ("members", Array(*_text("member_id", "group_instance_id")))),
-    Schema(_THROTTLED, _ERROR, ("members", Array(*_text("member_id", "group_instance_id"), _ERROR))),
+    (*_text("group"), ("members", Array(*_text("member_id", "group_instance_id")))),
+    (_ERROR, ("members", Array(*_text("member_id", "group_instance_id"), _ERROR))),
     flexible=False,
 )
 LeaveGroup5 = _version(
     "LeaveGroup",
     13,
     5,
-    Schema(
-        *_compact("group"),
-        ("members", CompactArray(*_compact("member_id", "group_instance_id", "reason"), _TAGS)),
-        _TAGS,
-    ),
-    Schema(
-        _THROTTLED, _ERROR, ("members", CompactArray(*_compact("member_id", "group_instance_id"), _ERROR, _TAGS)), _TAGS
-    ),
+    (*_compact("group"), ("members", CompactArray(*_compact("member_id", "group_instance_id", "reason"), _TAGS))),
+    (_ERROR, ("members", CompactArray(*_compact("member_id", "group_instance_id"), _ERROR, _TAGS))),
 )
 SyncGroup5 = _version(
     "SyncGroup",
     14,
     5,
-    Schema(
+    (
         *_compact("group"),
         ("generation_id", Int32),
         *_compact("member_id", "group_instance_id", "protocol_type", "protocol_name"),
         ("assignments", CompactArray(*_compact("member_id"), ("assignment", CompactBytes), _TAGS)),
-        _TAGS,
     ),
-    Schema(_THROTTLED, _ERROR, *_compact("protocol_type", "protocol_name"), ("member_assignment", CompactBytes), _TAGS),
+    (_ERROR, *_compact("protocol_type", "protocol_name"), ("member_assignment", CompactBytes)),
 )
 DescribeGroups4 = _version(
     "DescribeGroups",
     15,
     4,
-    Schema(("groups", Array(String("utf-8"))), ("include_authorized_operations", Boolean)),
-    Schema(
-        _THROTTLED,
+    (("groups", Array(String("utf-8"))), ("include_authorized_operations", Boolean)),
+    (
         (
             "groups",
             Array(
@@ -197,27 +195,19 @@ ListGroups5 = _version(
     "ListGroups",
     16,
     5,
-    Schema(("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8"))), _TAGS),
-    Schema(
-        _THROTTLED, _ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS)), _TAGS
-    ),
+    (("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8")))),
+    (_ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS))),
 )
 """Requests all groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
-CreateTopics4 = _version(
-    "CreateTopics", 19, 4, CreateTopicsRequest_v3.SCHEMA, CreateTopicsResponse_v3.SCHEMA, flexible=False
-)
 _CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))
 IncrementalAlterConfigs0 = _version(
     "IncrementalAlterConfigs",
     44,
     0,
-    Schema(
+    (
         ("resources", Array(("resource_type", Int8), *_text("resource_name"), ("configs", _CHANGES))),
         ("validate_only", Boolean),
     ),
-    Schema(
-        _THROTTLED,
-        ("responses", Array(_ERROR, *_text("error_message"), ("resource_type", Int8), *_text("resource_name"))),
-    ),
+    (("responses", Array(_ERROR, *_text("error_message"), ("resource_type", Int8), *_text("resource_name"))),),
     flexible=False,
 )

@@ -7,10 +7,9 @@ assignor's module is imported when the assignor is first requested.
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
-from importlib import import_module
-
 from assignor.errors import InputError
 from assignor.names.near_names import near_name
+from assignor.names.user_modules import named_object
 from assignor.task_assignors.base import TaskAssignor, validate_placement
 
 __all__ = ["BUILT_IN_ASSIGNORS", "task_assignor_from", "task_assignor_named", "validate_placement"]
@@ -33,12 +32,11 @@ def task_assignor_named(name: str) -> TaskAssignor:
     InputError if the name or the class is invalid.
     """
     path = BUILT_IN_ASSIGNORS.get(name, name)
-    module_name, colon, class_name = path.partition(":")
-    if not colon:
+    if ":" not in path:
         near = near_name(name, BUILT_IN_ASSIGNORS)
         hint = f"known are {', '.join(BUILT_IN_ASSIGNORS)};" if near is None else f"did you mean {near!r}?"
         raise InputError(f"unknown task assignor {name!r}; {hint} your own class is named as module:Class", "assignor")
-    return task_assignor_from(_load(module_name, class_name, path), path, name)
+    return task_assignor_from(named_object(path, f"assignor: {path!r}"), path, name)
 
 
 def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssignor:
@@ -50,22 +48,6 @@ def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssi
     found: TaskAssignor = instance if in_pipeline is None else in_pipeline(name)  # type: ignore[assignment]
     if not isinstance(getattr(found, "name", None), str):
         raise InputError(f"{path!r} has no text attribute name", "assignor")
-    return found
-
-
-def _load(module_name: str, class_name: str, path: str) -> object:
-    try:
-        module = import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise InputError(f"{path!r}: there is no module {error.name!r} to import", "assignor") from error
-        raise InputError(f"{path!r}: importing {module_name!r} failed: {error}", "assignor") from error
-    except Exception as error:  # a user's module can raise anything
-        reason = f"{type(error).__name__}: {error}"
-        raise InputError(f"{path!r}: importing {module_name!r} failed: {reason}", "assignor") from error
-    if not class_name or not hasattr(module, class_name):
-        raise InputError(f"{path!r}: module {module_name!r} has no {class_name!r}", "assignor")
-    found: object = getattr(module, class_name)
     return found
 
 

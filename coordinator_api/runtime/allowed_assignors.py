@@ -1,10 +1,10 @@
 """Users' own assignors, named `module:Class`: they run only if the service's own settings list them."""
 
-import importlib
 from collections.abc import Iterable
 from functools import lru_cache
 
 from assignor.errors import InputError
+from assignor.names.user_modules import named_object
 from assignor.recording import is_class_path
 from assignor.task_assignors.base import TaskAssignor
 from assignor.task_assignors.registry import task_assignor_from
@@ -49,12 +49,7 @@ def allowed_here(class_paths: tuple[str, ...]) -> AllowedAssignors:
 def _load(path: str) -> TaskAssignor:
     if not is_class_path(path):
         raise SettingsError(f"task.assignor.classes: {path!r} is not of the form module:Class")
-    module_name, _, class_name = path.partition(":")
     try:
-        assignor_class = getattr(importlib.import_module(module_name), class_name)
-    except Exception as error:  # the user's module may raise any error on import
-        raise SettingsError(f"task.assignor.classes: {path} cannot be loaded: {error}") from error
-    try:
-        return task_assignor_from(assignor_class, path, path)
+        return task_assignor_from(named_object(path, repr(path)), path, path)
     except InputError as error:
         raise SettingsError(f"task.assignor.classes: {error}") from error

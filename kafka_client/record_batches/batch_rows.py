@@ -1,147 +1,120 @@
-"""Converts the uncompressed records of a batch of version 2 from bytes to columns and back.
+"""Converts the uncompressed records of a batch of version 2 from bytes to columns and back, with aiokafka's classes.
 
-Rules: a record consists of its length, attributes, the differences of its timestamp and offset to the batch's base
-values, key, value and headers. Numbers are zigzag varints of at most 64 bits; a length below 0 means null. Offsets
-rise. Every length is checked against the number of bytes left before it is used. `setup.py` compiles this file, and the
-`.pxd` file makes `_data` a pointer. So code must check the bounds before it reads a byte of `_data`. Source:
-`DefaultRecord`, `ByteUtils`.
+`setup.py` compiles this file: the loops over the records then take half the time. aiokafka reads and writes names of
+headers as UTF-8 only. So a name that is no UTF-8 is replaced by an ASCII text of its length for aiokafka, and put back
+afterwards. Source: `DefaultRecord`.
 """
 
-from __future__ import annotations
+from collections.abc import Iterator, Sequence
 
-from collections.abc import Sequence
+from aiokafka.errors import CorruptRecordException
+from aiokafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from aiokafka.record.util import decode_varint
 
 from kafka_client.record_batches import NAME_ERRORS, Headers
 
-Columns = tuple[
-    Sequence[int], list[int], list[bytes | None], list[bytes | None], list[tuple[tuple[str, bytes | None], ...]] | None
-]
+Columns = tuple[Sequence[int], list[int], list[bytes | None], list[bytes | None], list[Headers] | None]
 """Offsets, timestamps, keys, values, headers. The headers are None if no record has any."""
 
-Written = tuple[bytearray, int, int]
-"""The batch with `HEADER_BYTES` unset bytes before its records; its first timestamp; its latest timestamp."""
-
 HEADER_BYTES = 61
-"""The size of a batch's header. A row writer leaves these bytes unset."""
+"""The size of a batch's header."""
 
-_LOWEST, _HIGHEST = -(2**63), 2**63 - 1
-_LAST_SHIFT = 63
-_CUT_SHORT = "it ends inside of a record"
-
-
-def read_rows(body: bytes, count: int, base_offset: int, base_timestamp_ms: int, append_time_ms: int | None) -> Columns:
-    """Parses the records of a batch. `append_time_ms`: the timestamp of all records if the broker set it, otherwise
-    None. Raises ValueError, which names the error.
-    """
-    return _RowReader(body).columns(count, base_offset, base_timestamp_ms, append_time_ms)
+_MAGIC, _NOT_COMPRESSED = 2, 0
+_NO_HEADERS: list[tuple[str, bytes | None]] = []
+_LONGEST_VARINT = 10
 
 
-class _RowReader:
-    def __init__(self, body: bytes) -> None:
-        self._body = body
-        self._data = body
-        self._at = 0
-        self._end = len(body)
+def read_rows(batch: bytes, count: int) -> Columns:
+    """Parses the records of an uncompressed batch. Raises ValueError, which names the error."""
+    records = DefaultRecordBatch(batch)
+    offsets: list[int] = []
+    timestamps_ms: list[int] = []
+    keys: list[bytes | None] = []
+    values: list[bytes | None] = []
+    headers: dict[int, Headers] = {}
+    first = records.base_offset
+    last = first - 1
+    try:
+        # Each record is freed before the next one is made. A list of all records of a batch would start the cyclic
+        # garbage collector for nearly every batch, and these collections would take as long as reading the records.
+        for record in records:
+            named = record.headers
+            if named:
+                headers[len(keys)] = tuple(named)
+            offset = record.offset
+            if offset <= last:
+                raise ValueError(f"its offsets do not rise: {offset} after {last}")
+            last = offset
+            offsets.append(offset)
+            timestamps_ms.append(record.timestamp)
+            keys.append(record.key)
+            values.append(record.value)
+    except UnicodeDecodeError:
+        return _read_with_other_names(batch, count)
+    except (CorruptRecordException, OverflowError) as error:
+        raise ValueError(str(error)) from error
+    dense = range(offsets[0], last + 1) if offsets else range(0)
+    return (
+        dense if len(dense) == len(offsets) else offsets,
+        timestamps_ms,
+        keys,
+        values,
+        [headers.get(place, ()) for place in range(len(keys))] if headers else None,
+    )
 
-    def columns(self, count: int, base_offset: int, base_timestamp_ms: int, append_time_ms: int | None) -> Columns:
-        timestamps_ms: list[int] = []
-        keys: list[bytes | None] = []
-        values: list[bytes | None] = []
-        headers: list[Headers] | None = None
-        gaps: list[int] | None = None
-        lowest = _LOWEST - base_timestamp_ms if base_timestamp_ms < 0 else _LOWEST
-        highest = _HIGHEST - base_timestamp_ms if base_timestamp_ms > 0 else _HIGHEST
-        has_append_time = append_time_ms is not None
-        first = last = -1
-        for index in range(count):
-            length = self._number()
-            if length < 1 or length > self._end - self._at:
-                raise ValueError(f"a record of it has {length} bytes, and there are {self._end - self._at}")
-            after = self._at + length
-            self._at += 1  # no attribute of a record is defined yet
-            later_ms = self._number()
-            if later_ms < lowest or later_ms > highest:
-                raise ValueError(f"a timestamp of it is out of range: {later_ms} ms after {base_timestamp_ms}")
-            if not has_append_time:
-                timestamps_ms.append(base_timestamp_ms + later_ms)
-            delta = self._number()
-            if delta <= last:
-                raise ValueError(f"its offsets do not rise: {delta} after {last}")
-            if index == 0:
-                first = delta
-            elif gaps is not None:
-                gaps.append(base_offset + delta)
-            elif delta != last + 1:
-                gaps = [*range(base_offset + first, base_offset + first + index), base_offset + delta]
-            last = delta
-            keys.append(self._octets())
-            values.append(self._octets())
-            named = self._number()
-            if named != 0:
-                if headers is None:
-                    headers = [()] * index
-                headers.append(self._headers(named))
-            elif headers is not None:
-                headers.append(())
-            if self._at != after:
-                raise ValueError(f"a record of it does not have the length that it says: {length}")
-        if self._at != self._end:
-            raise ValueError(f"{self._end - self._at} bytes follow its last record")
-        offsets: Sequence[int] = range(base_offset + first, base_offset + last + 1) if count > 0 else range(0)
-        if has_append_time:
-            timestamps_ms = [append_time_ms] * max(0, count)  # type: ignore[list-item]
-        return offsets if gaps is None else gaps, timestamps_ms, keys, values, headers
 
-    def _number(self) -> int:
-        value = shift = 0
-        while True:
-            if self._at >= self._end:
-                raise ValueError(_CUT_SHORT)
-            octet = self._data[self._at]
-            self._at += 1
-            if shift == _LAST_SHIFT and octet > 1:
-                raise ValueError("a number in it has more than 64 bits")
-            value |= (octet & 0x7F) << shift
-            if octet < 0x80:
-                return (value >> 1) ^ -(value & 1)
-            shift += 7
+def _read_with_other_names(batch: bytes, count: int) -> Columns:
+    places = list(_name_places(batch, count))
+    readable = bytearray(batch)
+    for place in places:
+        readable[place] = b"?" * len(batch[place])
+    offsets, timestamps_ms, keys, values, headers = read_rows(bytes(readable), count)
+    names = iter([batch[place].decode(errors=NAME_ERRORS) for place in places])
+    renamed = [tuple([(next(names), value) for _, value in named]) for named in headers or ()]
+    return offsets, timestamps_ms, keys, values, renamed
 
-    def _octets(self) -> bytes | None:
-        length = self._number()
-        if length < 0:
-            return None
-        if length > self._end - self._at:
-            raise ValueError(_CUT_SHORT)
-        start = self._at
-        self._at = start + length
-        return self._data[start : start + length]
 
-    def _headers(self, count: int) -> Headers:
-        if count < 0:
-            raise ValueError(f"a record of it has {count} headers")
-        found: list[tuple[str, bytes | None]] = []
-        for _ in range(count):
-            name = self._octets()
-            if name is None:
-                raise ValueError("a header in it has no name")
-            found.append((name.decode(errors=NAME_ERRORS), self._octets()))
-        return tuple(found)
+def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
+    """Yields the places of the names of headers in a batch. Raises ValueError if a record is cut short."""
+    padded = bytearray(batch) + bytes(_LONGEST_VARINT)  # aiokafka does not check the end of the bytes
+
+    def number(at: int) -> tuple[int, int]:
+        if at >= len(batch):
+            raise ValueError("it ends inside of a record")
+        value, after = decode_varint(padded, at)
+        return value, after
+
+    def after_octets(at: int) -> int:
+        length, at = number(at)
+        return at + max(0, length)
+
+    at = HEADER_BYTES
+    for _ in range(count):
+        _, at = number(at)  # the length
+        _, at = number(at + 1)  # the timestamp, after the attributes
+        _, at = number(at)  # the offset
+        header_count, at = number(after_octets(after_octets(at)))
+        for _ in range(header_count):
+            _, start = number(at)
+            at = after_octets(at)
+            yield slice(start, at)
+            at = after_octets(at)
 
 
 class BatchRowWriter:
     """Writes records into a batch while they fit. `count`: the number of records in the batch; `size`: the bytes of
     their keys, values and headers.
 
-    `limit`: the largest size of the batch with its header, in bytes. `most`: the largest `size`. The first record may
-    exceed both limits.
+    `limit`: the batch with its header is smaller, in bytes. `most`: the largest `size`. The first record may exceed
+    both limits.
     """
 
     def __init__(self, limit: int, most: int) -> None:
-        self._batch = bytearray(HEADER_BYTES)
         self.count = self.size = 0
-        self._first_ms = self._max_ms = 0
-        self._limit = limit
         self._most = most
+        self._names: list[bytes] = []
+        self._has_other_names = False
+        self._builder = DefaultRecordBatchBuilder(_MAGIC, _NOT_COMPRESSED, 0, -1, -1, -1, limit)
 
     def extend(
         self,
@@ -155,106 +128,56 @@ class BatchRowWriter:
         was not added.
         """
         for index in range(start, stop):
-            if not self._take(keys[index], values[index], timestamps_ms[index], None):
+            if not self._take(keys[index], values[index], timestamps_ms[index], _NO_HEADERS, 0):
                 return index
         return stop
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
         """Add the record if it fits. Returns True if it was added."""
-        return self._take(key, value, timestamp_ms, headers or None)
+        if not headers:
+            return self._take(key, value, timestamp_ms, _NO_HEADERS, 0)
+        names = [name.encode(errors=NAME_ERRORS) for name, _ in headers]
+        size = sum(map(len, names)) + sum(len(octets or b"") for _, octets in headers)
+        writable = [(_writable(name), octets) for name, octets in headers]
+        taken = self._take(key, value, timestamp_ms, writable, size)
+        if taken:
+            self._names += names
+            self._has_other_names |= writable != list(headers)
+        return taken
 
-    def finish(self) -> Written:
-        """Return the batch. No row can be added afterwards."""
-        batch, self._batch = self._batch, bytearray()
-        return batch, self._first_ms, self._max_ms
+    def finish(self) -> bytearray:
+        """Return the batch, with a header that is not complete. No row can be added afterwards."""
+        batch: bytearray = self._builder.build()
+        if self._has_other_names:
+            for place, name in zip(_name_places(batch, self.count), self._names, strict=True):
+                batch[place] = name
+        return batch
 
-    def _take(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers | None) -> bool:
-        if key is not None and type(key) is not bytes:
-            key = _as_bytes(key)
-        if value is not None and type(value) is not bytes:
-            value = _as_bytes(value)
-        key_size = -1 if key is None else len(key)
-        value_size = -1 if value is None else len(value)
-        size = max(0, key_size) + max(0, value_size)
-        tail: bytes | None = None
-        tail_size = 1
-        if headers is not None:
-            tail, of_headers = _headers_as_bytes(headers)
-            tail_size = len(tail)
-            size += of_headers
-        count = self.count
-        later_ms = timestamp_ms - self._first_ms if count > 0 else 0
-        length = 1 + _width(later_ms) + _width(count) + _width(key_size) + _width(value_size)
-        length += max(0, key_size) + max(0, value_size) + tail_size
-        body = self._batch
-        if count > 0 and (self.size + size > self._most or len(body) + _width(length) + length > self._limit):
-            return False
-        _put(body, length)
-        body.append(0)
-        _put(body, later_ms)
-        _put(body, count)
-        _put(body, key_size)
+    def _take(
+        self,
+        key: bytes | None,
+        value: bytes | None,
+        timestamp_ms: int,
+        headers: list[tuple[str, bytes | None]],
+        header_size: int,
+    ) -> bool:
+        grown = self.size + header_size
         if key is not None:
-            body += key
-        _put(body, value_size)
+            grown += len(key)
         if value is not None:
-            body += value
-        if tail is None:
-            body.append(0)
-        else:
-            body += tail
-        if count == 0:
-            self._first_ms = self._max_ms = timestamp_ms
-        elif timestamp_ms > self._max_ms:
-            self._max_ms = timestamp_ms
-        self.count = count + 1
-        self.size += size
+            grown += len(value)
+        if self.count > 0 and grown > self._most:
+            return False
+        if self._builder.append(self.count, timestamp_ms, key, value, headers) is None:
+            return False
+        self.count += 1
+        self.size = grown
         return True
 
 
-row_writer = BatchRowWriter
-"""The name under which `library_rows` has its own writer."""
-
-
-def _width(number: int) -> int:
-    """The number of bytes of `number` as a varint."""
-    left = (number << 1) ^ (number >> 63)
-    width = 1
-    while left > 0x7F:
-        left >>= 7
-        width += 1
-    return width
-
-
-def _put(body: bytearray, number: int) -> None:
-    left = (number << 1) ^ (number >> 63)
-    while left > 0x7F:
-        body.append((left & 0x7F) | 0x80)
-        left >>= 7
-    body.append(left)
-
-
-def _as_bytes(given: object) -> bytes:
-    if isinstance(given, bytes | bytearray | memoryview):
-        return bytes(given)
-    raise TypeError(f"keys and values of records are bytes, not {type(given).__name__}")
-
-
-def _headers_as_bytes(headers: Headers) -> tuple[bytes, int]:
-    """The encoded headers of a record, and the number of bytes of their names and values."""
-    found = bytearray()
-    size = 0
-    _put(found, len(headers))
-    for name, value in headers:
-        octets = name.encode(errors=NAME_ERRORS)
-        _put(found, len(octets))
-        found += octets
-        size += len(octets)
-        if value is None:
-            _put(found, -1)
-        else:
-            given = _as_bytes(value)
-            _put(found, len(given))
-            found += given
-            size += len(given)
-    return bytes(found), size
+def _writable(name: str) -> str:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return "?" * len(name.encode(errors=NAME_ERRORS))
+    return name

@@ -1,8 +1,7 @@
 """Kafka's record batches of version 2: decodes a batch to columns, and encodes rows to a batch.
 
 Rules: numbers are big-endian. The checksum is CRC-32C of all bytes after it. Records are written uncompressed if
-compression does not make them smaller. This file reads and writes records with `batch_rows` where that is compiled,
-otherwise with aiokafka (`library_rows`).
+compression does not make them smaller.
 
 Levels of compression are the defaults of Kafka's producer: lz4's fast compressor, gzip's 6, zstd's 3.
 lz4 is written in independent blocks, because brokers read no others. snappy is written in the format of xerial's
@@ -18,19 +17,19 @@ import struct
 import threading
 import zlib
 from collections.abc import Callable
-from importlib.machinery import EXTENSION_SUFFIXES
 from typing import Any, NamedTuple
 
 import cramjam
 import google_crc32c
 from aiokafka.record.util import calc_crc32c
 
-from kafka_client.record_batches import batch_rows, library_rows
-from kafka_client.record_batches.batch_rows import HEADER_BYTES, Columns
+from kafka_client.record_batches.batch_rows import HEADER_BYTES, BatchRowWriter, Columns, read_rows
 
 MAGIC = 2
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_CODEC, _APPEND_TIME, TRANSACTIONAL, CONTROL = 0x07, 0x08, 0x10, 0x20
+_TIMES, _TIMES_AT = struct.Struct(">qq"), 27
+_ATTRIBUTES, _ATTRIBUTES_AT = struct.Struct(">h"), 21
+_CODEC, TRANSACTIONAL, CONTROL = 0x07, 0x10, 0x20
 _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
@@ -49,16 +48,6 @@ _MOST_KEPT_BYTES = 8 << 20
 _XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # version, and the lowest version that can read it
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
-
-IS_COMPILED = batch_rows.__file__.endswith(tuple(EXTENSION_SUFFIXES))
-
-
-RowWriter = batch_rows.BatchRowWriter | library_rows.LibraryRowWriter
-
-
-def row_writer(limit: int, most: int) -> RowWriter:
-    """A writer for a batch of at most `limit` bytes, of which keys, values and headers are at most `most`."""
-    return batch_rows.row_writer(limit, most) if IS_COMPILED else library_rows.row_writer(limit, most)
 
 
 class BatchHeader(NamedTuple):
@@ -104,23 +93,26 @@ def check(batch: memoryview, header: BatchHeader) -> None:
 def decoded(batch: memoryview, header: BatchHeader) -> Columns:
     """The records of a checked batch. Raises ValueError for a batch that cannot be read."""
     codec = header.attributes & _CODEC
-    packed = batch[HEADER_BYTES:]
-    body = bytes(packed) if codec == _UNCOMPRESSED else decompressed(codec, packed)
-    append_time_ms = header.max_timestamp_ms if header.attributes & _APPEND_TIME else None
-    read = batch_rows.read_rows if IS_COMPILED else library_rows.read_rows
-    columns = read(body, header.record_count, header.base_offset, header.base_timestamp_ms, append_time_ms)
+    if codec == _UNCOMPRESSED:
+        plain = bytes(batch)
+    else:
+        without_codec = bytearray(batch[:HEADER_BYTES])
+        _ATTRIBUTES.pack_into(without_codec, _ATTRIBUTES_AT, header.attributes & ~_CODEC)
+        plain = bytes(without_codec) + decompressed(codec, batch[HEADER_BYTES:])
+    columns = read_rows(plain, header.record_count)
     offsets = columns[0]
     if offsets and offsets[-1] >= header.next_offset:
         raise ValueError(f"it has the offset {offsets[-1]}, and ends at {header.next_offset}")
     return columns
 
 
-def encoded(rows: RowWriter, codec: int, *, is_transactional: bool) -> bytearray:
+def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> bytearray:
     """A batch of the rows in `rows`, at least one. It has no sequence numbers and no checksum yet: call `number`. No
     row can be added to `rows` afterwards.
     """
     count = rows.count
-    batch, first_ms, max_ms = rows.finish()
+    batch = rows.finish()
+    first_ms, max_ms = _TIMES.unpack_from(batch, _TIMES_AT)
     attributes = TRANSACTIONAL if is_transactional else 0
     if codec != _UNCOMPRESSED:
         packed = compressed(codec, bytes(memoryview(batch)[HEADER_BYTES:]))

@@ -51,8 +51,6 @@ class LeadSettings:
     def __post_init__(self) -> None:
         if not self.group:
             raise InputError("must be the application.id, not empty", "--group")
-        if self.session_timeout_ms is not None and self.session_timeout_ms < 1:
-            raise InputError(f"must be at least 1, not {self.session_timeout_ms}", "--session-timeout-ms")
         if not 1 <= self.retry_timeout_ms < self.rebalance_timeout_ms:
             raise InputError(f"must be from 1 to {self.rebalance_timeout_ms - 1}", "--round-timeout-ms")
 

@@ -12,10 +12,10 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib import import_module
 
 from assignor.assignment import ApplicationState
 from assignor.errors import InputError
+from assignor.names.user_modules import named_object
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.types import ProcessId, TaskId
 
@@ -59,11 +59,7 @@ class OwnMeasures:
     def _function(self, name: str) -> OwnMeasure:
         if self.directory not in sys.path and os.path.isdir(self.directory):
             sys.path.insert(0, self.directory)
-        module_name, _, function_name = name.partition(":")
-        try:
-            found: object = getattr(import_module(module_name), function_name)
-        except Exception as error:  # a user's module can raise anything
-            raise InputError(f"{name!r} is not to be found: {error}", MEASURE_OPTION) from error
+        found = named_object(name, f"{MEASURE_OPTION}: {name!r}")
         if not callable(found):
             raise InputError(f"{name!r} is not a function", MEASURE_OPTION)
         return found

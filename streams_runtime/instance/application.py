@@ -7,17 +7,15 @@ setters, `StreamsUncaughtExceptionHandler`.
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from types import ModuleType
 
 from assignor.configs import AssignmentConfigs
 from assignor.errors import InputError, TopologyError
-from assignor.names.near_names import near_name
+from assignor.names.user_modules import named_object
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.recording import rebalance_input
 from assignor.topology.cluster import Cluster
@@ -170,9 +168,10 @@ def load_application(reference: str) -> Application:
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:
         raise InputError("must be module:name, for example word_count:app", reference)
-    found: object = _import(module_name, reference)
-    for name in path.split("."):
-        found = _attribute(found, name, reference)
+    directory = str(Path.cwd())
+    if directory not in sys.path and "" not in sys.path:
+        sys.path.insert(0, directory)  # not removed later: functions of the module may import other modules later
+    found = named_object(reference, reference, f"in {directory} or on the path")
     if not isinstance(found, Application) and callable(found):
         found = _call(found, path, reference)
     if not isinstance(found, Application):
@@ -180,33 +179,6 @@ def load_application(reference: str) -> Application:
             f"{path} is a {type(found).__name__}; it must be an Application, or a function that returns one", reference
         )
     return found
-
-
-def _import(module_name: str, reference: str) -> ModuleType:
-    directory = str(Path.cwd())
-    if directory not in sys.path and "" not in sys.path:
-        sys.path.insert(0, directory)  # not removed later: functions of the module may import other modules later
-    try:
-        return importlib.import_module(module_name)
-    except ModuleNotFoundError as error:
-        if error.name is not None and (module_name == error.name or module_name.startswith(f"{error.name}.")):
-            raise InputError(f"there is no module {error.name} in {directory} or on the path", reference) from error
-        raise InputError(f"importing {module_name} failed: {error}", reference) from error
-    except InputError as error:  # its message is clear without more context, for example for an unknown config
-        raise InputError(str(error), reference) from error
-    except Exception as error:
-        raise InputError(f"importing {module_name} failed: {type(error).__name__}: {error}", reference) from error
-
-
-def _attribute(owner: object, name: str, reference: str) -> object:
-    try:
-        return getattr(owner, name)
-    except AttributeError:
-        known = [each for each in dir(owner) if not each.startswith("_")]
-        near = near_name(name, known)
-        hint = "" if near is None else f"; did you mean {near}?"
-        where = owner.__name__ if isinstance(owner, ModuleType) else type(owner).__name__
-        raise InputError(f"{where} has no {name}{hint}", reference) from None
 
 
 def _call(function: Callable[[], object], name: str, reference: str) -> object:

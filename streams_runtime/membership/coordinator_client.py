@@ -241,7 +241,7 @@ def _http_client(
     addresses: CoordinatorAddresses, token: str | CallerToken | None, *, keep_connections: bool = False
 ) -> CoordinatorHttpClient:
     headers = {"User-Agent": _user_agent()}
-    return CoordinatorHttpClient(addresses, token, headers=headers, keep_connections=keep_connections, name_errors=True)
+    return CoordinatorHttpClient(addresses, token, headers=headers, keep_connections=keep_connections)
 
 
 def _user_agent() -> str:

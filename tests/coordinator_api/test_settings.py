@@ -219,7 +219,10 @@ def test_should_describe_every_setting_and_spell_it_three_ways() -> None:
     "flags, message",
     [
         (("--config", "nowhere.toml"), "error: nowhere.toml: cannot be read: No such file or directory"),
-        (("--task-assignor-classes", "nowhere:Nothing"), "task.assignor.classes: nowhere:Nothing cannot be loaded"),
+        (
+            ("--task-assignor-classes", "nowhere:Nothing"),
+            "task.assignor.classes: 'nowhere:Nothing': there is no module 'nowhere'",
+        ),
         (
             ("--max-connections", "5"),
             "--max-connections: this setting was removed; use the process's limit of open files",

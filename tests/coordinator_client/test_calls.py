@@ -6,22 +6,13 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from coordinator_client.calls import (
-    CallerToken,
-    CoordinatorAddress,
-    Refusal,
-    addresses_of,
-    group_path,
-    read_token,
-    refusal_of,
-    token_file_of,
-)
+from coordinator_client import calls
 
 
 def test_should_read_the_token_anew_for_each_call(tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
-    address = CoordinatorAddress("http://127.0.0.1:8080/", file)
+    address = calls.CoordinatorAddress("http://127.0.0.1:8080/", file)
     assert address.token() == "first"
 
     file.write_text("second")
@@ -32,35 +23,33 @@ def test_should_read_the_token_anew_for_each_call(tmp_path: Path) -> None:
 
 def test_should_take_the_token_of_the_environment_without_a_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN", "secret")
-    assert read_token(None) == "secret"
+    assert calls.read_token(None) == "secret"
 
     monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN")
 
-    assert CoordinatorAddress("https://coordinator").token() is None
+    assert calls.CoordinatorAddress("https://coordinator").token() is None
 
 
-def test_should_name_what_a_token_comes_from_that_no_header_can_carry(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_should_name_the_source_of_a_token_no_header_can_carry(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     file = tmp_path / "token"
     file.write_text("s3cr3t\ns3cr3t", encoding="utf-8")
     refused = "a token is one line of printable ASCII without spaces around it, and"
 
     with pytest.raises(InputError, match=f"--token-file: {refused} that of {file} has inside a line end"):
-        CoordinatorAddress("http://127.0.0.1:8080", file)
+        calls.CoordinatorAddress("http://127.0.0.1:8080", file)
     monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN_FILE", str(file))
     with pytest.raises(InputError, match=f"ASSIGNOR_AUTH_TOKEN_FILE: {refused} that of {file} has inside"):
-        CoordinatorAddress("http://127.0.0.1:8080")
+        calls.CoordinatorAddress("http://127.0.0.1:8080")
     monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN", "s3cr3t\n")
     with pytest.raises(InputError, match=f"ASSIGNOR_AUTH_TOKEN: {refused} this one ends with a line end"):
-        CoordinatorAddress("http://127.0.0.1:8080")
+        calls.CoordinatorAddress("http://127.0.0.1:8080")
     with pytest.raises(InputError, match=f"token: {refused} this one ends with a line end"):
-        CallerToken("s3cr3t\n")
+        calls.CallerToken("s3cr3t\n")
 
 
 def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read"):
-        CoordinatorAddress("http://127.0.0.1:8080", tmp_path / "none")
+        calls.CoordinatorAddress("http://127.0.0.1:8080", tmp_path / "none")
 
 
 @pytest.mark.parametrize(
@@ -68,7 +57,7 @@ def test_should_refuse_a_token_file_that_is_not_there(tmp_path: Path) -> None:
 )
 def test_should_refuse_what_is_no_url(url: str) -> None:
     with pytest.raises(InputError, match="--coordinator: must be a URL such as http://"):
-        CoordinatorAddress(url)
+        calls.CoordinatorAddress(url)
 
 
 @pytest.mark.parametrize(
@@ -77,19 +66,19 @@ def test_should_refuse_what_is_no_url(url: str) -> None:
 )
 def test_should_refuse_a_url_with_a_secret_and_not_repeat_it(url: str) -> None:
     with pytest.raises(InputError, match="without user, password or parameters: a token is given by") as refused:
-        CoordinatorAddress(url)
+        calls.CoordinatorAddress(url)
     assert "secret" not in str(refused.value)
 
 
 def test_should_take_several_urls_and_each_of_them_once() -> None:
-    addresses = addresses_of("http://a:8080/, https://b/behind/,http://a:8080")
+    addresses = calls.addresses_of("http://a:8080/, https://b/behind/,http://a:8080")
     assert addresses.urls == ("http://a:8080", "https://b/behind")
     assert str(addresses) == "http://a:8080,https://b/behind"
 
 
 def test_should_name_the_one_of_several_urls_that_has_a_secret_by_its_place() -> None:
     with pytest.raises(InputError, match=r"address 2 of 2 must be a URL such as .*, without user, password"):
-        CoordinatorAddress("http://a,http://ann:secret@b")
+        calls.CoordinatorAddress("http://a,http://ann:secret@b")
 
 
 @pytest.mark.parametrize(
@@ -102,48 +91,55 @@ def test_should_name_the_one_of_several_urls_that_has_a_secret_by_its_place() ->
 )
 def test_should_name_the_bad_one_of_several_urls(text: str, place: str, shown: str) -> None:
     with pytest.raises(InputError) as refused:
-        CoordinatorAddress(text)
+        calls.CoordinatorAddress(text)
     assert str(refused.value) == (
         f"--coordinator: address {place} must be a URL such as http://127.0.0.1:8080, not {shown!r}"
     )
 
 
 def test_should_name_a_group_whatever_characters_its_id_has() -> None:
-    assert group_path("a/b c?") == "/v1/groups/a%2Fb%20c%3F"
+    assert calls.group_path("a/b c?") == "/v1/groups/a%2Fb%20c%3F"
 
 
 @pytest.mark.parametrize(
     ("status", "body", "refusal", "repeated"),
     [
-        (409, {"code": "ILLEGAL_GENERATION", "detail": "over"}, Refusal(409, "ILLEGAL_GENERATION", "over"), False),
+        (
+            409,
+            {"code": "ILLEGAL_GENERATION", "detail": "over"},
+            calls.Refusal(409, "ILLEGAL_GENERATION", "over"),
+            False,
+        ),
         (
             429,
             {"code": "GROUP_MAX_SIZE_REACHED", "detail": "full"},
-            Refusal(429, "GROUP_MAX_SIZE_REACHED", "full"),
+            calls.Refusal(429, "GROUP_MAX_SIZE_REACHED", "full"),
             False,
         ),
         (
             429,
             {"code": "THROTTLING_QUOTA_EXCEEDED", "detail": "busy"},
-            Refusal(429, "THROTTLING_QUOTA_EXCEEDED", "busy"),
+            calls.Refusal(429, "THROTTLING_QUOTA_EXCEEDED", "busy"),
             True,
         ),
         (503, {"code": "COORDINATOR_NOT_AVAILABLE"}, None, True),
-        (408, "", Refusal(408, None, '""'), True),
-        (404, ["no"], Refusal(404, None, '["no"]'), False),
+        (408, "", calls.Refusal(408, None, '""'), True),
+        (404, ["no"], calls.Refusal(404, None, '["no"]'), False),
     ],
 )
-def test_should_read_what_a_refusal_says(status: int, body: object, refusal: Refusal | None, repeated: bool) -> None:
-    read = refusal_of(status, json.dumps(body).encode())
+def test_should_read_what_a_refusal_says(
+    status: int, body: object, refusal: calls.Refusal | None, repeated: bool
+) -> None:
+    read = calls.refusal_of(status, json.dumps(body).encode())
 
     assert refusal is None or read == refusal
     assert read.may_be_repeated is repeated
 
 
 def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> None:
-    assert refusal_of(502, b"<html>" + b"x" * 1_000) == Refusal(502, None, "<html>" + "x" * 294)
-    assert refusal_of(502, b"\xff").code is None
-    assert refusal_of(502, b"", "Bad Gateway") == Refusal(502, None, "Bad Gateway")
+    assert calls.refusal_of(502, b"<html>" + b"x" * 1_000) == calls.Refusal(502, None, "<html>" + "x" * 294)
+    assert calls.refusal_of(502, b"\xff").code is None
+    assert calls.refusal_of(502, b"", "Bad Gateway") == calls.Refusal(502, None, "Bad Gateway")
 
 
 @pytest.mark.parametrize(
@@ -156,21 +152,17 @@ def test_should_show_the_beginning_of_an_answer_that_is_not_a_coordinators() -> 
         (503, "1", None),
     ],
 )
-def test_should_know_how_long_an_overloaded_coordinator_wants_its_callers_to_wait(
-    status: int, retry_after: str, seconds: float | None
-) -> None:
-    assert refusal_of(status, b"{}", retry_after=retry_after).retry_after_s == seconds
+def test_should_know_how_long_to_wait_after_an_overload(status: int, retry_after: str, seconds: float | None) -> None:
+    assert calls.refusal_of(status, b"{}", retry_after=retry_after).retry_after_s == seconds
 
 
-def test_should_follow_a_token_file_that_changes_and_keep_the_token_of_one_that_is_gone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_follow_a_token_file_and_keep_the_last_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "token"
     file.write_text("first\n")
     monkeypatch.delenv("ASSIGNOR_AUTH_TOKEN", raising=False)
     monkeypatch.setenv("ASSIGNOR_AUTH_TOKEN_FILE", str(file))
-    token = CallerToken(file=token_file_of(None))
-    assert (read_token(None), token.current()) == ("first", "first")
+    token = calls.CallerToken(file=calls.token_file_of(None))
+    assert (calls.read_token(None), token.current()) == ("first", "first")
 
     file.write_text("second\n")
     assert token.reread() == "second"

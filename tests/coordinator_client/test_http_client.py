@@ -57,14 +57,13 @@ def test_should_repeat_only_what_no_coordinator_took() -> None:
         assert len(service.asked) == 7 + 1
 
 
-@pytest.mark.parametrize(("name_errors", "begin"), [(True, "DecodingError: "), (False, "Error -3")])
-def test_should_take_an_answer_that_cannot_be_decoded_for_none(name_errors: bool, begin: str) -> None:
+def test_should_take_an_answer_that_cannot_be_decoded_for_none() -> None:
     """A proxy may send it. The next address is asked."""
     packed = Answer(200, b"plain", headers=(("Content-Encoding", "gzip"),))
     with stub_service(packed) as service, stub_service(ANSWER) as other:
         with (
-            CoordinatorHttpClient(addresses_of(service.url), None, name_errors=name_errors) as http,
-            pytest.raises(NoAnswer, match=f"^{begin}"),
+            CoordinatorHttpClient(addresses_of(service.url), None) as http,
+            pytest.raises(NoAnswer, match="Error -3"),
         ):
             http.call("GET", CALL)
         with CoordinatorHttpClient(addresses_of(f"{service.url},{other.url}"), None) as http:

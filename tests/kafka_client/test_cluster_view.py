@@ -79,7 +79,7 @@ def test_should_see_topics_racks_changelog_ends_and_committed_offsets(secured: B
     assert counts == {f"{name}-{topic}": 2 for topic in ("counts-changelog", "orders", "prices", "totals-repartition")}
 
 
-async def test_should_let_the_leader_do_without_lags_when_offsets_cannot_be_had_in_time(
+async def test_should_do_without_lags_when_offsets_take_too_long(
     secured: Broker, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = f"view-{uuid.uuid4().hex[:8]}"

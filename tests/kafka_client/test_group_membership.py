@@ -9,14 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
-from kafka_client.errors import (
-    FencedInstance,
-    GroupRebalancing,
-    InconsistentProtocol,
-    KafkaRefused,
-    KafkaUnavailable,
-    UnknownMember,
-)
+from kafka_client import errors
 from kafka_client.group_membership import GroupMembership, JoinedMember, MembershipSettings
 from kafka_client.settings.client_settings import client_settings
 from tests.oracle.broker import Broker
@@ -51,7 +44,7 @@ async def members(broker: Broker) -> AsyncIterator[Make]:
 
 
 async def _until_a_rebalance_begins(member: GroupMembership) -> None:
-    with contextlib.suppress(GroupRebalancing):
+    with contextlib.suppress(errors.GroupRebalancing):
         while True:
             await member.heartbeat()
 
@@ -86,12 +79,12 @@ async def test_should_take_the_place_of_a_static_leader_without_a_new_generation
         after = await new.join(b"x", "comes back")
         assert (after.is_leader, after.skip_assignment, after.generation_id) == (True, True, before.generation_id)
         assert await new.sync({}) == b"kept"
-        with pytest.raises(FencedInstance):
+        with pytest.raises(errors.FencedInstance):
             await old.heartbeat()
         await old.leave("it is no member any more")
         await new.heartbeat()
         await new.leave("done")
-        with pytest.raises(UnknownMember):
+        with pytest.raises(errors.UnknownMember):
             await new.heartbeat()
 
 
@@ -115,9 +108,9 @@ async def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
         member = make()
         joined = await member.join(b"x", "starts")
         await member.sync({joined.member_id: b""})
-        with pytest.raises(InconsistentProtocol, match="use another protocol than 'range' of type 'consumer'"):
+        with pytest.raises(errors.InconsistentProtocol, match="use another protocol than 'range' of type 'consumer'"):
             await make(protocol="range").join(b"y", "starts")
-        with pytest.raises(KafkaRefused, match="refuse a session time-out of 1 ms"):
+        with pytest.raises(errors.KafkaRefused, match="refuse a session time-out of 1 ms"):
             await make(session_timeout_ms=1).join(b"y", "starts")
         await member.leave("done")
 
@@ -125,5 +118,5 @@ async def test_should_be_refused_in_clear_words(kafka_broker: Broker) -> None:
 async def test_should_say_that_nobody_answers() -> None:
     settings = client_settings("127.0.0.1:1", {"default.api.timeout.ms": "300"})
     async with GroupMembership(settings, MembershipSettings("group", "consumer", "stream", 6000, 10_000)) as member:
-        with pytest.raises(KafkaUnavailable, match=r"127\.0\.0\.1:1: join group 'group': .*nothing listens"):
+        with pytest.raises(errors.KafkaUnavailable, match=r"127\.0\.0\.1:1: join group 'group': .*nothing listens"):
             await member.join(b"x", "starts")

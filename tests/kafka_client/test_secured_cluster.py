@@ -23,11 +23,15 @@ _SECURITY = "org.apache.kafka.common.security"
 _LONGEST_REFUSAL_S = 10
 
 
+def login(module: str, user: str, password: str) -> str:
+    return f'{_SECURITY}.{module}LoginModule required username="{user}" password="{password}";'
+
+
 def properties(certificates: Certificates, user: str = "alice", password: str = "alice-secret") -> dict[str, str]:
     return {
         "security.protocol": "SASL_SSL",
         "sasl.mechanism": "PLAIN",
-        "sasl.jaas.config": f'{_SECURITY}.plain.PlainLoginModule required username="{user}" password="{password}";',
+        "sasl.jaas.config": login("plain.Plain", user, password),
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority),
     }
@@ -65,10 +69,9 @@ def test_should_serve_a_coordinator_whose_client_config_has_the_right_credential
 
 
 async def test_should_log_in_by_scram(secured: Broker, certificates: Certificates) -> None:
-    login = f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="scram-secret";'
-    scram = {**properties(certificates), "sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login}
+    scram = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login("scram.Scram", "alice", "scram-secret")}
 
-    async with ClusterAdmin(client_settings(secured.secured_servers, scram)) as admin:
+    async with ClusterAdmin(client_settings(secured.secured_servers, {**properties(certificates), **scram})) as admin:
         assert await admin.brokers() == (Node(1, "eu-1a"),)
 
 
@@ -76,22 +79,16 @@ async def test_should_log_in_by_scram(secured: Broker, certificates: Certificate
     "wrong, what_to_check",
     [
         (
-            {"sasl.jaas.config": f'{_SECURITY}.plain.PlainLoginModule required username="alice" password="guessed";'},
+            {"sasl.jaas.config": login("plain.Plain", "alice", "guessed")},
             "does not accept these credentials (Authentication failed: Invalid username or password): "
             "check security.protocol, sasl.mechanism and sasl.jaas.config",
         ),
         (
-            {
-                "sasl.mechanism": "SCRAM-SHA-256",
-                "sasl.jaas.config": f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="guessed";',
-            },
+            {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": login("scram.Scram", "alice", "guessed")},
             "does not support this SASL mechanism: check sasl.mechanism",
         ),
         (
-            {
-                "sasl.mechanism": "SCRAM-SHA-512",
-                "sasl.jaas.config": f'{_SECURITY}.scram.ScramLoginModule required username="alice" password="guessed";',
-            },
+            {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": login("scram.Scram", "alice", "guessed")},
             "does not accept these credentials (Authentication failed during authentication due to invalid credentials "
             "with SASL mechanism SCRAM-SHA-512): check security.protocol, sasl.mechanism and sasl.jaas.config",
         ),
@@ -112,7 +109,7 @@ def test_should_refuse_in_one_line_that_names_what_to_check(
     assert "guessed" not in said
 
 
-def test_should_name_the_security_protocol_when_a_login_is_sent_to_a_port_without(
+def test_should_name_the_protocol_when_a_login_meets_a_port_without(
     secured: Broker, certificates: Certificates
 ) -> None:
     plain = {**properties(certificates), "security.protocol": "SASL_PLAINTEXT"}
@@ -142,22 +139,16 @@ async def test_should_name_the_security_protocol_when_one_side_speaks_tls_and_th
 async def test_should_name_the_right_that_a_user_lacks(secured: Broker, certificates: Certificates) -> None:
     settings = client_settings(secured.secured_servers, properties(certificates, "bob", "bob-secret"))
 
-    said = []
+    address = f"Kafka at {secured.secured_servers}:"
     async with ClusterAdmin(settings) as admin:
-        for question in (
-            admin.topics(["secret-orders"]),
-            admin.describe_group("secret-group"),
-            admin.create_topics({"secret-orders": CreatedTopic(1, -1, {})}),
+        for question, what in (
+            (admin.topics(["secret-orders"]), "topics secret-orders: topic secret-orders: no right to use this topic"),
+            (admin.describe_group("secret-group"), "group secret-group: its coordinator: no right to use this group"),
+            (
+                admin.create_topics({"secret-orders": CreatedTopic(1, -1, {})}),
+                "creating topics secret-orders: topic secret-orders: no right to use this topic",
+            ),
         ):
             with pytest.raises(KafkaRefused) as refused:
                 await question
-            said.append(str(refused.value))
-    topic, group, creation = said
-    address = f"Kafka at {secured.secured_servers}:"
-    an_acl = "give the user of these credentials an ACL for it"
-    assert topic == f"{address} topics secret-orders: topic secret-orders: no right to use this topic; {an_acl}"
-    assert group == f"{address} group secret-group: its coordinator: no right to use this group; {an_acl}"
-    assert (
-        creation
-        == f"{address} creating topics secret-orders: topic secret-orders: no right to use this topic; {an_acl}"
-    )
+            assert str(refused.value) == f"{address} {what}; give the user of these credentials an ACL for it"

@@ -48,7 +48,7 @@ def test_should_read_write_claim_and_commit_over_tls_with_the_login_of_the_appli
     log.close()
 
 
-def test_should_say_in_one_line_what_an_application_has_no_right_to(
+def test_should_name_in_one_line_the_right_that_is_missing(
     secured: Broker, certificates: Certificates, tmp_path: Path
 ) -> None:
     with_rights = open_log(secured.bootstrap_servers)

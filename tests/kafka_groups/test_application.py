@@ -14,7 +14,6 @@ from kafka_groups.described.copartition import CopartitionFacts
 from kafka_groups.leader.lead_command import LeadOptions, lead
 from kafka_groups.recorder.following import RecordingLimits
 from kafka_groups.recorder.record_command import RecordOptions
-from tests.program import assignor
 
 _INTERNALS = "org.apache.kafka.streams.processor.internals.assignment"
 BROKER = "127.0.0.1:9092"
@@ -39,20 +38,12 @@ def test_should_know_the_assignor_of_an_application_by_its_class(properties: dic
     assert configured_assignor(properties) == name
 
 
-@pytest.mark.parametrize(
-    "written, words", [("metadata.max.age.ms=soon", "metadata.max.age.ms"), ("no.such.key=1", "no.such.key")]
-)
-def test_should_name_the_key_when_the_leader_cannot_use_the_client_s_properties(
-    tmp_path: Path, written: str, words: str
-) -> None:
-    (tmp_path / "client.properties").write_text(f"{written}\n")
-    (tmp_path / "topology.json").write_text('{"subtopologies": [], "copartition_groups": []}')
-    files = ["--topology", str(tmp_path / "topology.json"), "--command-config", str(tmp_path / "client.properties")]
-    ended = assignor("lead", "--bootstrap-server", "127.0.0.1:1", "--group", "orders", *files)
-    assert ended.returncode == 2
-    assert words in ended.stderr
-    assert ended.stderr.count("\n") <= 2
-    assert "Traceback" not in ended.stderr
+def test_should_name_the_key_of_a_client_property_that_the_leader_cannot_use(tmp_path: Path) -> None:
+    (tmp_path / "client.properties").write_text("metadata.max.age.ms=soon\n")
+    options = LeadOptions(BROKER, "orders", tmp_path / "topology.txt", command_config=tmp_path / "client.properties")
+
+    with pytest.raises(InputError, match=r"metadata\.max\.age\.ms"):
+        options.client()
 
 
 def test_should_read_groups_of_topics() -> None:
@@ -77,9 +68,7 @@ def test_should_refuse_fewer_than_two_topics(text: str) -> None:
         ("merge.repartition.topics, reuse.ktable.source.topics", True),
     ],
 )
-def test_should_know_by_the_optimization_whether_tables_are_restored_from_their_topics(
-    optimization: str | None, reuses: bool | None
-) -> None:
+def test_should_know_by_the_optimization_how_tables_are_restored(optimization: str | None, reuses: bool | None) -> None:
     assert topology_facts(optimization=optimization).stores.reuses_source_topics is reuses
 
 

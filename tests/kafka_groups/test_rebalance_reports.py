@@ -33,15 +33,6 @@ def test_should_try_again_when_the_coordinator_is_not_ready() -> None:
     assert service.asked == [Asked("POST", PATH, REBALANCE, None)] * 2
 
 
-def test_should_report_to_the_owner_of_the_group_and_remember_it() -> None:
-    with stub_service(Answer(201)) as owner, stub_service(sent_on(owner.url)) as other:
-        coordinators = CoordinatorAddress(f"{NOBODY},{other.url}")
-        report_rebalance(coordinators, REBALANCE)
-        report_rebalance(coordinators, REBALANCE)
-    assert (len(other.asked), len(owner.asked)) == (1, 2)
-    assert other.asked[0] == owner.asked[0]
-
-
 def test_should_name_each_address_when_no_coordinator_takes_it() -> None:
     with (
         stub_service(sent_on(NOBODY)) as service,

@@ -10,14 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from operating_system.private_files import (
-    access_warning,
-    create_private_file,
-    make_private_directory,
-    open_lock,
-    private_opener,
-    warn_if_readable_by_others,
-)
+from operating_system import private_files
 
 UMASKS = (0o000, 0o022, 0o077)
 
@@ -47,11 +40,11 @@ def mode(path: Path) -> int:
 
 
 def test_should_make_files_and_directories_for_their_owner_alone(tmp_path: Path, umask: int) -> None:
-    make_private_directory(tmp_path / "a" / "b")
-    create_private_file(tmp_path / "empty")
-    with open(tmp_path / "opened", "ab", opener=private_opener):
+    private_files.make_private_directory(tmp_path / "a" / "b")
+    private_files.create_private_file(tmp_path / "empty")
+    with open(tmp_path / "opened", "ab", opener=private_files.private_opener):
         pass
-    os.close(open_lock(tmp_path / "lock", tmp_path / "guarded"))
+    os.close(private_files.open_lock(tmp_path / "lock", tmp_path / "guarded"))
 
     assert [mode(tmp_path / name) for name in ("a", "a/b")] == [0o700, 0o700]
     assert [mode(tmp_path / name) for name in ("empty", "opened", "lock")] == [0o600] * 3
@@ -64,8 +57,8 @@ def test_should_leave_what_is_there_as_it_is(tmp_path: Path) -> None:
     directory.mkdir()
     directory.chmod(0o755)
 
-    create_private_file(there)
-    make_private_directory(directory)
+    private_files.create_private_file(there)
+    private_files.make_private_directory(directory)
 
     assert (there.read_text(), mode(there), mode(directory)) == ("kept", 0o644, 0o755)
 
@@ -74,7 +67,7 @@ def test_should_not_follow_a_link_that_waits_where_a_file_will_be(tmp_path: Path
     target, link = tmp_path / "target", tmp_path / "link"
     link.symlink_to(target)
 
-    create_private_file(link)
+    private_files.create_private_file(link)
 
     assert not target.exists()
 
@@ -83,15 +76,13 @@ def test_should_not_follow_a_link_that_waits_where_a_file_will_be(tmp_path: Path
     "guarded, before, after",
     [(0o600, 0o644, 0o600), (0o644, 0o666, 0o600), (0o660, 0o664, 0o660), (0o666, 0o666, 0o666)],
 )
-def test_should_let_only_those_have_a_lock_who_may_write_what_it_guards(
-    tmp_path: Path, guarded: int, before: int, after: int
-) -> None:
+def test_should_give_a_lock_to_writers_of_its_file_only(tmp_path: Path, guarded: int, before: int, after: int) -> None:
     file, lock = tmp_path / "file", tmp_path / "lock"
     for path, given in ((file, guarded), (lock, before)):
         path.touch()
         path.chmod(given)
 
-    os.close(open_lock(lock, file))
+    os.close(private_files.open_lock(lock, file))
 
     assert mode(lock) == after
 
@@ -104,7 +95,7 @@ def test_should_keep_other_users_from_holding_a_lock(reachable: Path) -> None:
 
     assert taken_by_nobody(lock) == 0
 
-    descriptor = open_lock(lock, reachable / "database")
+    descriptor = private_files.open_lock(lock, reachable / "database")
     os.close(descriptor)
 
     assert taken_by_nobody(lock) == errno.EACCES
@@ -133,11 +124,11 @@ def test_should_say_access_warning_what_others_can_open(reachable: Path) -> None
     directory.chmod(0o755)
 
     warning = "can be opened by other users of this machine"
-    assert access_warning(file) == f"{file} {warning}: chmod 600 {file}"
-    assert access_warning(directory) == f"{directory} {warning}: chmod 700 {directory}"
+    assert private_files.access_warning(file) == f"{file} {warning}: chmod 600 {file}"
+    assert private_files.access_warning(directory) == f"{directory} {warning}: chmod 700 {directory}"
     file.chmod(0o600)
-    assert access_warning(file) is None
-    assert access_warning(reachable / "nothing") is None
+    assert private_files.access_warning(file) is None
+    assert private_files.access_warning(reachable / "nothing") is None
 
 
 def test_should_say_nothing_of_what_a_closed_directory_is_around(reachable: Path) -> None:
@@ -146,7 +137,7 @@ def test_should_say_nothing_of_what_a_closed_directory_is_around(reachable: Path
     file.touch()
     file.chmod(0o644)
 
-    assert access_warning(file) is None
+    assert private_files.access_warning(file) is None
 
 
 def test_should_warn_once_in_a_process(reachable: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -154,7 +145,7 @@ def test_should_warn_once_in_a_process(reachable: Path, caplog: pytest.LogCaptur
     file.touch()
     file.chmod(0o640)
 
-    warn_if_readable_by_others(file)
-    warn_if_readable_by_others(file)
+    private_files.warn_if_readable_by_others(file)
+    private_files.warn_if_readable_by_others(file)
 
-    assert [record.getMessage() for record in caplog.records] == [access_warning(file)]
+    assert [record.getMessage() for record in caplog.records] == [private_files.access_warning(file)]

@@ -40,9 +40,7 @@ def test_should_replace_the_file_that_a_link_leads_to(tmp_path: Path) -> None:
         (("what-if", str(RECORDINGS / "smoke.jsonl.gz"), "--set", "num.standby.replicas=2", "--write"), 1),
     ],
 )
-def test_should_write_to_what_is_no_file_and_leave_it_there(
-    tmp_path: Path, command: tuple[str, ...], lines: int
-) -> None:
+def test_should_write_to_what_is_no_file_and_leave_it(tmp_path: Path, command: tuple[str, ...], lines: int) -> None:
     """As root, `--output /dev/null` once took the device away from the whole machine."""
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)

@@ -5,13 +5,13 @@ What it says on stderr is kept in a file, and shown when something goes wrong.
 
 import signal
 import subprocess
-import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Self
 
 from tests.checkout import ROOT
 from tests.program import PROGRAM, environment
+from tests.waiting import wait_until
 
 LONGEST_WAIT_S = 60.0
 _LONGEST_END_S = 60.0
@@ -73,17 +73,15 @@ class AssignorProcess:
         self.wait_until(lambda: sum(words in line for line in self.lines()) >= times, what, timeout_s)
 
     def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float) -> None:
-        """For what shows in files: look every 50 ms. Raises AssertionError when time is up or it has ended."""
-        deadline = time.monotonic() + timeout_s
-        while not holds():
-            self.check()
-            assert time.monotonic() < deadline, f"{self.name}: no {what} within {timeout_s:g} s: {self.last_words()}"
-            time.sleep(0.05)
+        """For what shows in files. Raises AssertionError when time is up or it has ended."""
+        wait_until(holds, lambda: f"{self.name}: {what}: {self.last_words()}", timeout_s, 0.05, self._runs_on)
 
     def check(self) -> None:
-        """Raises AssertionError when it has ended though nobody told it to."""
-        if self._process is not None and self._process.poll() is not None:
-            raise AssertionError(f"{self.name} ended with {self._process.returncode}: {self.last_words()}")
+        """Raises AssertionError when it has ended though nobody asked it to."""
+        assert self._runs_on(), f"{self.name} ended: {self.last_words()}"
+
+    def _runs_on(self) -> bool:
+        return self._process is None or self._process.poll() is None
 
     def messages(self) -> str:
         """All of its stderr."""

@@ -6,11 +6,11 @@ system once and kept over restarts, so clients find the broker again.
 """
 
 import os
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.oracle.kafka_node import KafkaNode, free_ports, new_cluster_id
+from tests.waiting import wait_until
 
 _HEAP_MB = 512
 _CONTROLLER_HEAP_MB = 128
@@ -119,11 +119,12 @@ class Broker:
     def _wait_until_fenced(self, controller: KafkaNode) -> None:
         """After a kill, until the controller has taken the partitions from the broker that was killed."""
         before, self._fenced_before = self._fenced_before, None
-        give_up_at = time.monotonic() + _LONGEST_FENCING_S
-        while before is not None and controller.log().count(_FENCED) == before:
-            if time.monotonic() > give_up_at:
-                raise AssertionError(f"the controller did not fence the broker:\n{controller.last_words()}")
-            time.sleep(0.05)  # only its log says when
+        if before is not None:
+            wait_until(
+                lambda: controller.log().count(_FENCED) != before,
+                lambda: f"the controller did not fence the broker:\n{controller.last_words()}",
+                _LONGEST_FENCING_S,
+            )
 
     def last_words(self) -> str:
         return self._node.last_words()

@@ -8,32 +8,16 @@ from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+from kafka_client.settings.properties_file import read_properties_file
 from tests.oracle.kafka_node import KafkaNode, free_ports, new_cluster_id
 
 NODES = (1, 2, 3)
 _HEAP_MB = 256
-_PROPERTIES = {
-    "default.replication.factor": "3",
-    "min.insync.replicas": "2",
-    "offsets.topic.replication.factor": "3",
-    "transaction.state.log.replication.factor": "3",
-    "transaction.state.log.min.isr": "2",
-    # a node that is gone is noticed, and its partitions moved, in seconds rather than tens of them
-    "broker.session.timeout.ms": "1500",
-    "broker.heartbeat.interval.ms": "300",
-    "controller.quorum.fetch.timeout.ms": "1000",
-    "controller.quorum.election.timeout.ms": "500",
-    "replica.lag.time.max.ms": "3000",
-    # a node that is back gets its partitions back soon
-    "leader.imbalance.check.interval.seconds": "2",
-    "leader.imbalance.per.broker.percentage": "0",
-    "num.network.threads": "2",
-    "num.io.threads": "4",
-}
+_PROPERTIES = Path(__file__).with_name("brokers.properties")
 
 
 class Brokers:
-    """Nodes 1, 2 and 3 in racks r1, r2 and r3. `properties`: of all of them, over those above."""
+    """Nodes 1, 2 and 3 in racks r1, r2 and r3. `properties`: of all of them, over those of `brokers.properties`."""
 
     def __init__(self, directory: Path, properties: Mapping[str, str] | None = None) -> None:
         ports = free_ports(2 * len(NODES))
@@ -51,7 +35,7 @@ class Brokers:
                     "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
                     "controller.listener.names": "CONTROLLER",
                     "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
-                    **_PROPERTIES,
+                    **read_properties_file(_PROPERTIES),
                     **(properties or {}),
                 },
                 _HEAP_MB,

@@ -5,97 +5,77 @@ Together they call everything that the interface has. What differs from group to
 
 from collections.abc import Mapping
 
-from assignor.assignment import (
-    ApplicationState,
-    AssignedTask,
-    AssignedTaskType,
-    AssignmentError,
-    CustomTaskAssignor,
-    KafkaStreamsAssignment,
-    KafkaStreamsState,
-    RackAwareOptimizationParams,
-    StickyTaskAssignor,
-    TaskAssignment,
-    default_standby_task_assignment,
-    identity_assignment,
-    optimize_rack_aware_active_tasks,
-    optimize_rack_aware_standby_tasks,
-    validate_task_assignment,
-)
-from assignor.errors import (
-    IllegalArgumentError,
-    IllegalStateError,
-    MissingSourceTopicError,
-    StreamsError,
-    TaskAssignmentError,
-)
+from assignor import assignment as public
+from assignor import errors
 from assignor.types import ProcessId, TaskId
 
-Placed = dict[ProcessId, KafkaStreamsAssignment]
+Placed = dict[ProcessId, public.KafkaStreamsAssignment]
 
 _NOBODY = ProcessId.parse("00000000-0000-0000-0000-00000000dead")
 
 
-class Identity(CustomTaskAssignor):
+class Identity(public.CustomTaskAssignor):
     """Everybody keeps what it had, whatever has become of the tasks."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
-        return TaskAssignment(list(identity_assignment(application_state).values()))
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
+        return public.TaskAssignment(list(public.identity_assignment(application_state).values()))
 
 
-class Spread(CustomTaskAssignor):
+class Spread(public.CustomTaskAssignor):
     """Tasks in turn to the processes, both sorted; standbys by Kafka's default."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         placed = _spread(application_state)
-        default_standby_task_assignment(application_state, placed)
-        return TaskAssignment(list(placed.values()))
+        public.default_standby_task_assignment(application_state, placed)
+        return public.TaskAssignment(list(placed.values()))
 
 
-class SpreadInRacks(CustomTaskAssignor):
+class SpreadInRacks(public.CustomTaskAssignor):
     """The same, and copies are swapped to save traffic. Only the processes that got a task are named at first."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         placed = {process: each for process, each in _spread(application_state).items() if each.tasks}
-        everything = RackAwareOptimizationParams(application_state)
-        optimize_rack_aware_active_tasks(everything, placed)
-        default_standby_task_assignment(application_state, placed)
-        optimize_rack_aware_standby_tasks(everything, placed)
-        return TaskAssignment(list(placed.values()))
+        everything = public.RackAwareOptimizationParams(application_state)
+        public.optimize_rack_aware_active_tasks(everything, placed)
+        public.default_standby_task_assignment(application_state, placed)
+        public.optimize_rack_aware_standby_tasks(everything, placed)
+        return public.TaskAssignment(list(placed.values()))
 
 
-class SpreadAtOtherCosts(CustomTaskAssignor):
+class SpreadAtOtherCosts(public.CustomTaskAssignor):
     """With costs of its own for each kind of task."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         placed = _spread(application_state)
-        everything = RackAwareOptimizationParams(application_state)
-        optimize_rack_aware_active_tasks(everything.for_stateful_tasks().with_traffic_cost(10), placed)
+        everything = public.RackAwareOptimizationParams(application_state)
+        public.optimize_rack_aware_active_tasks(everything.for_stateful_tasks().with_traffic_cost(10), placed)
         stateless = everything.for_stateless_tasks().with_traffic_cost(1).with_non_overlap_cost(0)
-        optimize_rack_aware_active_tasks(stateless, placed)
-        default_standby_task_assignment(application_state, placed)
-        optimize_rack_aware_standby_tasks(everything.with_traffic_cost(7).with_non_overlap_cost(3), placed)
-        return TaskAssignment(list(placed.values()))
+        public.optimize_rack_aware_active_tasks(stateless, placed)
+        public.default_standby_task_assignment(application_state, placed)
+        public.optimize_rack_aware_standby_tasks(everything.with_traffic_cost(7).with_non_overlap_cost(3), placed)
+        return public.TaskAssignment(list(placed.values()))
 
 
-class OptimizesSome(CustomTaskAssignor):
+class OptimizesSome(public.CustomTaskAssignor):
     """Optimizes tasks of even partitions only, of standbys as well; of these Kafka may refuse it."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         placed = _spread(application_state)
         even = {task for task in application_state.all_tasks if task.partition % 2 == 0}
-        everything = RackAwareOptimizationParams(application_state)
-        optimize_rack_aware_active_tasks(everything.for_tasks(even), placed)
-        default_standby_task_assignment(application_state, placed)
-        copied = {task for task in even if any(each.has(task, AssignedTaskType.STANDBY) for each in placed.values())}
-        optimize_rack_aware_standby_tasks(everything.for_tasks(copied), placed)
-        return TaskAssignment(list(placed.values()))
+        everything = public.RackAwareOptimizationParams(application_state)
+        public.optimize_rack_aware_active_tasks(everything.for_tasks(even), placed)
+        public.default_standby_task_assignment(application_state, placed)
+        copied = {
+            task for task in even if any(each.has(task, public.AssignedTaskType.STANDBY) for each in placed.values())
+        }
+        public.optimize_rack_aware_standby_tasks(everything.for_tasks(copied), placed)
+        return public.TaskAssignment(list(placed.values()))
 
 
-class ByLag(CustomTaskAssignor):
+class ByLag(public.CustomTaskAssignor):
     """Each task to the process that is least behind, or that has the most of it; stateless ones to the first."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         processes = dict(sorted(application_state.kafka_streams_states(compute_task_lags=True).items()))
         placed = _nothing(application_state)
         for task in sorted(application_state.all_tasks):
@@ -106,11 +86,11 @@ class ByLag(CustomTaskAssignor):
                     continue
                 if process.lag_for(task) == lags[task]:
                     least = process.process_id
-            placed[least].assign_task(AssignedTask.active(task))
-        return TaskAssignment(list(placed.values()))
+            placed[least].assign_task(public.AssignedTask.active(task))
+        return public.TaskAssignment(list(placed.values()))
 
 
-def _rank(process: KafkaStreamsState, task: TaskId) -> int:
+def _rank(process: public.KafkaStreamsState, task: TaskId) -> int:
     """Its lag; a task that is first on one of its consumers counts as if it were a hundred nearer."""
     lag = process.lag_for(task)
     rank = lag // 2 if lag >= 0 else -(-lag // 2)
@@ -120,10 +100,10 @@ def _rank(process: KafkaStreamsState, task: TaskId) -> int:
     return rank
 
 
-class ByAllThatIsKnown(CustomTaskAssignor):
+class ByAllThatIsKnown(public.CustomTaskAssignor):
     """The place of a task is a sum over all that the interface says of it and of the processes."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         processes = [process for _, process in sorted(application_state.kafka_streams_states().items())]
         placed = _nothing(application_state)
         known = sum(map(_sum_of_process, processes))
@@ -136,11 +116,11 @@ class ByAllThatIsKnown(CustomTaskAssignor):
                 total += 19 * read.is_source + 23 * read.is_changelog
                 if with_racks:
                     total += 31 if read.rack_ids is None else 29 * len(read.rack_ids)
-            placed[processes[total % len(processes)].process_id].assign_task(AssignedTask.active(task.id))
-        return TaskAssignment(list(placed.values()))
+            placed[processes[total % len(processes)].process_id].assign_task(public.AssignedTask.active(task.id))
+        return public.TaskAssignment(list(placed.values()))
 
 
-def _sum_of_process(process: KafkaStreamsState) -> int:
+def _sum_of_process(process: public.KafkaStreamsState) -> int:
     return (
         process.num_processing_threads
         + 3 * len(process.client_tags)
@@ -152,7 +132,7 @@ def _sum_of_process(process: KafkaStreamsState) -> int:
     )
 
 
-class Preserving(StickyTaskAssignor):
+class Preserving(public.StickyTaskAssignor):
     """Kafka's sticky one, in the mode that its own leader never asks for."""
 
     def __init__(self) -> None:
@@ -162,7 +142,7 @@ class Preserving(StickyTaskAssignor):
 class Deadlines(Spread):
     """Spread, and some processes are told when to come again: at once, at a time, or twice."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         placed = list(super().assign(application_state).assignment)
         kind = _kind_of(application_state, 4)
         for place in range(kind, len(placed), 2):
@@ -171,38 +151,40 @@ class Deadlines(Spread):
                 placed.append(told.with_followup_rebalance(0))
                 break
             placed[place] = told
-        return TaskAssignment(placed)
+        return public.TaskAssignment(placed)
 
 
 class Mistaken(Spread):
     """Spread, and then something is wrong with it, in each way that Kafka has a name for, or in two ways."""
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         placed = list(super().assign(application_state).assignment)
         first, last = placed[0], placed[-1]
         task = min(application_state.all_tasks)
         kind = _kind_of(application_state, 7)
         if kind == 0:
-            last.assign_task(AssignedTask.active(task))
+            last.assign_task(public.AssignedTask.active(task))
         elif kind == 1:
             unknown = TaskId(99, len(placed))
-            last.assign_task(AssignedTask.active(unknown) if len(placed) % 3 == 0 else AssignedTask.standby(unknown))
-            last.assign_task(AssignedTask.active(task))
+            last.assign_task(
+                public.AssignedTask.active(unknown) if len(placed) % 3 == 0 else public.AssignedTask.standby(unknown)
+            )
+            last.assign_task(public.AssignedTask.active(task))
         elif kind == 2:
             for each in application_state.all_tasks:
-                last.assign_task(AssignedTask.standby(each))
+                last.assign_task(public.AssignedTask.standby(each))
         elif kind == 3:
             del placed[0]
         elif kind == 4:
-            placed.append(KafkaStreamsAssignment(_NOBODY))
+            placed.append(public.KafkaStreamsAssignment(_NOBODY))
         elif kind == 5:
-            placed[0] = KafkaStreamsAssignment(_NOBODY)
+            placed[0] = public.KafkaStreamsAssignment(_NOBODY)
         else:
-            first.remove_task(AssignedTask.standby(task))
-        answer = TaskAssignment(placed)
-        error = validate_task_assignment(application_state, answer)
-        if kind == 4 and error is not AssignmentError.UNKNOWN_PROCESS_ID:
-            raise IllegalStateError("validated otherwise")
+            first.remove_task(public.AssignedTask.standby(task))
+        answer = public.TaskAssignment(placed)
+        error = public.validate_task_assignment(application_state, answer)
+        if kind == 4 and error is not public.AssignmentError.UNKNOWN_PROCESS_ID:
+            raise errors.IllegalStateError("validated otherwise")
         return answer
 
 
@@ -211,18 +193,18 @@ class Raising(Spread):
 
     _kind = 0
 
-    def assign(self, application_state: ApplicationState) -> TaskAssignment:
+    def assign(self, application_state: public.ApplicationState) -> public.TaskAssignment:
         self._kind = _kind_of(application_state, 8)
         process = next(iter(application_state.kafka_streams_states(self._kind == 4).values()))
         match self._kind:
             case 0:
-                raise TaskAssignmentError("later")
+                raise errors.TaskAssignmentError("later")
             case 1:
-                raise MissingSourceTopicError("gone")
+                raise errors.MissingSourceTopicError("gone")
             case 2:
-                raise StreamsError("no")
+                raise errors.StreamsError("no")
             case 3:
-                raise IllegalArgumentError("odd")
+                raise errors.IllegalArgumentError("odd")
             case 4:
                 process.lag_for(TaskId(99, 0))
             case 5:
@@ -230,25 +212,25 @@ class Raising(Spread):
         return super().assign(application_state)
 
     def on_assignment_computed(
-        self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
+        self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: public.AssignmentError
     ) -> None:
         if self._kind == 6:
-            raise StreamsError(f"heard {len(assignment)} of {len(subscription)}: {error}")
+            raise errors.StreamsError(f"heard {len(assignment)} of {len(subscription)}: {error}")
 
 
-def _nothing(state: ApplicationState) -> Placed:
-    return {process: KafkaStreamsAssignment(process) for process in sorted(state.kafka_streams_states())}
+def _nothing(state: public.ApplicationState) -> Placed:
+    return {process: public.KafkaStreamsAssignment(process) for process in sorted(state.kafka_streams_states())}
 
 
-def _spread(state: ApplicationState) -> Placed:
+def _spread(state: public.ApplicationState) -> Placed:
     placed = _nothing(state)
     in_turn = list(placed.values())
     for turn, task in enumerate(sorted(state.all_tasks)):
-        in_turn[turn % len(in_turn)].assign_task(AssignedTask.active(task))
+        in_turn[turn % len(in_turn)].assign_task(public.AssignedTask.active(task))
     return placed
 
 
-def _kind_of(state: ApplicationState, kinds: int) -> int:
+def _kind_of(state: public.ApplicationState, kinds: int) -> int:
     """One of so many kinds of behaviour, always the same for a state."""
     processes = state.kafka_streams_states()
     total = 3 * len(state.all_tasks) + len(processes)

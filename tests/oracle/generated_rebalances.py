@@ -32,7 +32,7 @@ from tests.oracle.generated_members import (
     member,
     offset_sum,
 )
-from tests.oracle.generated_topologies import generated_topology, replicas_of
+from tests.oracle.generated_topologies import generated_topology, replicas_of, topic_of
 
 Line = dict[str, Any]
 Ask = Callable[[Line], Line]
@@ -183,9 +183,8 @@ class _Group:
         return committed
 
     def _partitions_of(self, topic: str) -> int:
-        known = self._cluster["topics"].get(topic) or self._internal_topics.get(topic) or {"partitions": 4}
-        partitions: int = known["partitions"]
-        return partitions
+        found = self._cluster["topics"].get(topic) or self._internal_topics.get(topic) or {"partitions": 4}
+        return int(found["partitions"])
 
     def _draw_first_state(self) -> None:
         """Nothing, everything once as after a calm life, or claims that contradict each other."""
@@ -279,19 +278,13 @@ class _Group:
             process.threads.pop(random.randrange(len(process.threads)))
         elif kind > 0.97 and self._cluster["topics"]:
             changed = random.choice(list(self._cluster["topics"]))
-            self._cluster["topics"][changed] = {
-                "partitions": random.choice((1, 3, 9)),
-                "replicas": None,
-                "leaders": None,
-            }
+            self._cluster["topics"][changed] = topic_of(random.choice((1, 3, 9)))
         elif kind > 0.93:
             draw_versions(random, self._threads())
         if self._internal_topics and random.random() < 0.02:
             grown = random.choice(list(self._internal_topics))
-            self._internal_topics[grown] = {
-                "partitions": self._internal_topics[grown]["partitions"] + 1,
-                "replicas": None,
-            }
+            partitions = self._internal_topics[grown]["partitions"] + 1
+            self._internal_topics[grown] = {"partitions": partitions, "replicas": None}
         if random.random() < 0.03:
             random.choice(self._threads()).owned = []
         if self._hostile and random.random() < 0.08:

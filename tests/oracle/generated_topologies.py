@@ -43,6 +43,10 @@ def generated_topology(random: Random, application_id: str, hostile: bool, in_ra
     return making.topology(), making.cluster(in_racks or (hostile and random.random() < 0.3))
 
 
+def topic_of(partitions: int) -> Line:
+    return {"partitions": partitions, "replicas": None, "leaders": None}
+
+
 def replicas_of(random: Random, cluster: Line, partitions: int) -> list[list[int]] | None:
     """Brokers of an internal topic that exists; None, as of topics that were found by a leader without racks."""
     ids = [broker["id"] for broker in cluster["brokers"]]
@@ -68,7 +72,7 @@ class _Making:
         if random.random() < 0.04 and self._topics:
             del self._topics[random.choice(list(self._topics))]
         if random.random() < 0.2:
-            self._topics["unrelated"] = {"partitions": 3, "replicas": None, "leaders": None}
+            self._topics["unrelated"] = topic_of(3)
         brokers: list[Line] = [{"id": number, "rack": None} for number in range(random.choice((1, 3)))]
         if with_racks:
             self._put_into_racks(brokers)
@@ -184,7 +188,7 @@ class _Making:
         stores = [store for each in self._subtopologies for store in each["stores"] if store["changelog_topic"]]
         named += [store["changelog_topic"] for store in stores]
         if named and random.random() < 0.15:
-            topic = {"partitions": random.choice((1, 2, 3, 50)), "replicas": None, "leaders": None}
+            topic = topic_of(random.choice((1, 2, 3, 50)))
             self._topics[random.choice(named)] = topic
         if len(stores) > 1 and random.random() < 0.1:
             stores[1]["changelog_topic"] = stores[0]["changelog_topic"]
@@ -200,7 +204,7 @@ class _Making:
         random = self._random
         name = f"{random.choice(TOPIC_NAMES)}{random.choice(('', '-'))}{len(self._topics)}"
         partitions = random.choice(MANY_PARTITIONS if self._many_partitions else PARTITIONS)
-        self._topics[name] = {"partitions": partitions, "replicas": None, "leaders": None}
+        self._topics[name] = topic_of(partitions)
         return name
 
     def _put_into_racks(self, brokers: list[Line]) -> None:

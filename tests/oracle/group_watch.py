@@ -10,8 +10,8 @@ import asyncio
 import contextlib
 import threading
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import TopicPartition as ClientPartition
@@ -19,15 +19,9 @@ from aiokafka.admin import AIOKafkaAdminClient
 from aiokafka.errors import GroupCoordinatorNotAvailableError
 
 from assignor.errors import DecodeError
+from assignor.protocol import group_metadata
 from assignor.protocol.assignment_info import decode_assignment_info
 from assignor.protocol.consumer_protocol import decode_assignment, decode_subscription
-from assignor.protocol.group_metadata import (
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    decode_group_key,
-    decode_group_value,
-)
 from assignor.protocol.subscription_info import decode_subscription_info
 from assignor.types import JAVA_LONG_MAX, TopicPartition
 
@@ -62,13 +56,12 @@ class WatchedMember:
 
 @dataclass(frozen=True, slots=True)
 class Generation:
-    """`leader`: its member id. `rewritten`: how often the broker wrote it again."""
+    """`leader`: its member id."""
 
     group: str
     id: int
     leader: str | None
     members: tuple[WatchedMember, ...]
-    rewritten: int = 0
 
     @property
     def workers(self) -> tuple[WatchedMember, ...]:
@@ -81,22 +74,16 @@ class Generation:
         return any(member.leads_only for member in self.members if member.member_id == self.leader)
 
 
-@dataclass(slots=True)
-class _Seen:
-    """`unreadable`: groups that hold bytes of no Kafka Streams member. Other tests make such on the same broker."""
-
-    generations: dict[str, list[Generation]] = field(default_factory=dict)
-    unreadable: dict[str, DecodeError] = field(default_factory=dict)
-    failure: BaseException | None = None
-
-
 class GroupWatch:
     """Follows all Kafka Streams groups of a broker in a thread of its own, from their first record on."""
 
     def __init__(self, bootstrap_servers: str) -> None:
         self._bootstrap_servers = bootstrap_servers
-        self._seen = _Seen()
-        self._news = threading.Condition()
+        self._generations: dict[str, list[Generation]] = {}
+        self._unreadable: dict[str, DecodeError] = {}
+        """Groups that hold bytes of no Kafka Streams member. Other tests make such on the same broker."""
+        self._failure: BaseException | None = None
+        self._lock = threading.Lock()
         self._stop = threading.Event()
         self._follows = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -114,23 +101,15 @@ class GroupWatch:
     def generations(self, group: str) -> tuple[Generation, ...]:
         """All so far that had an assignment, ascending. Raises AssertionError when one of them cannot be read."""
         self._check(group)
-        with self._news:
-            return tuple(self._seen.generations.get(group, ()))
+        with self._lock:
+            return tuple(self._generations.get(group, ()))
 
     def latest(self, group: str) -> Generation | None:
         generations = self.generations(group)
         return generations[-1] if generations else None
 
-    def wait_until(self, group: str, holds: Callable[[Generation | None], bool], what: str, timeout_s: float) -> None:
-        """Look again after each record, and every 20 ms. Raises AssertionError when time is up."""
-        deadline = time.monotonic() + timeout_s
-        while not holds(self.latest(group)):
-            assert time.monotonic() < deadline, f"group {group}: no {what} within {timeout_s:g} s: {self.latest(group)}"
-            with self._news:
-                self._news.wait(0.02)
-
     def _check(self, group: str | None) -> None:
-        failure = self._seen.failure or self._seen.unreadable.get(group or "")
+        failure = self._failure or self._unreadable.get(group or "")
         if failure is not None:
             raise AssertionError(f"the watch of the groups failed: {failure}") from failure
 
@@ -138,12 +117,12 @@ class GroupWatch:
         try:
             asyncio.run(self._follow())
         except BaseException as failure:
-            self._seen.failure = failure
+            self._failure = failure
         finally:
             self._follows.set()
 
     async def _follow(self) -> None:
-        await _have_the_topic(self._bootstrap_servers)
+        await create_offsets_topic(self._bootstrap_servers)
         consumer = AIOKafkaConsumer(
             bootstrap_servers=self._bootstrap_servers,
             enable_auto_commit=False,
@@ -164,31 +143,31 @@ class GroupWatch:
             await consumer.stop()
 
     def _take(self, key: bytes | None, value: bytes | None) -> None:
-        named = None if key is None else decode_group_key(key)
-        if not isinstance(named, GroupMetadataKey) or value is None:
+        named = None if key is None else group_metadata.decode_group_key(key)
+        if not isinstance(named, group_metadata.GroupMetadataKey) or value is None:
             return
         group = named.group
         try:
-            generation = _generation(group, decode_group_value(value))
+            generation = _generation(group, group_metadata.decode_group_value(value))
         except DecodeError as failure:
-            self._seen.unreadable[group] = failure
+            self._unreadable[group] = failure
             return
         if generation is None:
             return
-        with self._news:
-            known = self._seen.generations.setdefault(group, [])
+        with self._lock:
+            known = self._generations.setdefault(group, [])
             if known and known[-1].id == generation.id:
-                known[-1] = replace(generation, rewritten=known[-1].rewritten + 1)
+                known[-1] = generation
             elif generation.id > 0:
                 known.append(generation)
-            self._news.notify_all()
 
 
-async def _have_the_topic(bootstrap_servers: str) -> None:
+async def create_offsets_topic(bootstrap_servers: str) -> None:
+    """Brokers create it when they are first asked for a group's coordinator."""
     admin = AIOKafkaAdminClient(bootstrap_servers=bootstrap_servers)
     await admin.start()
     try:
-        with contextlib.suppress(GroupCoordinatorNotAvailableError):  # not yet; by asking it comes to be
+        with contextlib.suppress(GroupCoordinatorNotAvailableError):
             await admin.find_coordinator("somebody")
     finally:
         await admin.close()
@@ -207,14 +186,14 @@ async def _partitions(consumer: AIOKafkaConsumer) -> Sequence[ClientPartition]:
     raise AssertionError(f"there is no {OFFSETS_TOPIC}")
 
 
-def _generation(group: str, value: GroupMetadataValue) -> Generation | None:
+def _generation(group: str, value: group_metadata.GroupMetadataValue) -> Generation | None:
     """None for a group that is no Kafka Streams application."""
     if value.protocol not in (_STREAMS_PROTOCOL, None):
         return None
     return Generation(group, value.generation, value.leader, tuple(map(_member, value.members)))
 
 
-def _member(member: MemberMetadata) -> WatchedMember:
+def _member(member: group_metadata.MemberMetadata) -> WatchedMember:
     subscription = decode_subscription(member.subscription)
     assignment = decode_assignment(member.assignment) if member.assignment else None
     about = decode_subscription_info(subscription.user_data or b"")

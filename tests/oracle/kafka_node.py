@@ -7,37 +7,20 @@ import contextlib
 import signal
 import socket
 import subprocess
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.known import known
 from tests.oracle import jars
+from tests.waiting import wait_until
 
 _LONGEST_START_S = 60
 _LONGEST_STOP_S = 30
 
-DEFAULT_PROPERTIES = {
-    "group.initial.rebalance.delay.ms": "0",
-    "group.min.session.timeout.ms": "1000",
-    "offsets.topic.num.partitions": "4",
-    "transaction.state.log.num.partitions": "4",
-    "offsets.topic.replication.factor": "1",
-    "transaction.state.log.replication.factor": "1",
-    "transaction.state.log.min.isr": "1",
-    "share.coordinator.state.topic.replication.factor": "1",
-    "share.coordinator.state.topic.min.isr": "1",
-    "log.cleaner.dedupe.buffer.size": "8388608",
-    "log.retention.ms": "-1",  # tests write records that are more than fifty years old
-    "auto.create.topics.enable": "false",
-    "broker.session.timeout.ms": "2000",  # after SIGKILL the controller lets the same broker back in only after this
-    "broker.heartbeat.interval.ms": "500",
-    "delete.topic.enable": "true",
-    "num.partitions": "1",
-    "transaction.partition.verification.enable": "true",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "500",  # what SIGKILL left open blocks its heirs
-}
+DEFAULTS = Path(__file__).with_name("broker.properties")
+"""Properties of every broker. In a properties file the last value of a key counts."""
 
 
 class KafkaNode:
@@ -65,9 +48,9 @@ class KafkaNode:
         self._process: subprocess.Popen[bytes] | None = None
         self._class_path = jars.class_path()
         directory.mkdir(parents=True)
-        own = {"log.dirs": str(directory / "data"), **DEFAULT_PROPERTIES, **settings}
+        own = {"log.dirs": str(directory / "data"), **settings}
         self._properties = directory / "server.properties"
-        self._properties.write_text("".join(f"{key}={value}\n" for key, value in own.items()))
+        self._properties.write_text(DEFAULTS.read_text() + "".join(f"{key}={value}\n" for key, value in own.items()))
 
     def format(self, cluster_id: str, scram: Sequence[str] = ()) -> None:
         """Its files, once, before the first start. `scram`: users, as `SCRAM-SHA-256=[name=...,password=...]`."""
@@ -82,8 +65,7 @@ class KafkaNode:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the broker does not run"
-        return self._process.pid
+        return known(self._process).pid
 
     def launch(self) -> None:
         """The process; it is not there for clients yet."""
@@ -99,12 +81,13 @@ class KafkaNode:
 
     def wait_until_it_answers(self) -> None:
         """Raises AssertionError with the end of its log when it does not."""
-        assert self._process is not None, "it was not launched"
-        give_up_at = time.monotonic() + _LONGEST_START_S
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > give_up_at:
-                raise AssertionError(f"the broker did not start:\n{self.last_words()}")
-            time.sleep(0.05)  # nothing tells when another program listens
+        running = known(self._process)
+        wait_until(
+            self._answers,
+            lambda: f"the broker did not start:\n{self.last_words()}",
+            _LONGEST_START_S,
+            alive=lambda: running.poll() is None,
+        )
 
     def start(self) -> None:
         self.launch()

@@ -35,11 +35,6 @@ def as_many_rounds(one: EventResult, other: EventResult) -> bool:
     return one.rounds - one.overtaken <= other.rounds and other.rounds - other.overtaken <= one.rounds
 
 
-def rounds_of(watch: GroupWatch, group: GroupScenario) -> list[Generation]:
-    """A generation with nobody but the Python leader in it is none."""
-    return [generation for generation in watch.generations(group.application_id) if generation.workers]
-
-
 def leaders_of(generations: list[Generation]) -> list[str]:
     """Who led, one after the other."""
     return [who for who, _ in groupby(PYTHON if each.is_led_from_outside else APPLICATION for each in generations)]
@@ -144,36 +139,22 @@ class LedGroups:
         self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], *, static: bool
     ) -> tuple[GroupScenario, GroupScenario]:
         """The same application under its own leader, and under the Python leader."""
-        return self._group(f"{name}-own", topology, tasks, source, configs, static), self._group(
-            f"{name}-python", topology, tasks, source, configs, static
-        )
-
-    def _group(
-        self, name: str, topology: str, tasks: frozenset[str], source: str, configs: dict[str, str], static: bool
-    ) -> GroupScenario:
-        configs = configs | {"app.input": source, "app.output": f"{name}-counts"}
-        create_topics(self.address, {f"{name}-counts": 1})
-        directory = self.directory / name
-        is_led = name.endswith("-python")
-        made = GroupScenario(
-            name,
-            self.address,
-            self.watch,
-            directory,
-            topology=topology,
-            tasks=tasks,
-            configs=configs,
-            static=static,
-            lead=python_leader(self.address, name, topology, directory, configs) if is_led else None,
-        )
-        self.cleanup.callback(made.stop)
-        return made
+        made = []
+        for group in (f"{name}-own", f"{name}-python"):
+            own = configs | {"app.input": source, "app.output": f"{group}-counts"}
+            create_topics(self.address, {f"{group}-counts": 1})
+            directory = self.directory / group
+            lead = python_leader(self.address, group, topology, directory, own) if group.endswith("-python") else None
+            made.append(GroupScenario(group, self.address, self.watch, directory, topology, tasks, own, static, lead))
+            self.cleanup.callback(made[-1].stop)
+        return made[0], made[1]
 
     def generations_recorded(
         self, groups: Sequence[GroupScenario], recorder: AssignorProcess, file: str = RECORDED
     ) -> dict[str, list[Generation]]:
-        """Group to its generations, once the recorder has a line of each."""
-        rounds = {group.application_id: rounds_of(self.watch, group) for group in groups}
+        """Group to its generations with members of the application, once the recorder has a line of each."""
+        names = [group.application_id for group in groups]
+        rounds = {name: [each for each in self.watch.generations(name) if each.workers] for name in names}
         numbers = {group: [each.id for each in generations] for group, generations in rounds.items()}
         recorder.wait_until(
             lambda: recorded_generations(self.directory / file) == numbers, f"lines of {numbers}", LONGEST_RECORDING_S

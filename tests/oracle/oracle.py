@@ -19,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from tests.known import known
 from tests.oracle import jars
 
 Line = dict[str, Any]
@@ -79,14 +80,13 @@ class Oracle:
         A rebalance/1 with `leader_runs` has its leader run so often, and gets `leader_ms` and `bytes` as `output`.
         """
         process = self._process or self._start()
-        assert process.stdin is not None
-        assert process.stdout is not None
+        commands, answers = known(process.stdin), known(process.stdout)
         watchdog = threading.Timer(self._longest_answer_s, process.kill)
         watchdog.start()
         try:
-            process.stdin.write(json.dumps(line, separators=(",", ":")) + "\n")
-            process.stdin.flush()
-            answer = process.stdout.readline()
+            commands.write(json.dumps(line, separators=(",", ":")) + "\n")
+            commands.flush()
+            answer = answers.readline()
         except OSError:
             answer = ""
         finally:

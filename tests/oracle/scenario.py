@@ -9,10 +9,11 @@ member; a JVM leader when it has created internal topics, which its own consumer
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 
+from tests.known import known
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.group_watch import Generation, GroupWatch
 from tests.oracle.streams_app import StreamsInstance
@@ -48,45 +49,33 @@ class EventResult:
     seconds: float
 
 
+@dataclass(slots=True)
 class GroupScenario:
     """`lead`: the Python leader, or None for a group that is led by the first of its own members.
 
     `configs`: of every instance. `static`: whether they are static members. `tasks`: all there are.
     """
 
-    def __init__(
-        self,
-        application_id: str,
-        bootstrap_servers: str,
-        watch: GroupWatch,
-        directory: Path,
-        *,
-        topology: str,
-        tasks: frozenset[str],
-        configs: Mapping[str, str],
-        static: bool,
-        lead: AssignorProcess | None,
-    ) -> None:
-        self.application_id = application_id
-        self.lead = lead
-        self.results: list[EventResult] = []
-        self.instances: dict[str, StreamsInstance] = {}
-        self._bootstrap_servers = bootstrap_servers
-        self._watch = watch
-        self.directory = directory
-        self.topology = topology
-        self._tasks = tasks
-        self.configs = configs
-        self._static = static
-        self._running: dict[str, int] = {}
-        self._placement: Placement = {}
-        self._stopped = False
+    application_id: str
+    bootstrap_servers: str
+    watch: GroupWatch
+    directory: Path
+    topology: str
+    tasks: frozenset[str]
+    configs: Mapping[str, str]
+    static: bool
+    lead: AssignorProcess | None
+    results: list[EventResult] = field(default_factory=list)
+    instances: dict[str, StreamsInstance] = field(default_factory=dict)
+    _running: dict[str, int] = field(default_factory=dict)
+    _placement: Placement = field(default_factory=dict)
+    _stopped: bool = False
 
     def start(self, name: str, configs: Mapping[str, str] = MappingProxyType({})) -> None:
         """`name`: one letter from a to f; process ids are in the order of names. `configs`: of this life only."""
-        instance_id = {"group.instance.id": name} if self._static else {}
+        instance_id = {"group.instance.id": name} if self.static else {}
         instance = self.instances[name] = StreamsInstance(
-            self._bootstrap_servers,
+            self.bootstrap_servers,
             self.application_id,
             self.directory / name,
             topology=self.topology,
@@ -126,13 +115,13 @@ class GroupScenario:
 
     def event(self, name: str, action: Callable[[], None], *, probing: bool = False) -> EventResult:
         """Do it, wait until the group has settled, and note what happened. `probing`: a later round may be due."""
-        last = self._watch.latest(self.application_id)
+        last = self.watch.latest(self.application_id)
         before, noticed, started = self._placement, self._noticed_topics(), time.monotonic()
         overtaken = self._overtaken()
         action()
         self._settle(name, probing)
         seconds = time.monotonic() - started - QUIET_S
-        generations = self._watch.generations(self.application_id)
+        generations = self.watch.generations(self.application_id)
         first = 0 if last is None else last.id
         pairs = list(zip((None, *generations[:-1]), generations, strict=True))
         own = sum(_is_own(earlier, later) for earlier, later in pairs if later.id > first)
@@ -192,7 +181,7 @@ class GroupScenario:
 
     def _unsettled(self, probing: bool) -> str | None:
         """Why the group has not settled."""
-        generation = self._watch.latest(self.application_id)
+        generation = self.watch.latest(self.application_id)
         if generation is None:
             return "there is no generation"
         members = Counter(member.process_id for member in generation.workers)
@@ -207,7 +196,7 @@ class GroupScenario:
             if due is not None and (not probing or due < time.time() * 1000 + _NOT_SOON_MS):
                 return f"{member.client_id} rejoins at {due}"
         placed = [task for member in generation.workers for task in member.active]
-        if self._running and Counter(placed) != Counter(self._tasks):
+        if self._running and Counter(placed) != Counter(self.tasks):
             return f"active tasks are {sorted(placed)}"
         return self._not_running(generation)
 
@@ -220,13 +209,11 @@ class GroupScenario:
         return None
 
     def _has_leader(self) -> bool:
-        generation = self._watch.latest(self.application_id)
+        generation = self.watch.latest(self.application_id)
         return generation is not None and generation.is_led_from_outside
 
     def _latest(self) -> Generation:
-        generation = self._watch.latest(self.application_id)
-        assert generation is not None
-        return generation
+        return known(self.watch.latest(self.application_id))
 
     def _overtaken(self) -> int:
         return sum(instance.log().count(_OVERTAKEN) for instance in self.instances.values())
@@ -235,7 +222,7 @@ class GroupScenario:
         return sum(instance.log().count(_TOPICS_CHANGED) for instance in self.instances.values())
 
     def _picture(self) -> str:
-        words = [f"{generation}" for generation in self._watch.generations(self.application_id)[-3:]]
+        words = [f"{generation}" for generation in self.watch.generations(self.application_id)[-3:]]
         words += [f"{name}: {instance.last_words()}" for name, instance in self.instances.items()]
         return "\n".join([*words, *([] if self.lead is None else [self.lead.last_words()])])
 

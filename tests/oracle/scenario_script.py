@@ -46,15 +46,20 @@ def warm_ups_take_over(group: GroupScenario) -> None:
     """Who starts without state gets warm-ups, and the tasks themselves with the probing rebalance, a minute later."""
     group.event("a starts", lambda: _begin(group))
     group.event("b starts, warm-ups", lambda: group.start("b"), probing=True)
-    caught_up_within(group, "b", LONGEST_CATCHING_UP_S)
+    wait_until_caught_up(group, "b")
     group.event("probing rebalance", lambda: None)
     group.event("one thread more in a", lambda: group.add_thread("a"))
     group.event("a leaves", lambda: group.leave("a"))
 
 
-def caught_up_within(group: GroupScenario, name: str, timeout_s: float) -> None:
+def wait_until_caught_up(group: GroupScenario, name: str) -> None:
     """Until all its stores are as their changelogs are."""
-    group.wait(lambda: next((f"behind by {lag}" for lag in _lags(group, name) if lag != 0), None), "no lag", timeout_s)
+
+    def behind() -> str | None:
+        lags = [lag for partitions in group.instances[name].lags().values() for lag in partitions.values()]
+        return f"behind by {max(lags)}" if any(lags) else None
+
+    group.wait(behind, "no lag", LONGEST_CATCHING_UP_S)
 
 
 _TITLES = (
@@ -108,7 +113,3 @@ def _restart_leader(group: GroupScenario) -> None:
         group.lead.kill()
         group.lead.start()
     group.wait(lambda: "the leader is not back" if group.leader() == before else None, "leader", LONGEST_LEADERLESS_S)
-
-
-def _lags(group: GroupScenario, name: str) -> list[int]:
-    return [lag for partitions in group.instances[name].lags().values() for lag in partitions.values()]

@@ -10,12 +10,13 @@ import re
 import subprocess
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.known import known
 from tests.oracle import jars
+from tests.waiting import wait_until
 
 VERSION = "2.6.13.Final"
 """The last one that runs on Java 17."""
@@ -37,21 +38,25 @@ def real_schema_registry(directory: Path) -> Iterator[str]:
 
     Raises JarsUnavailable, and AssertionError with its last words when it does not start.
     """
-    program = _program()
     log = directory / "registry.log"
-    process = subprocess.Popen(
-        [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(program)],
-        cwd=directory,
-        env={**os.environ, **_SETTINGS},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    reader = _Reader(process, log)
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(_program())],
+            cwd=directory,
+            env={**os.environ, **_SETTINGS},
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
     try:
-        yield reader.address() + _CONFLUENTS_API
+        listens = wait_until(
+            lambda: _LISTENS.search(log.read_text()),
+            lambda: f"the schema registry did not start:\n{log.read_text()[-4000:]}",
+            _LONGEST_START_S,
+            alive=lambda: process.poll() is None,
+        )
+        yield known(listens)[1] + _CONFLUENTS_API
     finally:
         process.terminate()
         try:
@@ -59,35 +64,6 @@ def real_schema_registry(directory: Path) -> Iterator[str]:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait(_LONGEST_STOP_S)
-        reader.join()
-
-
-class _Reader(threading.Thread):
-    """Keeps what the process says, and hears from it where it listens."""
-
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        super().__init__(daemon=True)
-        self._process = process
-        self._log = log
-        self._address_found = threading.Event()
-        self._address: str | None = None
-        self.start()
-
-    def run(self) -> None:
-        assert self._process.stdout is not None
-        with self._log.open("w") as log, self._process.stdout as said:
-            for line in said:
-                log.write(line)
-                log.flush()
-                if self._address is None and (listens := _LISTENS.search(line)):
-                    self._address = listens[1]
-                    self._address_found.set()
-        self._address_found.set()
-
-    def address(self) -> str:
-        if not self._address_found.wait(_LONGEST_START_S) or self._address is None:
-            raise AssertionError(f"the schema registry did not start:\n{self._log.read_text()[-4000:]}")
-        return self._address
 
 
 def _program() -> Path:

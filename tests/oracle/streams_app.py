@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tests.known import known
 from tests.oracle import jars
 
 SOURCE = jars.HERE / "StreamsApp.java"
@@ -99,8 +100,7 @@ class StreamsInstance:
 
     @property
     def pid(self) -> int:
-        assert self._process is not None, "the instance does not run"
-        return self._process.pid
+        return known(self._process).pid
 
     @property
     def state(self) -> str:
@@ -192,8 +192,7 @@ class StreamsInstance:
         return (self.directory / "stderr.log").read_text(errors="replace")
 
     def _read(self, process: subprocess.Popen[str], events: list[Event]) -> None:
-        assert process.stdout is not None
-        for line in process.stdout:
+        for line in known(process.stdout):
             event = json.loads(line)
             with self._event_arrived:
                 events.append(event)
@@ -202,10 +201,9 @@ class StreamsInstance:
             self._event_arrived.notify_all()
 
     def _send_command(self, command: str) -> None:
-        assert self._process is not None, "the instance does not run"
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{command}\n")
-        self._process.stdin.flush()
+        commands = known(known(self._process).stdin)
+        commands.write(f"{command}\n")
+        commands.flush()
 
     def _end(self, command: str) -> None:
         if self._process is None:
@@ -219,16 +217,12 @@ class StreamsInstance:
         self._ended()
 
     def _ended(self) -> None:
-        process, self._process = self._process, None
-        assert process is not None
-        assert process.stdin is not None
-        assert process.stdout is not None
+        process, self._process = known(self._process), None
         process.wait(LONGEST_WAIT_S)
-        assert self._reader is not None
-        self._reader.join(LONGEST_WAIT_S)
-        process.stdout.close()
+        known(self._reader).join(LONGEST_WAIT_S)
+        known(process.stdout).close()
         with contextlib.suppress(BrokenPipeError):  # what a process did not read before it was killed
-            process.stdin.close()
+            known(process.stdin).close()
 
     def _alive(self) -> bool:
         return self._process is not None and (

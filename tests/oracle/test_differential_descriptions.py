@@ -2,14 +2,7 @@
 
 import pytest
 
-from tests.kafka_groups.described.described_programs import (
-    answered,
-    asked,
-    described_programs,
-    has_fixed_counts,
-    here,
-    in_kafka,
-)
+from tests.kafka_groups.described import described_programs as programs
 from tests.oracle.differential_run import DifferentialRun, cases_of_this_run, fresh_cases
 from tests.oracle.oracle import DESCRIBED_TOPOLOGIES, Line, Oracle
 from tests.told import Tell
@@ -22,23 +15,23 @@ def test_should_count_repartition_topics_as_kafka_does_or_ask(oracle_jars: str, 
     with fresh_cases("descriptions", tell, DESCRIBED_TOPOLOGIES) as fresh:
         for number in range(cases_of_this_run() // 5):
             program = fresh.ask({"id": f"described-{number}", "seed": fresh.seed * 1_000_000 + number})
-            if "describe" in program["output"] and not has_fixed_counts(program):
+            if "describe" in program["output"] and not programs.has_fixed_counts(program):
                 _compare(fresh, program)
 
 
 def test_should_be_given_the_committed_programs_again(oracle_jars: str) -> None:
     with Oracle(harness=DESCRIBED_TOPOLOGIES) as oracle:
-        for program in described_programs():
+        for program in programs.described_programs():
             assert oracle.ask({"id": program["id"], "seed": program["seed"]}) == program
 
 
 def _compare(fresh: DifferentialRun, program: Line) -> None:
     fresh.compared += 1
-    fresh.features["ask for co-partitioned topics"] += "--copartitioned" in (asked(program) or "")
-    facts = answered(program)
+    fresh.features["ask for co-partitioned topics"] += "--copartitioned" in (programs.asked(program) or "")
+    facts = programs.answered(program)
     if facts is None:
-        fresh.failed(program, f"no answer fits: {asked(program)}")
-    elif asked(program, facts) is not None:
+        fresh.failed(program, f"no answer fits: {programs.asked(program)}")
+    elif programs.asked(program, facts) is not None:
         fresh.features["ask what their stores are"] += 1
-    elif here(program, facts) != in_kafka(program):
-        fresh.failed(program, f"here {here(program, facts)}, in Kafka {in_kafka(program)}")
+    elif programs.here(program, facts) != programs.in_kafka(program):
+        fresh.failed(program, f"here {programs.here(program, facts)}, in Kafka {programs.in_kafka(program)}")

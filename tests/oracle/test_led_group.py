@@ -10,21 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.oracle import led_groups as leading
 from tests.oracle.broker import Broker
-from tests.oracle.led_groups import (
-    APPLICATION,
-    PYTHON,
-    RECORDED,
-    as_many_rounds,
-    assignments_of,
-    decided_by_kafka,
-    equal_again,
-    leaders_of,
-    led_file,
-    led_groups,
-    lines_of,
-    recording,
-)
 from tests.oracle.scenario import GroupScenario
 from tests.oracle.scenario_feed import LineFeed, create_topics, wait_for_counts, write
 from tests.oracle.scenario_script import (
@@ -49,18 +36,18 @@ _KEYS_WRITTEN = 800
 INFERRED = "inferred.jsonl"
 
 
-def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothing(
+def test_should_settle_in_as_many_rounds_as_under_its_own_leader(
     kafka_broker: Broker, tmp_path: Path, tell: Tell
 ) -> None:
     address = kafka_broker.bootstrap_servers
     create_topics(address, {LINES: LINES_PARTITIONS, KEYS: KEYS_PARTITIONS})
     write(address, KEYS, ((f"key {number % 40}", "") for number in range(_KEYS_WRITTEN)))
-    with led_groups(address, tmp_path) as groups:
+    with leading.led_groups(address, tmp_path) as groups:
         words = groups.pair("led-words", "words", WORDS_TASKS, LINES, WORDS_CONFIGS, static=True)
         keys = groups.pair("led-keys", "count-by-key", KEYS_TASKS, KEYS, KEYS_CONFIGS, static=False)
         with (
-            recording(address, (*words, *keys), tmp_path) as recorder,
-            recording(address, words, tmp_path, INFERRED) as inferring,
+            leading.recording(address, (*words, *keys), tmp_path) as recorder,
+            leading.recording(address, words, tmp_path, INFERRED) as inferring,
         ):
             with LineFeed(address, LINES) as feed:
                 _run(words, keys, feed)
@@ -73,26 +60,27 @@ def test_should_settle_in_the_same_rounds_as_under_its_own_leader_and_lose_nothi
     for own, python in (words, keys):
         compared = python.results[: len(own.results)]
         assert [each.name for each in compared] == [each.name for each in own.results]
-        assert [pair for pair in zip(compared, own.results, strict=True) if not as_many_rounds(*pair)] == []
+        assert [pair for pair in zip(compared, own.results, strict=True) if not leading.as_many_rounds(*pair)] == []
         assert [each.placement for each in compared] == [each.placement for each in own.results]
         assert [each.probing for each in compared] == [each.probing for each in own.results]
     assert [each.probing for each in keys[1].results] == [(), ("a",), (), (), ()]
-    assert [leaders_of(rounds[group.application_id]) for group in (*words, *keys)] == [
-        [APPLICATION],
-        [PYTHON, APPLICATION],  # the lead is handed back in the end
-        [APPLICATION],
-        [PYTHON],
+    assert [leading.leaders_of(rounds[group.application_id]) for group in (*words, *keys)] == [
+        [leading.APPLICATION],
+        [leading.PYTHON, leading.APPLICATION],  # the lead is handed back in the end
+        [leading.APPLICATION],
+        [leading.PYTHON],
     ]
-    led_files = [led_file(group) for group in (words[1], keys[1])]
-    for file in (tmp_path / RECORDED, tmp_path / INFERRED, *led_files, *map(decided_by_kafka, led_files)):
-        tell(f"{file.relative_to(tmp_path)}: {equal_again(file)}")
-    chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in lines_of(tmp_path / RECORDED))
-    tell(f"lines of {RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")
-    delivered = assignments_of(tmp_path / RECORDED)
+    led_files = [leading.led_file(group) for group in (words[1], keys[1])]
+    again = map(leading.decided_by_kafka, led_files)
+    for file in (tmp_path / leading.RECORDED, tmp_path / INFERRED, *led_files, *again):
+        tell(f"{file.relative_to(tmp_path)}: {leading.equal_again(file)}")
+    chosen = sum(_CHOSEN_OFFSETS in line["note"] for line in leading.lines_of(tmp_path / leading.RECORDED))
+    tell(f"lines of {leading.RECORDED} with offsets that nobody saw, only found between two looks: {chosen}")
+    delivered = leading.assignments_of(tmp_path / leading.RECORDED)
     for group in (words[1], keys[1]):
         name = group.application_id
         led = [(name, generation.id) for generation in rounds[name] if generation.is_led_from_outside]
-        assert assignments_of(led_file(group)) == {each: delivered[each] for each in led}
+        assert leading.assignments_of(leading.led_file(group)) == {each: delivered[each] for each in led}
 
 
 def _run(words: Sequence[GroupScenario], keys: Sequence[GroupScenario], feed: LineFeed) -> None:

@@ -13,21 +13,9 @@ from typing import Any
 import pytest
 
 from rebalance_analysis.rerun import run
+from tests.known import known
+from tests.oracle import led_groups as leading
 from tests.oracle.brokers import NODES, Brokers
-from tests.oracle.led_groups import (
-    APPLICATION,
-    PYTHON,
-    RECORDED,
-    as_many_rounds,
-    assignments_of,
-    decided_by_kafka,
-    equal_again,
-    leaders_of,
-    led_file,
-    led_groups,
-    lines_of,
-    recording,
-)
 from tests.oracle.scenario import GroupScenario
 from tests.oracle.scenario_feed import create_topic_on, write
 from tests.oracle.scenario_script import table
@@ -60,33 +48,36 @@ def brokers_in_racks(oracle_jars: str, tmp_path: Path) -> Iterator[Brokers]:
         brokers.kill()
 
 
-def test_should_lead_by_racks_as_the_applications_own_leader_does(
+def test_should_lead_by_racks_as_the_application_s_leader(
     brokers_in_racks: Brokers, tmp_path: Path, tell: Tell
 ) -> None:
     address = brokers_in_racks.bootstrap_servers
     create_topic_on(address, INPUT, INPUT_IS_ON)
     write(address, INPUT, ((str(number), f"line {number} of many") for number in range(LINES_WRITTEN)))
-    with led_groups(address, tmp_path) as made:
+    with leading.led_groups(address, tmp_path) as made:
         groups = own, python = made.pair("racks", "words", TASKS, INPUT, CONFIGS, static=False)
-        with recording(address, groups, tmp_path) as recorder:
+        with leading.recording(address, groups, tmp_path) as recorder:
             with ThreadPoolExecutor(len(groups)) as threads:
                 list(threads.map(_grow, groups))
             tell(table([("in three racks", own, python)]))
             rounds = made.generations_recorded(groups, recorder)
-    assert [leaders_of(rounds[group.application_id]) for group in groups] == [[APPLICATION], [PYTHON]]
-    assert [pair for pair in zip(python.results, own.results, strict=True) if not as_many_rounds(*pair)] == []
+    assert [leading.leaders_of(rounds[group.application_id]) for group in groups] == [
+        [leading.APPLICATION],
+        [leading.PYTHON],
+    ]
+    assert [pair for pair in zip(python.results, own.results, strict=True) if not leading.as_many_rounds(*pair)] == []
     active = [{name: tasks for name, (tasks, _) in group.results[-1].placement.items()} for group in groups]
     assert [_read_in_their_rack(each) for each in active] == [len(INPUT_IS_ON)] * 2
 
-    led = led_file(python)
-    assert _read_in_their_rack(_without_a_strategy(lines_of(led)[-1])) < len(INPUT_IS_ON) // 2
-    for file in (tmp_path / RECORDED, led, decided_by_kafka(led)):
-        tell(f"{file.relative_to(tmp_path)}: {equal_again(file)}")
-    assert assignments_of(decided_by_kafka(led)) == assignments_of(led)
-    assert assignments_of(led).items() <= assignments_of(tmp_path / RECORDED).items()
+    led = leading.led_file(python)
+    assert _read_in_their_rack(_without_a_strategy(leading.lines_of(led)[-1])) < len(INPUT_IS_ON) // 2
+    for file in (tmp_path / leading.RECORDED, led, leading.decided_by_kafka(led)):
+        tell(f"{file.relative_to(tmp_path)}: {leading.equal_again(file)}")
+    assert leading.assignments_of(leading.decided_by_kafka(led)) == leading.assignments_of(led)
+    assert leading.assignments_of(led).items() <= leading.assignments_of(tmp_path / leading.RECORDED).items()
     for lines in (
-        lines_of(led),
-        [line for line in lines_of(tmp_path / RECORDED) if line["group_id"] == own.application_id],
+        leading.lines_of(led),
+        [line for line in leading.lines_of(tmp_path / leading.RECORDED) if line["group_id"] == own.application_id],
     ):
         _assert_that_brokers_and_new_topics_were_described(lines)
 
@@ -115,9 +106,8 @@ def _read_in_their_rack(active: Mapping[str, Iterable[str]]) -> int:
 
 def _without_a_strategy(line: dict[str, Any]) -> dict[str, list[str]]:
     configs = line["input"]["configs"] | {"rack.aware.assignment.strategy": "none"}
-    placed = run({**line, "input": {**line["input"], "configs": configs}}).placed
-    assert placed is not None
-    return {str(process)[-1]: [str(task) for task in client.active] for process, client in placed[1].clients.items()}
+    _, placed = known(run({**line, "input": {**line["input"], "configs": configs}}).placed)
+    return {str(process)[-1]: [str(task) for task in client.active] for process, client in placed.clients.items()}
 
 
 def _assert_that_brokers_and_new_topics_were_described(lines: list[dict[str, Any]]) -> None:

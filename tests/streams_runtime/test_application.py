@@ -197,8 +197,8 @@ def test_should_load_an_application_or_a_function_that_gives_one(module: Callabl
         ("users_app", "users_app: must be module:name, for example word_count:app"),
         (":app", "must be module:name"),
         ("users_app:", "must be module:name"),
-        ("users_apps:app", "users_apps:app: there is no module users_apps in .* or on the path"),
-        ("users_app:ap", "users_app has no ap; did you mean app?"),
+        ("users_apps:app", "users_apps:app: there is no module 'users_apps' in .* or on the path"),
+        ("users_app:ap", "module 'users_app' has no 'ap'; did you mean 'app'"),
         ("users_app:number", "number is a int; it must be an Application, or a function that returns one"),
         ("users_app:needs", r"calling needs failed: TypeError: needs\(\) missing 1 required"),
         ("users_app:fails", "calling fails failed: ValueError: no model"),
@@ -214,8 +214,8 @@ def test_should_say_which_step_of_loading_failed(module: Callable[[str], None], 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
-        ("import no_such_thing", "importing users_app failed: No module named 'no_such_thing'"),
-        ("1 / 0", "importing users_app failed: ZeroDivisionError"),
+        ("import no_such_thing", "importing 'users_app' failed: No module named 'no_such_thing'"),
+        ("1 / 0", "importing 'users_app' failed: ZeroDivisionError"),
         (
             "from streams_runtime import StreamsConfig\nStreamsConfig.from_dotted({})",
             "^users_app:app: configs: 'application.id' is missing",

@@ -14,7 +14,8 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 
 from assignor.types import TopicPartition
-from kafka_client.record_batches.record_batch_v2 import BatchHeader, decoded, encoded, number, row_writer
+from kafka_client.record_batches.batch_rows import BatchRowWriter
+from kafka_client.record_batches.record_batch_v2 import BatchHeader, decoded, encoded, number
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES
 from streams_runtime.logs.record_limits import AnyRecord
@@ -28,7 +29,7 @@ class Batch:
     __slots__ = ("_codec", "_is_transactional", "_limit", "_payload", "is_numbered", "rows")
 
     def __init__(self, limit: int, codec: int, *, is_transactional: bool) -> None:
-        self.rows = row_writer(limit, BATCH_BYTES)
+        self.rows = BatchRowWriter(limit, BATCH_BYTES)
         self.is_numbered = False
         self._limit = limit
         self._codec = codec

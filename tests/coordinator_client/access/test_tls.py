@@ -8,6 +8,7 @@ import pytest
 
 from assignor.errors import InputError
 from coordinator_client.access.tls import client_context, server_context, server_tls
+from tests.known import known
 from tests.tls_certificates import Authority
 
 
@@ -15,13 +16,8 @@ def refusal(certfile: Path | None, keyfile: Path | None = None, password: str | 
     """The error."""
     settings = {"ca_certs": None, "cert_reqs": "none", **more}
 
-    def start() -> None:
-        tls = server_tls(certfile, keyfile, password, **settings)  # type: ignore[arg-type]
-        assert tls is not None
-        server_context(tls)
-
     with pytest.raises(InputError) as refused:
-        start()
+        server_context(known(server_tls(certfile, keyfile, password, **settings)))  # type: ignore[arg-type]
     assert "\n" not in str(refused.value)
     return str(refused.value)
 
@@ -53,8 +49,7 @@ def test_should_ask_for_the_password_of_an_encrypted_key_and_not_show_a_wrong_on
 
     assert refusal(locked) == f"ssl.certfile: {locked} is encrypted: set ssl.keyfile.password"
     assert refusal(locked, password="wrong-secret") == f"ssl.keyfile.password: is not the password of {locked}"
-    tls = server_tls(locked, None, "key-secret", None, "none")
-    assert tls is not None
+    tls = known(server_tls(locked, None, "key-secret", None, "none"))
     server_context(tls)
     assert "key-secret" not in repr(tls)
 
@@ -75,7 +70,7 @@ def test_should_say_which_settings_do_not_go_together(authority: Authority) -> N
     assert refusal(None, cert_reqs="optional").startswith("ssl.cert.reqs: needs ssl.certfile")
 
 
-def test_should_warn_of_a_certificate_that_ends_soon_and_of_a_key_that_all_can_read(
+def test_should_warn_of_an_end_and_of_a_key_that_all_can_read(
     authority: Authority, caplog: pytest.LogCaptureFixture
 ) -> None:
     soon = authority.issue("soon", for_servers=True, begins=timedelta(days=-90), ends=timedelta(days=10))
@@ -83,9 +78,7 @@ def test_should_warn_of_a_certificate_that_ends_soon_and_of_a_key_that_all_can_r
     soon.chmod(0o644)
 
     for each in (soon, of_a_day):
-        tls = server_tls(each, None, None, None, "none")
-        assert tls is not None
-        server_context(tls)
+        server_context(known(server_tls(each, None, None, None, "none")))
 
     warned = [one.getMessage() for one in caplog.records if one.levelno == logging.WARNING]
     assert len(warned) == 2

@@ -8,34 +8,24 @@ from threading import Thread
 import pytest
 
 from assignor.errors import InputError
+from coordinator_client.access import tokens
 from coordinator_client.access.credentials import Credentials
 from coordinator_client.access.principals import Principal, Right
 from coordinator_client.access.token_files import TokenFiles, token_in
-from coordinator_client.access.tokens import (
-    TokenEntry,
-    checked_token,
-    digest_of,
-    end_ms,
-    format_entry,
-    new_token,
-    parse_entries,
-    parse_plain_token,
-    plain_token,
-)
 
 NOW_MS = 1_800_000_000_000
-DIGEST = digest_of(b"token")
+DIGEST = tokens.digest_of(b"token")
 ENTRIES = (
-    TokenEntry(Principal("ops", Right.ADMIN), digest_of(b"one")),
-    TokenEntry(Principal("pay.eu@1", Right.MEMBER, "payments-"), digest_of(b"two"), NOW_MS),
+    tokens.TokenEntry(Principal("ops", Right.ADMIN), tokens.digest_of(b"one")),
+    tokens.TokenEntry(Principal("pay.eu@1", Right.MEMBER, "payments-"), tokens.digest_of(b"two"), NOW_MS),
 )
 
 
 def test_should_read_what_it_has_written_line_by_line_and_in_one_line() -> None:
-    text = "\n".join(map(format_entry, ENTRIES))
+    text = "\n".join(map(tokens.format_entry, ENTRIES))
 
-    assert parse_entries(f"# ours\n\n{text}", "here") == ENTRIES
-    assert parse_entries(text.replace("\n", ";"), "here") == ENTRIES
+    assert tokens.parse_entries(f"# ours\n\n{text}", "here") == ENTRIES
+    assert tokens.parse_entries(text.replace("\n", ";"), "here") == ENTRIES
 
 
 @pytest.mark.parametrize(
@@ -52,7 +42,7 @@ def test_should_read_what_it_has_written_line_by_line_and_in_one_line() -> None:
 )
 def test_should_say_what_is_wrong_and_not_which_token(line: str, message: str) -> None:
     with pytest.raises(InputError, match="here") as refused:
-        parse_entries(line, "here")
+        tokens.parse_entries(line, "here")
 
     assert message in str(refused.value)
     assert DIGEST[:-1] not in str(refused.value)
@@ -63,16 +53,16 @@ def test_should_say_what_is_wrong_and_not_which_token(line: str, message: str) -
     [("P90D", 90 * 86_400_000), ("PT1H30M", 5_400_000), ("P1DT1S", 86_401_000), ("2027-01-15T08:00:01Z", 1_000)],
 )
 def test_should_end_at_a_time_or_after_a_duration(text: str, after_ms: int) -> None:
-    assert end_ms(text, NOW_MS, "here") == NOW_MS + after_ms
+    assert tokens.end_ms(text, NOW_MS, "here") == NOW_MS + after_ms
 
 
 @pytest.mark.parametrize("text", ["", "P", "PT", "P0D", "90", "2027-01-15T08:00:00Z", "2027-01-16", "P99999DT99999H"])
 def test_should_refuse_an_end_that_is_none_or_has_been(text: str) -> None:
     if text == "P99999DT99999H":
-        assert end_ms(text, NOW_MS, "here") > NOW_MS
+        assert tokens.end_ms(text, NOW_MS, "here") > NOW_MS
         return
     with pytest.raises(InputError, match="here"):
-        end_ms(text, NOW_MS, "here")
+        tokens.end_ms(text, NOW_MS, "here")
 
 
 SECRET = "s3cr3t-0123456789"
@@ -93,7 +83,7 @@ SECRET = "s3cr3t-0123456789"
     ],
 )
 def test_should_refuse_a_token_that_no_header_can_carry_without_showing_it(token: str, why: str) -> None:
-    for read in (checked_token, lambda token, where: plain_token(where, token)):
+    for read in (tokens.checked_token, lambda token, where: tokens.plain_token(where, token)):
         with pytest.raises(InputError) as refused:
             read(token, "auth.token")
         assert str(refused.value).startswith("auth.token: ")
@@ -103,7 +93,7 @@ def test_should_refuse_a_token_that_no_header_can_carry_without_showing_it(token
 
 def test_should_take_every_printable_character_inside_a_token() -> None:
     printable = "!" + "".join(map(chr, range(0x20, 0x7F)))
-    assert checked_token(printable, "here") == printable
+    assert tokens.checked_token(printable, "here") == printable
 
 
 @pytest.mark.parametrize(
@@ -120,7 +110,7 @@ def test_should_name_the_file_of_a_token_that_cannot_be_used(content: bytes, why
     file = tmp_path / "token"
     file.write_bytes(content)
     files = TokenFiles(Credentials(), lambda setting, sentence: None)
-    for read in (lambda: token_in(file, "setting"), lambda: files.add("setting", file, parse_plain_token)):
+    for read in (lambda: token_in(file, "setting"), lambda: files.add("setting", file, tokens.parse_plain_token)):
         with pytest.raises(InputError) as refused:
             read()
         assert str(refused.value).startswith("setting: ")
@@ -141,7 +131,7 @@ def test_should_refuse_a_file_whose_name_no_file_can_have() -> None:
 
 
 def test_should_make_tokens_that_nobody_has() -> None:
-    made = {new_token() for _ in range(100)}
+    made = {tokens.new_token() for _ in range(100)}
 
     assert len(made) == 100
     assert all(len(token) == 47 and token.startswith("asg_") for token in made)
@@ -153,7 +143,7 @@ def test_should_read_a_changed_file_once_it_has_rested(tmp_path: Path) -> None:
     reports: list[str] = []
     credentials = Credentials()
     files = TokenFiles(credentials, lambda setting, sentence: reports.append(f"{setting}: {sentence}"))
-    files.add("auth.token.file", file, parse_plain_token)
+    files.add("auth.token.file", file, tokens.parse_plain_token)
 
     file.write_text("half")
     files.reload_changed()
@@ -177,25 +167,25 @@ def test_should_know_whether_an_admin_for_all_groups_is_left() -> None:
     assert credentials.has_admin()
     assert not credentials.has_admin(but=ENTRIES[0])
     for others in (
-        TokenEntry(Principal("a", Right.OPERATOR), "1"),
-        TokenEntry(Principal("b", Right.ADMIN, "x"), "2"),
-        TokenEntry(Principal("c", Right.ADMIN), "3", NOW_MS),
+        tokens.TokenEntry(Principal("a", Right.OPERATOR), "1"),
+        tokens.TokenEntry(Principal("b", Right.ADMIN, "x"), "2"),
+        tokens.TokenEntry(Principal("c", Right.ADMIN), "3", NOW_MS),
     ):
         credentials.replace("another", [others])
         assert not credentials.has_admin(but=ENTRIES[0])
-    credentials.replace("another", [TokenEntry(Principal("d", Right.ADMIN), "4", NOW_MS + 1)])
+    credentials.replace("another", [tokens.TokenEntry(Principal("d", Right.ADMIN), "4", NOW_MS + 1)])
     assert credentials.has_admin(but=ENTRIES[0])
 
 
 def test_should_keep_the_tokens_of_two_sources_that_are_replaced_at_the_same_time() -> None:
     """Files are read in a thread, and those of the database on the event loop."""
     credentials = Credentials()
-    other = Thread(target=credentials.replace, args=("database", [plain_token("b", "b" * 40)]))
+    other = Thread(target=credentials.replace, args=("database", [tokens.plain_token("b", "b" * 40)]))
 
-    def read_while_the_other_begins() -> Iterator[TokenEntry]:
+    def read_while_the_other_begins() -> Iterator[tokens.TokenEntry]:
         other.start()
         other.join(0.1)
-        yield plain_token("a", "a" * 40)
+        yield tokens.plain_token("a", "a" * 40)
 
     credentials.replace("file", read_while_the_other_begins())
     other.join()

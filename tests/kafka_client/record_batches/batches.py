@@ -2,10 +2,6 @@
 
 import struct
 from collections.abc import Sequence
-from functools import lru_cache
-from importlib.machinery import SourceFileLoader
-from importlib.util import module_from_spec, spec_from_loader
-from types import ModuleType
 from typing import Any
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -13,8 +9,7 @@ from aiokafka.record.memory_records import MemoryRecords
 from aiokafka.record.util import calc_crc32c
 from hypothesis import strategies as st
 
-from kafka_client.record_batches import Headers, batch_rows, library_rows
-from tests.checkout import ROOT
+from kafka_client.record_batches import Headers
 
 Row = tuple[int, int, bytes | None, bytes | None, Headers]
 """Offset delta, timestamp, key, value, headers."""
@@ -89,19 +84,3 @@ def read_by_aiokafka(payload: bytes) -> list[Row]:
         assert batch.validate_crc()
         found += [(each.offset, each.timestamp, each.key, each.value, tuple(each.headers)) for each in batch]
     return found
-
-
-@lru_cache(maxsize=1)
-def rows_from_source() -> ModuleType:
-    """`batch_rows` as Python runs it, whatever was compiled."""
-    name = "batch_rows_from_source"
-    loader = SourceFileLoader(name, str(ROOT / "kafka_client/record_batches/batch_rows.py"))
-    spec = spec_from_loader(name, loader)
-    assert spec is not None
-    module = module_from_spec(spec)
-    loader.exec_module(module)
-    return module
-
-
-FORMS = {"found by imports": batch_rows, "source": rows_from_source(), "library": library_rows}
-OWN_FORMS = {name: module for name, module in FORMS.items() if name != "library"}

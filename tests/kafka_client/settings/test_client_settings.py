@@ -168,9 +168,7 @@ def test_should_read_a_properties_file_as_java_does(tmp_path: Path) -> None:
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_should_read_whatever_was_written_with_every_character_escaped(
-    tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str]
-) -> None:
+def test_should_read_escaped_characters(tmp_path_factory: pytest.TempPathFactory, properties: dict[str, str]) -> None:
     def escaped(text: str) -> str:
         raw = text.encode("utf-16-be", "surrogatepass")
         return "".join(f"\\u{raw[at]:02x}{raw[at + 1]:02x}" for at in range(0, len(raw), 2))

@@ -1,7 +1,7 @@
 """A handshake in memory between a client with Kafka's `ssl.*` properties and a server that wants a certificate."""
 
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -11,6 +11,7 @@ from kafka_client.settings.client_settings import client_settings
 from tests.kafka_client.certificates import Certificates, make_certificates
 
 PASSWORD = "key-secret"
+Given = Callable[[Certificates], dict[str, str]]
 
 
 @pytest.fixture(scope="module")
@@ -45,8 +46,8 @@ def in_one_line(pem: str) -> str:
     return " ".join(pem.split("\n"))
 
 
-def test_should_show_its_certificate_when_stores_are_pem_files(certificates: Certificates) -> None:
-    properties = {
+def in_files(certificates: Certificates) -> dict[str, str]:
+    return {
         "ssl.truststore.type": "PEM",
         "ssl.truststore.location": str(certificates.authority),
         "ssl.keystore.type": "PEM",
@@ -54,12 +55,10 @@ def test_should_show_its_certificate_when_stores_are_pem_files(certificates: Cer
         "ssl.key.password": PASSWORD,
     }
 
-    assert client_name(certificates, properties) == "client"
 
-
-def test_should_show_its_certificate_when_keys_are_in_the_properties(certificates: Certificates) -> None:
+def in_properties(certificates: Certificates) -> dict[str, str]:
     key, _, chain = certificates.client.read_text().partition("-----BEGIN CERTIFICATE")
-    properties = {
+    return {
         "ssl.truststore.certificates": in_one_line(certificates.authority.read_text()),
         "ssl.keystore.key": in_one_line(key),
         "ssl.keystore.certificate.chain": in_one_line("-----BEGIN CERTIFICATE" + chain),
@@ -67,7 +66,12 @@ def test_should_show_its_certificate_when_keys_are_in_the_properties(certificate
         "ssl.enabled.protocols": "TLSv1.2",
     }
 
-    assert client_name(certificates, properties) == "client"
+
+@pytest.mark.parametrize("given", [in_files, in_properties])
+def test_should_show_its_certificate(
+    certificates: Certificates, given: Callable[[Certificates], dict[str, str]]
+) -> None:
+    assert client_name(certificates, given(certificates)) == "client"
 
 
 def test_should_refuse_a_key_whose_password_is_wrong_without_showing_it(certificates: Certificates) -> None:
@@ -91,11 +95,7 @@ def test_should_not_trust_another_authority(certificates: Certificates, tmp_path
 
 
 def test_should_check_the_name_of_the_broker_unless_it_is_switched_off(certificates: Certificates) -> None:
-    properties = {
-        "ssl.truststore.location": str(certificates.authority),
-        "ssl.keystore.location": str(certificates.client),
-        "ssl.key.password": PASSWORD,
-    }
+    properties = in_files(certificates)
 
     with pytest.raises(ssl.SSLCertVerificationError, match="not valid for"):
         client_name(certificates, properties, "elsewhere.example")

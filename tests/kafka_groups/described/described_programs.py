@@ -11,6 +11,7 @@ import itertools
 import json
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -64,20 +65,16 @@ def has_fixed_counts(program: Program) -> bool:
 
 def asked(program: Program, facts: CopartitionFacts | None = None) -> str | None:
     """What the reader of the description asks; None when it knows enough."""
-    try:
-        _described(program, facts)
-    except InputError as question:
-        return str(question)
-    return None
+    found = _described(program, facts)
+    return found if isinstance(found, str) else None
 
 
 def here(program: Program, facts: CopartitionFacts | None = None) -> object:
+    topology = _described(program, facts)
+    assert not isinstance(topology, str)
     topics = {name: TopicMetadata(count) for name, count in program["output"]["topics"].items()}
     try:
-        topology = _described(program, facts)
         made = prepare_repartition_topics(topology, Cluster((), topics), InternalTopicCatalog(), AssignmentConfigs())
-    except InputError:
-        raise
     except KafkaError:
         return _REFUSED
     return dict(made.ready)
@@ -109,11 +106,18 @@ def _groups(program: Program) -> list[list[str]]:
     return groups
 
 
-def _described(program: Program, facts: CopartitionFacts | None) -> GroupTopology:
+def _described(program: Program, facts: CopartitionFacts | None) -> GroupTopology | str:
     output = program["output"]
-    return topology_from_description(
-        output["describe"], "app", output["topics"], copartition=facts or CopartitionFacts()
-    ).topology
+    return _read(output["describe"], tuple(output["topics"].items()), facts or CopartitionFacts())
+
+
+@lru_cache(maxsize=4096)
+def _read(text: str, topics: tuple[tuple[str, int], ...], facts: CopartitionFacts) -> GroupTopology | str:
+    """The topology, or the question."""
+    try:
+        return topology_from_description(text, "app", dict(topics), copartition=facts).topology
+    except InputError as question:
+        return str(question)
 
 
 def _chosen() -> Iterator[Program]:

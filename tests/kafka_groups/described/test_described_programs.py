@@ -1,5 +1,7 @@
 """What cannot be known from `Topology#describe` and changes a number of partitions is asked for, and never assumed."""
 
+from pathlib import Path
+
 import pytest
 
 from assignor.errors import InputError
@@ -8,45 +10,8 @@ from kafka_groups.described.described_topology import topology_from_description
 from kafka_groups.described.stores import StoreFacts
 from tests.kafka_groups.described.described_programs import answered, asked, described_programs, here, in_kafka
 
-SELF_JOIN = """Topologies:
-   Sub-topology: 0
-    Source: KSTREAM-SOURCE-0000000000 (topics: [a, b])
-      --> KSTREAM-WINDOWED-0000000001, KSTREAM-WINDOWED-0000000002
-    Processor: KSTREAM-WINDOWED-0000000001 (stores: [KSTREAM-JOINTHIS-0000000003-store])
-      --> KSTREAM-JOINTHIS-0000000003
-      <-- KSTREAM-SOURCE-0000000000
-    Processor: KSTREAM-WINDOWED-0000000002 (stores: [KSTREAM-JOINOTHER-0000000004-store])
-      --> KSTREAM-JOINOTHER-0000000004
-      <-- KSTREAM-SOURCE-0000000000
-    Processor: KSTREAM-JOINOTHER-0000000004 (stores: [KSTREAM-JOINTHIS-0000000003-store])
-      --> KSTREAM-MERGE-0000000005
-      <-- KSTREAM-WINDOWED-0000000002
-    Processor: KSTREAM-JOINTHIS-0000000003 (stores: [KSTREAM-JOINOTHER-0000000004-store])
-      --> KSTREAM-MERGE-0000000005
-      <-- KSTREAM-WINDOWED-0000000001
-    Processor: KSTREAM-MERGE-0000000005 (stores: [])
-      --> none
-      <-- KSTREAM-JOINTHIS-0000000003, KSTREAM-JOINOTHER-0000000004
-"""
-SHARED = """Topologies:
-   Sub-topology: 0
-    Source: of-b (topics: [b])
-      --> to-repartition
-    Sink: to-repartition (topic: b-repartition)
-      <-- of-b
-
-  Sub-topology: 1
-    Source: of-a (topics: [a])
-      --> one
-    Source: of-repartition (topics: [b-repartition])
-      --> other
-    Processor: one (stores: [shared])
-      --> none
-      <-- of-a
-    Processor: other (stores: [shared])
-      --> none
-      <-- of-repartition
-"""
+TEXTS = Path(__file__).with_name("texts")
+SELF_JOIN, SHARED, TABLE = ((TEXTS / f"{name}.txt").read_text() for name in ("self_join", "shared_store", "table"))
 REPARTITION = "app-b-repartition"
 
 
@@ -125,14 +90,6 @@ def test_should_refuse_that_topics_of_a_join_are_not_co_partitioned() -> None:
         topology_from_description(SELF_JOIN, "app", {}, copartition=CopartitionFacts(apart=[frozenset({"a", "b"})]))
 
 
-TABLE = """Topologies:
-   Sub-topology: 0
-    Source: KSTREAM-SOURCE-0000000001 (topics: [prices])
-      --> KTABLE-SOURCE-0000000002
-    Processor: KTABLE-SOURCE-0000000002 (stores: [prices-STATE-STORE-0000000000])
-      --> none
-      <-- KSTREAM-SOURCE-0000000001
-"""
 STORE = "prices-STATE-STORE-0000000000"
 
 

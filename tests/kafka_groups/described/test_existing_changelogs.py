@@ -29,9 +29,7 @@ def _created(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[str
 
 @pytest.mark.parametrize("store", _STORES, ids=lambda each: f"{each.type}-{len(each.configs)}")
 @pytest.mark.parametrize("application", _APPLICATIONS, ids=lambda each: ",".join(each) or "defaults")
-def test_should_find_the_store_that_a_changelog_was_created_for(
-    store: ChangelogConfig, application: dict[str, str]
-) -> None:
+def test_should_find_the_store_of_a_changelog(store: ChangelogConfig, application: dict[str, str]) -> None:
     configs = AssignmentConfigs.from_dotted(application)
     assert changelog_of_configs(_created(store, configs), configs) == store
 

@@ -1,23 +1,25 @@
 """What recorded groups showed, and the topology inferred from it: their rounds run again to the same assignments."""
 
+import json
 import re
 from collections.abc import Iterable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from assignor.errors import InputError
 from assignor.recording.topology_fields import topology_document
-from assignor.topology.builder import LOGGED
-from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
 from assignor.types import TaskId, TopicPartition
 from kafka_groups.described.described_topology import DescribedTopology
 from kafka_groups.described.inferred import topology_from_cluster
 from kafka_groups.recorder.choices import ShownTasks
-from rebalance_analysis.rerun import RerunRebalance, run
+from rebalance_analysis.rerun import run
 from tests.kafka_groups.recorder.group_records import value_of
+from tests.known import known
 from tests.recorded import documents
 
+TEXTS = Path(__file__).with_name("texts")
 LED_BY_KAFKA = ("smoke", "static", "threads2", "upgrade", "wcflow")
 
 
@@ -51,11 +53,7 @@ def test_should_run_recorded_rounds_again_to_the_same_assignments(name: str) -> 
     differences: list[str] = []
     for document in rounds:
         document["input"]["topology"] = topology_document(described.topology)
-        again = run(document)
-        assert isinstance(again, RerunRebalance)
-        comparison = again.comparison()
-        assert comparison is not None
-        differences += comparison.differences
+        differences += known(run(document).comparison()).differences
 
     assert [line for line in differences if not line.startswith("configs of ")] == []
     assert all("cleanup.policy" in line for line in differences), "only in how a windowed changelog is created"
@@ -96,33 +94,13 @@ def test_should_tell_subtopologies_internal_topics_and_changelogs() -> None:
         stateful=[TaskId(0, 0), TaskId(2, 3)],
     )
 
-    assert described == DescribedTopology(
-        GroupTopology(
-            (
-                Subtopology(
-                    0,
-                    ("lines", "table"),
-                    stores=(
-                        SubtopologyStore(
-                            "table-STATE-STORE-0000000002", "app-table-STATE-STORE-0000000002-changelog", None, LOGGED
-                        ),
-                    ),
-                ),
-                Subtopology(
-                    2,
-                    ("app-x-repartition",),
-                    (RepartitionTopic("app-x-repartition", 4),),
-                    stores=(SubtopologyStore("x", "app-x-changelog", None, LOGGED),),
-                ),
-            )
-        ),
-        (
-            "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
-            "topics keep the partitions they have, changelogs are assumed to be compacted only",
-            "subscribed, but in no task that was seen, and so left out: late",
-            "no task of subtopology 1 was seen: a global store, or not assigned yet; left out",
-            "app-other-changelog has 7 partitions, as no subtopology with state has: left out",
-        ),
+    assert topology_document(described.topology) == json.loads((TEXTS / "inferred.json").read_text())
+    assert described.assumptions == (
+        "inferred from assignments and topic names: sinks and co-partitioned topics are not known, repartition "
+        "topics keep the partitions they have, changelogs are assumed to be compacted only",
+        "subscribed, but in no task that was seen, and so left out: late",
+        "no task of subtopology 1 was seen: a global store, or not assigned yet; left out",
+        "app-other-changelog has 7 partitions, as no subtopology with state has: left out",
     )
 
 
@@ -166,7 +144,7 @@ def test_should_take_state_without_any_topic_to_restore_from_as_none() -> None:
         (task(0, 0, "t"), {"u": 0}, "changelogs['u']: is neither a changelog nor read by subtopology 0"),
     ],
 )
-def test_should_refuse_what_no_group_shows(
+def test_should_refuse_the_impossible(
     assigned: dict[TaskId, list[TopicPartition]], known: dict[str, int], message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):

@@ -5,7 +5,7 @@ import contextlib
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 
 from assignor.recording.fields import document_of_line
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
@@ -47,7 +47,7 @@ class LedGroup:
         return self.directory / f"{self.name}.jsonl"
 
     @property
-    def rebalances(self) -> list[dict[str, object]]:
+    def rebalances(self) -> list[dict[str, Any]]:
         return [document_of_line(line) for line in self.output.read_bytes().splitlines()]
 
     async def __aenter__(self) -> Self:

@@ -7,6 +7,7 @@ rebalance begins, when it gave something up, or when its assignment tells it to,
 import asyncio
 import contextlib
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Self
 
 from assignor.protocol.assignment_info import AssignmentInfo, decode_assignment_info
@@ -21,34 +22,29 @@ _HEARTBEAT_INTERVAL_S = 0.05
 _AT_ONCE_MS = 0
 
 
+@dataclass(slots=True)
 class StreamsMember:
-    """`user_data`: instead of its own SubscriptionInfo."""
+    """`user_data`: instead of its own SubscriptionInfo. `assignments`: in the order received."""
 
-    def __init__(
-        self,
-        bootstrap_servers: str,
-        group: str,
-        process: int,
-        topics: tuple[str, ...],
-        *,
-        user_data: bytes | None = None,
-    ) -> None:
-        self.process_id = ProcessId(0, process)
-        self.assignments: list[AssignmentInfo] = []
-        """In the order received."""
-        self.generation_id = -1
-        self.is_leader = False
-        self.joins = 0
-        self._topics = topics
-        self._user_data = user_data
-        self._owned: tuple[TopicPartition, ...] = ()
-        self.active: tuple[TaskId, ...] = ()
-        self._changed = asyncio.Condition()
-        self._task: asyncio.Task[None] | None = None
-        self._unique = 0
-        self._membership = GroupMembership(
-            client_settings(bootstrap_servers), MembershipSettings(group, "consumer", "stream", 10_000, 20_000)
-        )
+    bootstrap_servers: str
+    group: str
+    process: int
+    topics: tuple[str, ...]
+    user_data: bytes | None = None
+    assignments: list[AssignmentInfo] = field(default_factory=list)
+    generation_id: int = -1
+    is_leader: bool = False
+    joins: int = 0
+    active: tuple[TaskId, ...] = ()
+    _owned: tuple[TopicPartition, ...] = ()
+    _changed: asyncio.Condition = field(default_factory=asyncio.Condition)
+    _task: asyncio.Task[None] | None = None
+    _unique: int = 0
+    _membership: GroupMembership = field(init=False)
+
+    def __post_init__(self) -> None:
+        settings = MembershipSettings(self.group, "consumer", "stream", 10_000, 20_000)
+        self._membership = GroupMembership(client_settings(self.bootstrap_servers), settings)
 
     async def __aenter__(self) -> Self:
         self._task = asyncio.create_task(self._live())
@@ -111,9 +107,9 @@ class StreamsMember:
         self._unique = (self._unique + 1) % 128
         info = SubscriptionInfo(
             version=11,
-            process_id=self.process_id,
+            process_id=ProcessId(0, self.process),
             task_offset_sums=dict.fromkeys(self.active, LATEST_OFFSET),
             unique_field=self._unique,
         )
-        user_data = encode_subscription_info(info) if self._user_data is None else self._user_data
-        return encode_subscription(Subscription(self._topics, user_data, self._owned, self.generation_id))
+        user_data = encode_subscription_info(info) if self.user_data is None else self.user_data
+        return encode_subscription(Subscription(self.topics, user_data, self._owned, self.generation_id))

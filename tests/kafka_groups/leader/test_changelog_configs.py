@@ -35,9 +35,7 @@ STORES = {
 _DOUBTS = ("not known which they are", "windows of joins")
 
 
-def test_should_create_topics_as_a_jvm_does_and_know_stores_by_their_changelogs(
-    kafka_broker: Broker, tmp_path: Path
-) -> None:
+def test_should_create_topics_as_a_jvm_does_and_know_stores_by_changelogs(kafka_broker: Broker, tmp_path: Path) -> None:
     address = kafka_broker.bootstrap_servers
     topics = {"app.input": "stores-in", "app.output": "stores-out"}
     create_topics(address, {"stores-in": 2, "stores-out": 1})

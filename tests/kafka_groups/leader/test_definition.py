@@ -13,19 +13,13 @@ from assignor.topology.group_topology import ChangelogConfig, ChangelogType
 from kafka_groups.application import placement_configs, read_application_file, topology_facts
 from kafka_groups.described.stores import StoreFacts
 from kafka_groups.leader.leading import LedApplication, configs_from_options
+from tests.checkout import ROOT
 from tests.group_model import SimulatedGroup, topology_of
 
 GROUP = SimulatedGroup(*topology_of([2]), leader_in_group=False)
 INPUT = rebalance_input(GROUP.snapshot())
 SEEN = {"topic-0": 2}
-DESCRIBED = """Topologies:
-   Sub-topology: 0
-    Source: KSTREAM-SOURCE-0000000000 (topics: [topic-0])
-      --> KSTREAM-AGGREGATE-0000000001
-    Processor: KSTREAM-AGGREGATE-0000000001 (stores: [store-0])
-      --> none
-      <-- KSTREAM-SOURCE-0000000000
-"""
+DESCRIBED = (ROOT / "tests/kafka_groups/described/texts/counting_topic_0.txt").read_text()
 
 
 @pytest.fixture

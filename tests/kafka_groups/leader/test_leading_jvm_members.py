@@ -27,7 +27,7 @@ _JOINING_S = 3.0
 """Time for members to learn of a rebalance, to join it and to get their tasks."""
 
 
-def test_should_hold_a_rebalance_up_for_the_least_session_when_a_leader_dies_in_it(
+def test_should_hold_a_rebalance_for_one_session_when_a_leader_dies(
     kafka_broker: Broker, tmp_path: Path, tell: Tell
 ) -> None:
     address, group = kafka_broker.bootstrap_servers, "dying-leader"

@@ -29,8 +29,9 @@ from kafka_groups.leader.led_rebalance import (
 )
 from kafka_groups.leader.rebalance_records import progress_text
 from rebalance_analysis.presentation.quantities import time_text
-from rebalance_analysis.rerun import RerunRebalance, run
+from rebalance_analysis.rerun import run
 from tests.group_model import NOW_MS, SimulatedGroup, member, next_rebalance, topology_of
+from tests.known import known
 
 GROUP, INSTANCE = "word-count", "word-count-assignor-leader"
 
@@ -143,21 +144,16 @@ def test_should_keep_the_deadline_when_no_member_can_carry_it() -> None:
 
 def test_should_be_led_again_from_its_recording_to_the_byte() -> None:
     led = _scaled_out()
-    ran = run(
-        rebalance_document(
-            id="app-2",
-            group_id="app",
-            generation_id=2,
-            now_ms=NOW_MS,
-            source="kafka",
-            snapshot=led.snapshot,
-            result=led.result,
-        )
+    document = rebalance_document(
+        id="app-2",
+        group_id="app",
+        generation_id=2,
+        now_ms=NOW_MS,
+        source="kafka",
+        snapshot=led.snapshot,
+        result=led.result,
     )
-    assert isinstance(ran, RerunRebalance)
-    comparison = ran.comparison()
-    assert comparison is not None
-    assert comparison.bytes_equal
+    assert known(run(document).comparison()).bytes_equal
 
 
 def test_should_leave_members_of_this_program_out_of_the_rebalance_and_hand_them_no_tasks() -> None:
@@ -173,7 +169,7 @@ def test_should_leave_members_of_this_program_out_of_the_rebalance_and_hand_them
 
 
 @pytest.mark.parametrize("assignments", [{}, {"a": b""}, {"a": b"x", "b": b"x"}])
-def test_should_never_hand_out_a_rebalance_that_lacks_a_member_or_has_one_too_many(
+def test_should_never_hand_out_a_rebalance_without_a_member_or_with_one_too_many(
     assignments: dict[str, bytes],
 ) -> None:
     members = group_members("app", [("a", None, member(ProcessId(0, 5)).subscription)], "me")

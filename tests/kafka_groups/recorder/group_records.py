@@ -4,14 +4,8 @@ import base64
 from collections.abc import Iterable
 from typing import Any
 
+from assignor.protocol import group_metadata
 from assignor.protocol.consumer_protocol import decode_subscription
-from assignor.protocol.group_metadata import (
-    GroupKind,
-    GroupMetadataKey,
-    GroupMetadataValue,
-    MemberMetadata,
-    OtherGroupKey,
-)
 from assignor.protocol.subscription_info import decode_subscription_info
 from kafka_client.offsets_topic import GroupRecord
 from tests.assignor.protocol.written_group_metadata import encode_group_value
@@ -19,11 +13,11 @@ from tests.assignor.protocol.written_group_metadata import encode_group_value
 PARTITION = 3
 
 
-def value_of(document: dict[str, Any], generation: int | None = None) -> GroupMetadataValue:
+def value_of(document: dict[str, Any], generation: int | None = None) -> group_metadata.GroupMetadataValue:
     """The generation of a rebalance/1 line; the first member of the leader's process leads."""
     assignments = document["output"]["assignments"]
     members = tuple(
-        MemberMetadata(
+        group_metadata.MemberMetadata(
             member_id=member_id,
             client_id=member["client_id"] or "",
             client_host="/127.0.0.1",
@@ -36,7 +30,7 @@ def value_of(document: dict[str, Any], generation: int | None = None) -> GroupMe
         for member_id, member in document["input"]["members"].items()
     )
     leader_process_id = document["input"]["leader_process_id"]
-    return GroupMetadataValue(
+    return group_metadata.GroupMetadataValue(
         "consumer",
         document["generation_id"] if generation is None else generation,
         "stream",
@@ -46,21 +40,21 @@ def value_of(document: dict[str, Any], generation: int | None = None) -> GroupMe
     )
 
 
-def record(group: str, offset: int, value: GroupMetadataValue | None, at_ms: int = 1_000) -> GroupRecord:
+def record(group: str, offset: int, value: group_metadata.GroupMetadataValue | None, at_ms: int = 1_000) -> GroupRecord:
     """None: a tombstone."""
     raw = None if value is None else encode_group_value(value)
-    return GroupRecord(GroupMetadataKey(group), raw, PARTITION, offset, at_ms)
+    return GroupRecord(group_metadata.GroupMetadataKey(group), raw, PARTITION, offset, at_ms)
 
 
-def other_record(group: str, offset: int, kind: GroupKind, value: bytes | None = b"\0\0") -> GroupRecord:
-    return GroupRecord(OtherGroupKey(group, kind), value, PARTITION, offset, 1_000)
+def other_record(group: str, offset: int, kind: group_metadata.GroupKind, value: bytes | None = b"\0\0") -> GroupRecord:
+    return GroupRecord(group_metadata.OtherGroupKey(group, kind), value, PARTITION, offset, 1_000)
 
 
-def records(group: str, values: Iterable[GroupMetadataValue | None]) -> list[GroupRecord]:
+def records(group: str, values: Iterable[group_metadata.GroupMetadataValue | None]) -> list[GroupRecord]:
     """One after the other."""
     return [record(group, offset, value) for offset, value in enumerate(values)]
 
 
-def _process_id(member: MemberMetadata) -> str:
+def _process_id(member: group_metadata.MemberMetadata) -> str:
     info = decode_subscription_info(decode_subscription(member.subscription).user_data or b"")
     return str(info.process_id)

@@ -6,29 +6,15 @@ broker that nobody shares.
 """
 
 import asyncio
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
-from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+from aiokafka import AIOKafkaProducer
 
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataKey, GroupMetadataValue, OtherGroupKey
-from kafka_client.event_loop import EventLoopThread
 from kafka_client.offsets_topic import OFFSETS_TOPIC, offsets_partition
 from tests.assignor.protocol.written_group_metadata import encode_group_key, encode_group_value
 
 _WHO_MAY = "__admin_client"
-
-
-@contextmanager
-def plain_consumer(bootstrap_servers: str, group: str, topic: str) -> Iterator[None]:
-    """A member of an ordinary consumer group, with its assignment. The first one makes brokers make the topic."""
-    loop = EventLoopThread("plain-consumer")
-    consumer = loop.run(_joined(bootstrap_servers, group, topic))
-    try:
-        yield
-    finally:
-        loop.run(consumer.stop())
-        loop.close()
 
 
 def write_generations(
@@ -44,14 +30,6 @@ def write_other_kind(bootstrap_servers: str, group: str, kind: GroupKind) -> Non
     """A group of a newer protocol."""
     key = encode_group_key(OtherGroupKey(group, kind))
     asyncio.run(_write(bootstrap_servers, group, [(key, b"\0\0")]))
-
-
-async def _joined(bootstrap_servers: str, group: str, topic: str) -> AIOKafkaConsumer:
-    consumer = AIOKafkaConsumer(topic, bootstrap_servers=bootstrap_servers, group_id=group, enable_auto_commit=False)
-    await consumer.start()
-    while not consumer.assignment():
-        await consumer.getmany(timeout_ms=100)
-    return consumer
 
 
 async def _write(

@@ -1,6 +1,7 @@
 """The choices of the command line for each group, and the errors of impossible ones."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -16,14 +17,7 @@ from tests.program import assignor
 
 LOG = ROOT / "tests/kafka_groups/recorder/jvm_logs/high_availability.log.gz"
 TOPOLOGY = GroupTopology((Subtopology(0, ("lines",), stores=(SubtopologyStore("counts", "wc-counts-changelog"),)),))
-TEXT = """Topologies:
-   Sub-topology: 0
-    Source: KSTREAM-SOURCE-0000000000 (topics: [lines])
-      --> KSTREAM-AGGREGATE-0000000002
-    Processor: KSTREAM-AGGREGATE-0000000002 (stores: [counts])
-      --> none
-      <-- KSTREAM-SOURCE-0000000000
-"""
+TEXT = ROOT / "tests/kafka_groups/described/texts/counting_lines.txt"
 
 
 def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path: Path) -> None:
@@ -66,18 +60,16 @@ def test_should_take_configs_for_all_groups_and_over_them_those_of_one(tmp_path:
 )
 def test_should_say_what_is_wrong_with_the_options(arguments: list[list[str]], message: str) -> None:
     groups, topologies, files, configs = arguments
-    with pytest.raises(InputError) as raised:
+    with pytest.raises(InputError, match=re.escape(message)):
         group_choices(groups, topologies, files, configs, None)
-    assert message in str(raised.value)
 
 
 def test_should_read_a_topology_as_json_and_as_text(tmp_path: Path) -> None:
-    document, text = tmp_path / "topology.json", tmp_path / "topology.txt"
+    document = tmp_path / "topology.json"
     document.write_text(json.dumps({"input": {"topology": topology_document(TOPOLOGY)}}))
-    text.write_text(TEXT)
-    given, described = read_topology(document), read_topology(text)
+    given, described = read_topology(document), read_topology(TEXT)
     assert given.topology("wc", ShownTasks(), {}).topology == TOPOLOGY
-    assert (given.origin, described.origin) == ("definition topology.json", "Topology#describe text topology.txt")
+    assert (given.origin, described.origin) == ("definition topology.json", "Topology#describe text counting_lines.txt")
     subtopology = described.topology("wc", ShownTasks(), {"lines": 2}).topology.subtopologies[0]
     assert (subtopology.source_topics, subtopology.stores[0].changelog_topic) == (("lines",), "wc-counts-changelog")
     shown = ShownTasks()
@@ -102,8 +94,6 @@ def test_should_infer_a_topology_from_what_the_group_shows() -> None:
     ("arguments", "message"),
     [
         (["--group", "g"], "error: --bootstrap-server: is missing"),
-        (["--bootstrap-server", "here", "--group", "g"], "error: bootstrap.servers: must be host:port"),
-        (["--bootstrap-server", "127.0.0.1:1"], "error: --group: name at least one group"),
         (["--from-log", "nowhere.log"], "error: nowhere.log: cannot be read"),
         (["--from-log", "-", "--group", "g"], "error: --from-log: reads a log alone"),
     ],

@@ -16,8 +16,8 @@ import pytest
 
 from assignor.errors import InputError
 from kafka_groups.recorder.jvm_log import placements_from_log
-from rebalance_analysis.rerun import RerunPlacement, run
-from tests.program import assignor
+from rebalance_analysis.rerun import run
+from tests.known import known
 
 LOGS = Path(__file__).with_name("jvm_logs")
 AS_THE_LEADER: dict[str, tuple[dict[str, object], str | None]] = {
@@ -51,46 +51,17 @@ def read(name: str, lines: list[str] | None = None) -> tuple[list[dict[str, Any]
 
 
 @pytest.mark.parametrize("name, rounds", [("high_availability", 13), ("sticky", 11), ("fallback_debug", 6)])
-def test_should_give_placements_that_run_again_as_the_jvm_placed_them(name: str, rounds: int, tmp_path: Path) -> None:
+def test_should_give_placements_that_run_again_as_the_jvm_placed_them(name: str, rounds: int) -> None:
     documents, skipped = read(name)
-    file = tmp_path / "placements.jsonl"
-    file.write_text("".join(f"{json.dumps(document)}\n" for document in documents))
 
-    checked = assignor("assign", "--check", str(file))
-
-    assert checked.returncode == 0, checked.stdout
-    assert f"equal after decoding  {rounds} of {rounds} (100.0 %)" in checked.stdout
+    assert [known(run(document).comparison()).equal for document in documents] == [True] * rounds
     assert skipped == []
 
 
 def test_should_tell_a_round_of_the_high_availability_assignor_whole() -> None:
     document = read("high_availability")[0][0]
-    process = "af6ce39f-d5b0-488a-8b98-87969bdfccdf"
-    stateful = [f"1_{partition}" for partition in range(6)]
-    tasks = [f"0_{partition}" for partition in range(6)] + stateful
 
-    assert document == {
-        "format": "placement/1",
-        "id": f"2026-11-21 22:17:49,373/ha-{process}-StreamThread-2/1",
-        "assignor": "HighAvailabilityTaskAssignor",
-        "configs": AS_THE_LEADER["high_availability"][0],
-        "tasks": tasks,
-        "stateful": stateful,
-        "clients": {
-            process: {
-                "capacity": 2,
-                "consumers": [
-                    f"ha-{process}-StreamThread-1-consumer-388fdcf4-35bb-4764-ae79-3ef3d03e46f1",
-                    f"ha-{process}-StreamThread-2-consumer-0df3f821-ee18-4e84-b8a5-fd595913cc86",
-                ],
-                "prev_active": [],
-                "prev_standby": [],
-                "lags": dict.fromkeys(stateful, 0),
-                "tags": {"zone": "z0", "about": "a", "b": "c"},
-            }
-        },
-        "output": {"probing_rebalance_needed": False, "clients": {process: {"active": tasks, "standby": []}}},
-    }
+    assert document == json.loads((LOGS / "high_availability_first.json").read_text())
 
 
 def test_should_know_from_info_lines_what_the_leader_saw_in_debug() -> None:
@@ -120,13 +91,8 @@ def wrapped(name: str, how: str) -> list[str]:
         return [re.sub(r"^(\S+ \S+) \[.*?\] INFO (\S+) -", r"\1  INFO 1 --- [StreamThread-1] \2 :", at) for at in lines]
     if how == "of log4j without threads":
         return [re.sub(r"^(\S+ \S+) \[.*?\] INFO (\S+) -", r"[\1] INFO", line) for line in lines]
-    records: list[str] = []
-    for line in lines:
-        if line.startswith("2026-") or not records:
-            records.append(line)
-        else:
-            records[-1] += f"\\n{line}".replace("\t", "\\t")
-    return [json.dumps({"m": record}).replace("\\\\n", "\\n").replace("\\\\t", "\\t") for record in records]
+    whole = ("\n".join(record).replace("\n", "\\n").replace("\t", "\\t") for record in records_of(name))
+    return [json.dumps({"m": record}).replace("\\\\n", "\\n").replace("\\\\t", "\\t") for record in whole]
 
 
 WRAPPINGS = ["of docker compose", "with CR", "of Spring", "of log4j without threads", "in JSON"]
@@ -165,7 +131,7 @@ def test_should_keep_rounds_of_groups_apart_whose_records_alternate() -> None:
         "HighAvailabilityTaskAssignor": 13,
         "LegacyStickyTaskAssignor": 11,
     }
-    assert all(is_equal(document) for document in documents)
+    assert all(known(run(document).comparison()).equal for document in documents)
 
 
 def records_of(name: str) -> list[list[str]]:
@@ -175,13 +141,6 @@ def records_of(name: str) -> list[list[str]]:
             records.append([])
         records[-1].append(line)
     return records
-
-
-def is_equal(document: dict[str, Any]) -> bool:
-    round = run(document)
-    assert isinstance(round, RerunPlacement)
-    comparison = round.comparison()
-    return comparison is not None and comparison.equal
 
 
 def of_an_old_release(line: str) -> str:
@@ -206,47 +165,10 @@ def test_should_read_the_line_of_older_releases() -> None:
 
 def test_should_read_the_sticky_rounds_of_older_releases() -> None:
     """`Assigned tasks [..] including stateful [..] to clients as:` in place of three records."""
-    process = "2230ea3e-4048-4d7d-bee0-e650940ec648"
-    member = f"app-{process}-StreamThread-1-consumer-5d1e7c9e-3d3c-4c2e-9d58-4e7e7a0d0a11"
-    prefix = f"[2021-05-04 10:00:00,001] INFO stream-thread [app-{process}-StreamThread-1-consumer]"
-    log = f"""{prefix} All members participating in this rebalance:\x20
-{process}: [{member}]. (org.apache.kafka.streams.processor.internals.StreamsPartitionAssignor)
-{prefix} Assigned tasks [0_1, 0_0] including stateful [0_0] to clients as:\x20
-{process}=[activeTasks: ([0_0, 0_1]) standbyTasks: ([])]. (org.apache.kafka.streams.processor.StreamsPartitionAssignor)
-{prefix} Client {process} per-consumer assignment:
-	prev owned active {{{member}=[0_1]}}
-	prev owned standby {{{member}=[0_0]}}
-	assigned active {{{member}=[0_1, 0_0]}}
-	revoking active {{}}	assigned standby {{}}
-
-{prefix} Finished stable assignment of tasks, no followup rebalances required.
-"""
+    log = (LOGS / "sticky_2_8.log").read_text()
     documents = list(placements_from_log(log.splitlines(), assignor="LegacyStickyTaskAssignor"))
 
-    assert documents == [
-        {
-            "format": "placement/1",
-            "id": f"2021-05-04 10:00:00,001/app-{process}-StreamThread-1/1",
-            "assignor": "LegacyStickyTaskAssignor",
-            "configs": {},
-            "tasks": ["0_1", "0_0"],
-            "stateful": ["0_0"],
-            "clients": {
-                process: {
-                    "capacity": 1,
-                    "consumers": [member],
-                    "prev_active": ["0_1"],
-                    "prev_standby": ["0_0"],
-                    "lags": {},
-                    "tags": {},
-                }
-            },
-            "output": {
-                "probing_rebalance_needed": False,
-                "clients": {process: {"active": ["0_0", "0_1"], "standby": []}},
-            },
-        }
-    ]
+    assert documents == json.loads((LOGS / "sticky_2_8.json").read_text())
 
 
 def test_should_call_a_round_without_end_offsets_one_of_the_fallback() -> None:
@@ -347,7 +269,7 @@ def test_should_leave_out_a_round_that_was_placed_rack_aware() -> None:
         ({}, "HighAvailabilityTaskAssignor", "assignor: HighAvailabilityTaskAssignor logs itself what it decided"),
     ],
 )
-def test_should_refuse_configs_and_assignors_that_are_none(
+def test_should_refuse_other_configs_and_assignors(
     configs: dict[str, object], assignor: str | None, message: str
 ) -> None:
     with pytest.raises(InputError, match=re.escape(message)):

@@ -8,6 +8,7 @@ import pytest
 from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
 from assignor.recording import RecordedOutput, parse_recorded_rebalance
 from kafka_groups.recorder.leader_view import LeaderView, PolledViews, leader_view, reported_sums
+from tests.known import known
 from tests.recorded import RECORDINGS, documents
 
 
@@ -16,10 +17,9 @@ class RecordedView:
 
     def __init__(self, document: dict[str, Any]) -> None:
         recorded = parse_recorded_rebalance(document)
-        assert recorded.output is not None
         self.now_ms = recorded.now_ms
         self.snapshot: RebalanceSnapshot = recorded.snapshot
-        self.output: RecordedOutput = replace(recorded.output, created_topics=None)
+        self.output: RecordedOutput = replace(known(recorded.output), created_topics=None)
         self.seen = ClusterView(
             recorded.snapshot.cluster,
             recorded.snapshot.existing_internal_topics,
@@ -49,11 +49,9 @@ WITH_LAGS = [
 
 def moved(view: ClusterView, by: int) -> ClusterView:
     """Every end offset later, or earlier but not below 0."""
-    ends = view.changelog_end_offsets
-    assert ends is not None
+    ends = known(view.changelog_end_offsets).items()
     return replace(
-        view,
-        changelog_end_offsets={topic: tuple(max(end + by, 0) for end in of_topic) for topic, of_topic in ends.items()},
+        view, changelog_end_offsets={topic: tuple(max(end + by, 0) for end in of_topic) for topic, of_topic in ends}
     )
 
 
@@ -93,14 +91,9 @@ def test_should_find_offsets_between_the_polls_when_more_was_written_meanwhile(d
     before, after = moved(rebalance.seen, -200), moved(rebalance.seen, 1_000)
     found = rebalance.found(PolledViews((after,), before=before))
     assert found.differences == ()
-    lows, ends, highs = before.changelog_end_offsets, found.view.changelog_end_offsets, after.changelog_end_offsets
-    assert lows is not None
-    assert ends is not None
-    assert highs is not None
+    lows, ends, highs = (known(view.changelog_end_offsets) for view in (before, found.view, after))
     for topic, of_topic in ends.items():
-        assert all(low <= end <= high for low, end, high in zip(lows[topic], of_topic, highs[topic], strict=True)), (
-            topic
-        )
+        assert all(low <= end <= high for low, end, high in zip(lows[topic], of_topic, highs[topic], strict=True))
 
 
 def test_should_know_that_there_was_no_rebalance_before_without_a_poll() -> None:

@@ -1,5 +1,6 @@
 """`assignor record` on a real broker: kills lose and double no line, and what is no Kafka Streams group is refused."""
 
+import asyncio
 import random
 import threading
 import time
@@ -11,13 +12,12 @@ from pathlib import Path
 import pytest
 
 from assignor.protocol.group_metadata import GroupKind, GroupMetadataValue
-from kafka_client.offsets_topic import offsets_partition
 from tests.kafka_groups.recorder.group_records import value_of
-from tests.kafka_groups.recorder.offsets_topic_writer import plain_consumer, write_generations, write_other_kind
+from tests.kafka_groups.recorder.offsets_topic_writer import write_generations, write_other_kind
 from tests.oracle.assignor_process import AssignorProcess
 from tests.oracle.broker import Broker
+from tests.oracle.group_watch import create_offsets_topic
 from tests.oracle.led_groups import lines_of
-from tests.oracle.scenario_feed import create_topics
 from tests.recorded import documents
 
 pytestmark = pytest.mark.kafka
@@ -28,22 +28,14 @@ KILLS = 3
 PAUSE_S = 0.05
 
 
-PLAIN_GROUP, PLAIN_TOPIC = "readers", "plain-input"
-WRITTEN_GROUPS = ("killed-a", "killed-b", "from-now", "of-kip-1071", "beside-it", "later")
-
-
 @pytest.fixture(scope="module")
 def servers(oracle_jars: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A broker of its own, with an ordinary consumer group in a partition that the tests do not write to."""
-    partitions = 16
-    number = offsets_partition(PLAIN_GROUP, partitions)
-    assert number not in {offsets_partition(group, partitions) for group in WRITTEN_GROUPS}
-    broker = Broker(tmp_path_factory.mktemp("recorder") / "broker", {"offsets.topic.num.partitions": str(partitions)})
+    """A broker of its own, because no coordinator serves the groups that the tests write."""
+    broker = Broker(tmp_path_factory.mktemp("recorder") / "broker")
     try:
         broker.start()
-        create_topics(broker.bootstrap_servers, {PLAIN_TOPIC: 1})
-        with plain_consumer(broker.bootstrap_servers, PLAIN_GROUP, PLAIN_TOPIC):
-            yield broker.bootstrap_servers
+        asyncio.run(create_offsets_topic(broker.bootstrap_servers))
+        yield broker.bootstrap_servers
     finally:
         broker.stop()
 
@@ -97,15 +89,6 @@ def test_should_begin_with_the_next_generation_and_take_a_rewritten_one_for_none
     assert [line["generation_id"] for line in lines_of(output)] == [2]
     assert recording(tmp_path, *arguments, "--once").wait() == 0
     assert [line["generation_id"] for line in lines_of(output)] == [2]
-
-
-def test_should_refuse_a_consumer_group_that_is_not_kafka_streams(servers: str, tmp_path: Path) -> None:
-    recorder = recording(tmp_path, "--bootstrap-server", servers, "--group", PLAIN_GROUP, "--once")
-    assert recorder.wait() == 2
-    assert recorder.lines() == [
-        "error: group readers: is of protocol type 'consumer' with assignor 'roundrobin'; Kafka Streams has "
-        "'consumer' and 'stream', and its group id is the application.id"
-    ]
 
 
 def test_should_refuse_the_streams_rebalance_protocol_and_go_on_with_other_groups(servers: str, tmp_path: Path) -> None:

@@ -56,7 +56,7 @@ def test_should_find_a_module_where_the_command_was_started(tmp_path: Path, monk
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("missing", "is not to be found: module .* has no attribute 'missing'"),
+        ("missing", "module .* has no 'missing'"),
         ("NUMBER", "is not a function"),
         ("raises", "raised KeyError: 'disk'"),
         ("says_text", "returned str instead of a number"),
@@ -69,7 +69,7 @@ def test_should_say_what_is_wrong_with_a_measure(name: str, message: str) -> Non
 
 @pytest.mark.parametrize("names", [("no_such_module:f",), ("busiest",), ("",)])
 def test_should_refuse_a_name_that_leads_nowhere(names: tuple[str, ...]) -> None:
-    with pytest.raises(InputError, match="is not to be found"):
+    with pytest.raises(InputError, match=r"there is no module|importing '' failed"):
         OwnMeasures(names).check()
 
 

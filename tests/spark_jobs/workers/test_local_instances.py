@@ -39,7 +39,7 @@ from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 APP = "tests.spark_jobs.user_app:application"
 PROGRAM = "from assignor_cli.app import main; main()"
 MODULE = "spark_jobs.workers.local_instance"
-NO_MODULE = r"there is no module nowhere_at_all in .* or on the path"
+NO_MODULE = r"there is no module 'nowhere_at_all' in .* or on the path"
 
 
 def owned_once_by(*numbers: int) -> Callable[[GroupView], bool]:

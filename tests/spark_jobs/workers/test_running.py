@@ -234,7 +234,7 @@ def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     "arguments,message",
     [
-        (["nowhere_to_be_found:app"], "there is no module nowhere_to_be_found"),
+        (["nowhere_to_be_found:app"], "there is no module 'nowhere_to_be_found'"),
         (["tests.spark_jobs.user_app"], "must be module:name"),
         (["tests.spark_jobs.user_app:GROUP_ID"], "GROUP_ID is a str; it must be an Application"),
         (["tests.spark_jobs.user_app:with_relative_log"], "'embedded:records' is relative"),

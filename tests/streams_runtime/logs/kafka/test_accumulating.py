@@ -6,26 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
-from kafka_client.record_batches import record_batch_v2
 from streams_runtime.common.records import Headers
 from streams_runtime.logs.base import BATCH_BYTES
 from streams_runtime.logs.kafka.accumulating import Accumulator, PartitionQueue
 from tests.kafka_client.record_batches.batches import read_by_aiokafka
 
 P = TopicPartition("topic", 0)
-CHOICES = ["as it is here", "without what is compiled"]
 Row = tuple[bytes | None, bytes | None, int, Headers]
 
 KEYS = st.sampled_from([None, b"", b"k", bytes(20)])
 VALUES = st.sampled_from([None, b"", b"v", bytes(100), bytes(40_000), bytes(150_000), bytes(300_000)])
 HEADERS: st.SearchStrategy[Headers] = st.sampled_from([(), (), (("name", b"value"), ("none", None))])
 ROWS = st.lists(st.tuples(KEYS, VALUES, st.integers(0, 2**40), HEADERS), min_size=1, max_size=30)
-
-
-@pytest.fixture(params=CHOICES, autouse=True)
-def choice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == CHOICES[1]:
-        monkeypatch.setattr(record_batch_v2, "IS_COMPILED", False)
 
 
 def sizes(queue: PartitionQueue) -> list[tuple[int, int]]:
@@ -35,7 +27,6 @@ def sizes(queue: PartitionQueue) -> list[tuple[int, int]]:
 
 def sizes_by_aiokafka(found: list[Row], limit: int) -> list[tuple[int, int]]:
     """Which never fills a batch to the last byte."""
-    most = limit + record_batch_v2.IS_COMPILED
     batches: list[tuple[int, int]] = []
     builder = None
     for key, value, timestamp_ms, headers in found:
@@ -47,7 +38,7 @@ def sizes_by_aiokafka(found: list[Row], limit: int) -> list[tuple[int, int]]:
             or before + size > BATCH_BYTES
             or builder.append(count, timestamp_ms, key, value, list(headers)) is None
         ):
-            builder = DefaultRecordBatchBuilder(2, 0, 1, -1, -1, -1, most)
+            builder = DefaultRecordBatchBuilder(2, 0, 1, -1, -1, -1, limit)
             builder.append(0, timestamp_ms, key, value, list(headers))
             batches.append((1, size))
         else:

@@ -12,7 +12,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from assignor.types import TopicPartition
-from kafka_client.record_batches import record_batch_v2
 from streams_runtime.logs.kafka.completed_fetch import CompletedFetch
 from streams_runtime.logs.log_errors import LogError
 from tests.kafka_client.record_batches.batches import (
@@ -31,13 +30,6 @@ from tests.kafka_client.record_batches.batches import (
 )
 
 P = TopicPartition("topic", 3)
-CHOICES = ["as it is here", "without what is compiled"]
-
-
-@pytest.fixture(params=CHOICES, autouse=True)
-def choice(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    if request.param == CHOICES[1]:
-        monkeypatch.setattr(record_batch_v2, "IS_COMPILED", False)
 
 
 def fetched(

@@ -1,0 +1,33 @@
+"""Loads objects of users' own modules, named `module:name`."""
+
+from importlib import import_module
+from types import ModuleType
+
+from assignor.errors import InputError
+from assignor.names.near_names import did_you_mean
+
+
+def named_object(reference: str, where: str, searched: str = "to import") -> object:
+    """Imports the module of `module:name`, which runs its code, and returns the object. `name` may have dots.
+
+    `searched`: the end of the message about a missing module. Raises InputError, which tells a missing module from a
+    module whose import fails.
+    """
+    module_name, _, path = reference.partition(":")
+    try:
+        found: object = import_module(module_name)
+    except InputError as error:  # its message is clear without more context, for example for an unknown config
+        raise InputError(str(error), where) from error
+    except Exception as error:  # a user's module can raise anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and f"{module_name}.".startswith(f"{missing}."):
+            raise InputError(f"there is no module {missing!r} {searched}", where) from error
+        reason = f"{error}" if missing is not None else f"{type(error).__name__}: {error}"
+        raise InputError(f"importing {module_name!r} failed: {reason}", where) from error
+    for name in path.split("."):
+        if not hasattr(found, name):
+            owner = f"module {found.__name__!r}" if isinstance(found, ModuleType) else type(found).__name__
+            known = [each for each in dir(found) if not each.startswith("_")]
+            raise InputError(f"{owner} has no {name!r}{did_you_mean(name, known)}", where)
+        found = getattr(found, name)
+    return found
