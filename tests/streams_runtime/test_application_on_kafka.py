@@ -146,9 +146,7 @@ def test_should_read_what_came_since_its_start_by_latest_although_nothing_had_mo
     assert words.written() == Counter(dict.fromkeys([("a", 1), ("late", 1), ("bird", 1)], 1))
 
 
-def test_should_tell_what_the_broker_deleted_before_it_was_read(
-    words: WordCount, log: Log, coordinator_url: str
-) -> None:
+def test_should_tell_what_the_broker_deleted_unread(words: WordCount, log: Log, coordinator_url: str) -> None:
     words.write(LINES)
     with words.running() as run:
         run.wait_until_caught_up()

@@ -117,9 +117,7 @@ class NamedBySomebody:
 
 
 @given(st.text(max_size=300))
-def test_should_keep_every_task_in_the_directory_of_its_application(
-    tmp_path_factory: pytest.TempPathFactory, name: str
-) -> None:
+def test_should_keep_tasks_in_the_applications_directory(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     base = tmp_path_factory.getbasetemp() / "tasks"
     state = StateDirectory(base, "app", SystemClock())
     try:

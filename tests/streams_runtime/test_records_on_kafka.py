@@ -107,9 +107,7 @@ def test_should_refuse_a_timestamp_that_the_topic_does_not_take(log: Log) -> Non
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_should_write_all_but_those_that_the_broker_refuses(
-    log: Log, topic: str, kafka_broker: Broker, transactional: bool
-) -> None:
+def test_should_write_all_but_refused_records(log: Log, topic: str, kafka_broker: Broker, transactional: bool) -> None:
     """The producer has looked at the topic before its configs change, so it takes them."""
     partition = TopicPartition(topic, 0)
     producer = log.producer(f"writer-{topic}" if transactional else None)

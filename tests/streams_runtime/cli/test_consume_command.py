@@ -131,9 +131,7 @@ def test_should_name_the_record_that_a_serde_cannot_read(log: Log, run: Run) -> 
         (["lines", "--from-beginning", "--offset", "1"], 2, "--offset: does not go together with --from-beginning"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_what_cannot_be_read(
-    address: str, filled: Log, run: Run, arguments: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_error(address: str, filled: Log, run: Run, arguments: list[str], code: int, said: str) -> None:
     ran = run("consume", *arguments)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", f"error: {said.format(address)}\n")

@@ -100,7 +100,7 @@ def test_should_write_by_serdes_and_null_markers(log: Log, run: Run) -> None:
         ([], "\udcff", "is not UTF-8 text (byte 0xff at position 1)"),
     ],
 )  # fmt: skip
-def test_should_name_a_bad_line_and_keep_what_came_before_it(
+def test_should_name_a_bad_line_and_keep_those_before(
     log: Log, run: Run, options: list[str], bad: str, said: str
 ) -> None:
     good = {"--json": '{"value":"1"}', "--key-separator": "1:1"}.get(options[0] if options else "", "1")
@@ -161,9 +161,7 @@ def test_should_refuse_a_record_that_the_topic_does_not_take(log: Log, run: Run)
         (["lines", "--partition", "4"], 2, "--partition: topic lines has partitions 0 to 3"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_what_cannot_be_written(
-    address: str, log: Log, run: Run, arguments: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_error(address: str, log: Log, run: Run, arguments: list[str], code: int, said: str) -> None:
     ran = run("produce", *arguments)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", f"error: {said.format(address)}\n")

@@ -110,9 +110,7 @@ def test_should_move_offsets_and_delete_internal_topics(left: Log, run: Run) -> 
         (["--input-topic", "counts"], {"lines-0": 7, "lines-1": 8, "counts-0": 0}),
     ],
 )
-def test_should_move_offsets_to_where_it_is_told(
-    left: Log, run: Run, options: list[str], offsets: dict[str, int]
-) -> None:
+def test_should_move_offsets_where_wanted(left: Log, run: Run, options: list[str], offsets: dict[str, int]) -> None:
     ran = run("reset", *ALONE, "--execute", *options)
 
     assert ran.returncode == 0, ran.stderr
@@ -156,9 +154,7 @@ def test_should_know_the_internal_topics_of_an_application(topic: str, others: l
          "--without-coordinator resets it all the same"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_why_it_does_nothing(
-    address: str, left: Log, run: Run, options: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_reason(address: str, left: Log, run: Run, options: list[str], code: int, said: str) -> None:
     before = (committed(left), set(left.topics()))
     ran = run("reset", *options)
 
@@ -176,9 +172,7 @@ def test_should_plan_without_a_coordinator_and_say_what_is_not_known(left: Log, 
     ]
 
 
-def test_should_change_nothing_while_an_instance_of_this_machine_has_its_state(
-    left: Log, run: Run, tmp_path: Path
-) -> None:
+def test_should_change_nothing_while_a_local_instance_has_its_state(left: Log, run: Run, tmp_path: Path) -> None:
     directory = tmp_path / "state" / "words"
     directory.mkdir(parents=True)
     lock = DirectoryLock.acquire(directory, "state")

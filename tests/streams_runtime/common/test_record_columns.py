@@ -114,9 +114,7 @@ def test_should_say_what_is_wrong_with_a_column(make: Any, message: str) -> None
         ("pyarrow", BATCH.arrow, r"pyarrow is not installed.*pip install 'assignor\[batch\]'"),
     ],
 )
-def test_should_name_the_package_that_is_missing(
-    module: str, use: Any, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_name_a_missing_package(module: str, use: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(StreamsRuntimeError, match=message):

@@ -144,9 +144,7 @@ def delete_checkpoints(state: Path) -> int:
 
 @pytest.mark.parametrize("spoil", [damage_stores, delete_checkpoints])
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
-def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(
-    group: Group, spoil: Callable[[Path], int]
-) -> None:
+def test_should_restore_from_the_beginning_when_state_is_damaged(group: Group, spoil: Callable[[Path], int]) -> None:
     group.declare(standbys=0)
     group.write(SOME_LINES)
     first = group.start("a", num_stream_threads=1)
@@ -200,9 +198,7 @@ def test_should_not_wait_for_records_when_the_group_has_news(group: Group, stand
     assert time.monotonic() - started_s < 20
 
 
-def test_should_get_ready_to_take_over_when_all_that_was_assigned_runs(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_get_ready_to_take_over_when_all_tasks_run(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = []
     monkeypatch.setattr(ThreadWork, "prepare_takeover", lambda self: ready.append(self.restoration.is_done))
     instance = group.start("a")
@@ -212,9 +208,7 @@ def test_should_get_ready_to_take_over_when_all_that_was_assigned_runs(
 
 
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
-def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_killed(
-    group: Group, coordinator: CoordinatorProcess
-) -> None:
+def test_should_go_on_from_standbys_when_a_process_is_killed(group: Group, coordinator: CoordinatorProcess) -> None:
     told = RememberingListener()
     survivor = group.start("a", listener=told, session_timeout_ms=1_000)
     assert survivor.wait_until_running(TIMEOUT_S)
@@ -248,9 +242,7 @@ def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_ki
     assert survivor.errors == ()
 
 
-def test_should_keep_running_when_the_coordinator_is_killed_and_started_again(
-    group: Group, coordinator: CoordinatorProcess
-) -> None:
+def test_should_keep_running_when_the_coordinator_is_restarted(group: Group, coordinator: CoordinatorProcess) -> None:
     instance = group.start("a")
     assert instance.wait_until_running(TIMEOUT_S)
     coordinator.kill()

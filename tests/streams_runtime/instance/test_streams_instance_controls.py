@@ -79,7 +79,7 @@ def test_should_neither_add_nor_remove_threads_before_the_start_and_after_the_en
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_should_remove_another_thread_if_there_is_one_when_a_stream_thread_asks(
+def test_should_remove_another_thread_if_there_is_one(
     group: Group, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[tuple[str | None, str]] = []

@@ -21,9 +21,7 @@ def test_should_say_why_when_it_cannot_start(tmp_path: Path) -> None:
     process.stop()
 
 
-def test_should_advise_what_to_do_when_the_system_refuses_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_advise_when_the_system_refuses_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

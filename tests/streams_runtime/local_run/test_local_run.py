@@ -137,9 +137,7 @@ def test_should_refuse_to_start_without_the_topics(tmp_path: Path, topics: list[
     assert str(refused.value) == f"words: the log has no topic {missing}; create it first"
 
 
-def test_should_refuse_no_instance_at_all_and_an_environment_without_a_coordinator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_refuse_no_instance_and_no_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="must be at least 1, not 0"):
         LocalRun(application(tmp_path), instances=0)
     monkeypatch.setattr("streams_runtime.local_run.local_run.find_spec", lambda _name: None)

@@ -99,9 +99,7 @@ def test_should_let_the_leader_do_without_lags_when_end_offsets_cannot_be_had() 
     assert view == ClusterView(Cluster((Broker(1),), {"orders": metadata(2)}), {}, changelog_end_offsets=None)
 
 
-def test_should_say_that_asking_again_may_help_when_the_log_does_not_answer_in_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_should_say_that_asking_again_may_help_when_the_log_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: object) -> NoReturn:
         raise LogTimeout("busy")
 

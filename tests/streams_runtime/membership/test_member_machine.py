@@ -612,9 +612,7 @@ def test_should_say_who_gave_the_group_another_definition_and_when() -> None:
         ({0: {"b", "a"}}, f"task 0_1 reads {SOURCE_TOPIC}, in this member a, b"),
     ],
 )
-def test_should_end_when_the_group_runs_another_topology_and_say_whose(
-    sources: Mapping[int, Set[str]], why: str
-) -> None:
+def test_should_end_when_the_group_runs_another_topology(sources: Mapping[int, Set[str]], why: str) -> None:
     member = Member(sources=sources).joining()
     member.joined(1, STABLE, definition=SECOND)
     assert member.got(1, T1) == "order LoseTasks", "no order to start a task that it does not have"

@@ -181,9 +181,7 @@ def test_should_find_keys_of_any_bytes(servers: Servers, key: bytes) -> None:
     assert servers.client(address).get(STORE, key).value == key[::-1]
 
 
-def test_should_ask_the_callers_partition_when_a_partitioner_of_the_application_placed_the_key(
-    servers: Servers,
-) -> None:
+def test_should_ask_the_callers_partition_when_the_application_has_its_partitioner(servers: Servers) -> None:
     instance = FakeInstance(locations={STORE: location(own_partitioner=True)}).show(counts(cat=3), task=ELSEWHERE)
     address = servers.serve_alone(instance)
     client = servers.client(address)
@@ -370,9 +368,7 @@ def test_should_believe_the_newest_generation_when_an_instance_was_cut_off(serve
     assert servers.client(first, second).get(STORE, KEY).value == FOUR
 
 
-def test_should_leave_a_zombie_when_what_it_knows_is_some_seconds_old(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_leave_a_zombie_when_its_metadata_is_old(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows a host that was new to the client, and that one knows better."""
     zombie, owner = FakeInstance(generation=4).show(counts(cat=3)), FakeInstance(generation=5).show(counts(cat=4))
     first, second = servers.serve(zombie), servers.serve(owner)

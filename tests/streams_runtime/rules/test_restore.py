@@ -34,9 +34,7 @@ def test_should_not_hold_up_running_tasks_for_poll_ms(tmp_path: Path) -> None:
     restoring.close()
 
 
-def test_should_run_a_restored_task_while_another_one_still_restores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_run_a_restored_task_while_others_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rig(tmp_path / "before", "exactly_once_v2")
     before.write(["the cat and the dog"] * 20)
     before.run(EVERYTHING)

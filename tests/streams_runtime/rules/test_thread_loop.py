@@ -53,9 +53,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
     )
 
 
-def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_poll_restore_process_punctuate_and_commit_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     done: list[str] = []
@@ -93,9 +91,7 @@ def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(make:
     assert thread.committed()["lines-0"] == 10
 
 
-def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_once(
-    make: MakeRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_commit_all_tasks_of_a_thread_in_one_transaction(make: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of all of them are in it: with the offsets of some only, a crash would have the others do it again."""
     thread = make("exactly_once_v2")
     thread.run(EVERYTHING)

@@ -67,9 +67,7 @@ def test_should_pause_standbys_when_asked_to_restore_active_tasks(restoring: Res
 
 
 @pytest.mark.usefixtures("topics")
-def test_should_start_a_standby_from_its_checkpoint_else_from_the_beginning(
-    restoring: Restoring, log: FailingLog
-) -> None:
+def test_should_start_a_standby_from_its_checkpoint_else_from_its_start(restoring: Restoring, log: FailingLog) -> None:
     log.delete_records({ACTIVE: 2})
     with_checkpoint = restoring.add(STANDBY, standby=True, applied=5)
     without = restoring.add(ACTIVE, standby=True)
@@ -125,9 +123,7 @@ def test_should_count_what_left_no_record_as_read(start: StartReader, log: Faili
 
 
 @pytest.mark.usefixtures("topics")
-def test_should_keep_records_past_the_limit_and_pause_until_the_limit_moves(
-    restoring: Restoring, log: FailingLog
-) -> None:
+def test_should_keep_records_past_the_limit_and_pause_until_it_moves(restoring: Restoring, log: FailingLog) -> None:
     commit(log, USERS, 4)
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()

@@ -90,9 +90,7 @@ def _that_is_no_database(directory: Path) -> None:
         (Path.touch, r"log cannot be used: .*File exists"),
     ],
 )
-def test_should_refuse_what_is_no_log_of_this_program(
-    directory: Path, make: Callable[[Path], None], message: str
-) -> None:
+def test_should_refuse_what_is_no_log_of_ours(directory: Path, make: Callable[[Path], None], message: str) -> None:
     make(directory)
     with pytest.raises(LogError, match=message):
         EmbeddedLog(directory)

@@ -66,9 +66,7 @@ def numbers(found: list[Row]) -> list[int]:
 @given(
     batches=st.lists(rows(), max_size=5), codec=st.sampled_from(list(CODECS.values())), skipped=st.integers(0, 2**18)
 )
-def test_should_give_what_aiokafka_gives_from_the_position_on(
-    batches: list[list[Row]], codec: int, skipped: int
-) -> None:
+def test_should_equal_aiokafka_from_the_position_on(batches: list[list[Row]], codec: int, skipped: int) -> None:
     parts, base = [], 0
     for found in batches:
         parts.append(batch_of(found, codec=codec, base_offset=base, last_offset_delta=found[-1][0] + 2))
@@ -219,9 +217,7 @@ def test_should_refuse_a_marker_that_does_not_say_which(key: bytes | None) -> No
 @given(
     batches=st.lists(rows(), max_size=8), most=st.integers(1, 60), skipped=st.integers(0, 2**18), dense=st.booleans()
 )
-def test_should_join_batches_until_there_are_as_many_records_as_are_wanted(
-    batches: list[list[Row]], most: int, skipped: int, dense: bool
-) -> None:
+def test_should_join_batches_up_to_a_number(batches: list[list[Row]], most: int, skipped: int, dense: bool) -> None:
     parts, base = [], 0
     for found in batches:
         own = [(at, *row[1:]) for at, row in enumerate(found)] if dense else found

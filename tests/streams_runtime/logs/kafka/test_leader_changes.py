@@ -38,9 +38,7 @@ def log(brokers: Brokers) -> Iterator[KafkaLog]:
     opened.close()
 
 
-def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_killed(
-    brokers: Brokers, log: KafkaLog, tell: Tell
-) -> None:
+def test_should_lose_and_double_nothing_when_the_leader_is_killed(brokers: Brokers, log: KafkaLog, tell: Tell) -> None:
     """The node leads records and claims, and coordinates group and transactions. Then it comes back."""
     work = _led_by(VICTIM, log)
     claims = TopicPartition(claims_topic(work.group), 0)
@@ -103,9 +101,7 @@ def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_
         assert VICTIM not in metadata["leaders"]
 
 
-def test_should_write_once_what_too_few_replicas_have_until_one_of_them_comes_back(
-    brokers: Brokers, log: KafkaLog
-) -> None:
+def test_should_write_once_what_too_few_replicas_have_until_one_returns(brokers: Brokers, log: KafkaLog) -> None:
     """The leader has appended the record, and must not acknowledge it before the other replicas have it."""
     name = f"every-{uuid.uuid4().hex[:8]}"
     every = TopicPartition(name, 0)
@@ -126,9 +122,7 @@ def test_should_write_once_what_too_few_replicas_have_until_one_of_them_comes_ba
     assert [record.value for record in read_from(log, every)] == [b"1", b"2"]
 
 
-def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_on_when_it_has_one(
-    brokers: Brokers,
-) -> None:
+def test_should_time_out_and_name_a_partition_without_leader_and_go_on_with_one(brokers: Brokers) -> None:
     impatient = KafkaLog(brokers.bootstrap_servers, {"default.api.timeout.ms": "2000", "metadata.max.age.ms": "100"})
     name = f"alone-{uuid.uuid4().hex[:8]}"
     impatient.create_topics([NewTopic(name, 1, {"min.insync.replicas": "1"}, replication_factor=1)])
