@@ -24,7 +24,7 @@ from streams_runtime.instance.housekeeping import Housekeeping
 from streams_runtime.instance.instance_view import InstanceView, ShownInstance
 from streams_runtime.instance.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.instance.stream_thread import StreamThread
-from streams_runtime.instance.thread_listener import SilentListener, ThreadListener
+from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
@@ -52,7 +52,7 @@ class InstanceOptions:
     """
 
     thread_name: Callable[[int], str] | None = None
-    thread_listener: Callable[[str], ThreadListener] = lambda _name: SilentListener()
+    thread_listener: Callable[[str], ThreadListener] = lambda _name: ThreadListener()
     restore_listener: RestoreListener | None = None
     incarnation: int | None = None
     serve_at: str | None = None

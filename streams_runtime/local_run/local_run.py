@@ -16,7 +16,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from assignor.errors import AssignorFault, InputError
@@ -165,9 +164,7 @@ class LocalRun:
             self._closing = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
 
     def wait_until_running(self, timeout_s: float = _START_TIMEOUT_S) -> None:

@@ -16,7 +16,7 @@ from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 from coordinator_client.addresses import CoordinatorAddresses
 from streams_runtime.common.notices import Notice
-from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.membership.calls import (
     CoordinatorError,
     FetchedAssignment,
@@ -154,8 +154,8 @@ class RecordedHeartbeats(ProcessHeartbeats):
         return reply
 
 
-class RecordedTasks:
-    """A `ThreadListener` of one thread."""
+class RecordedTasks(ThreadListener):
+    """The tasks of one thread."""
 
     def __init__(self, recorder: Recorder, group: str, thread: str) -> None:
         self._recorder, self._group, self._thread = recorder, group, thread

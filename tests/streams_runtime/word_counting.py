@@ -14,7 +14,7 @@ from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.records import Record
 from streams_runtime.instance.application import Application
-from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.membership.member_events import HeldTasks
 from streams_runtime.processors.api import Processor, ProcessorContext
@@ -166,7 +166,7 @@ def wait_for(condition: Callable[[], bool], what: Callable[[], object], timeout_
 
 
 @dataclass(slots=True)
-class RememberingListener:
+class RememberingListener(ThreadListener):
     """Remembers what stream threads tell; shared by the threads of an instance."""
 
     joined: int = 0

@@ -13,7 +13,7 @@ from streams_runtime.common.records import Record
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.task_executor import TaskExecutor
-from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
@@ -45,7 +45,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
         subscriptions=cast(Any, None),
         transactional_id=f"{APPLICATION}-{name}",
         clock=SystemClock(),
-        listener=SilentListener(),
+        listener=ThreadListener(),
         restore_listener=SilentRestoreListener(),
         metrics=InstanceMetrics().thread(name),
         notices=NoticeBoard(SystemClock()),
@@ -127,7 +127,7 @@ def test_should_punctuate_stream_time_and_then_wall_clock_time_after_records(tmp
     topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
     running = RunningTask(tmp_path, topology.add_processor("both", BothKinds, "source")).start()
     executor = TaskExecutor(
-        running.producer, running.configs, running.clock, SilentListener(), InstanceMetrics().thread("t")
+        running.producer, running.configs, running.clock, ThreadListener(), InstanceMetrics().thread("t")
     )
     running.write(next(iter(running.inputs)), "record", first_ms=7)
     running.poll()
