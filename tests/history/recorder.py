@@ -85,10 +85,10 @@ class RecordedClient(CoordinatorClient):
     def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> JoinReply:
         subscribed = subscription_info(request.subscription)
         arguments = {
-            "client_id": request.client_id,
+            "client_id": request.settings.client_id,
             "member_id": request.member_id,
-            "instance_id": request.group_instance_id,
-            "incarnation": request.incarnation,
+            "instance_id": request.settings.group_instance_id,
+            "incarnation": request.settings.incarnation,
             "join_id": request.join_id,
             "process_id": None if subscribed is None else str(subscribed.process_id),
         }

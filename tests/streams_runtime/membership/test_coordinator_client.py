@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from dataclasses import replace
 
 import pytest
 import tenacity
@@ -22,6 +23,7 @@ from streams_runtime.membership.calls import (
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
+    MemberSettings,
     NotLetIn,
     RebalanceInProgress,
     UnknownMemberId,
@@ -30,7 +32,8 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient, Pat
 from streams_runtime.queries.client import StateStoreClient
 from tests.streams_runtime.stub_service import Answer, Asked, problem, stub_service
 
-JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2_000)
+SETTINGS = MemberSettings("g", "c", None, None, 1_000, 2_000, leave_on_disconnect=False)
+JOIN = JoinRequest(b"\x00\x03", SETTINGS)
 JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingRebalance"})
 
 
@@ -39,11 +42,11 @@ JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingR
     [
         (JOIN, {}),
         (
-            JoinRequest(b"\x00\x03", 1_000, 2_000, "m", "app-p0-t0", 0, "c"),
-            {"member_id": "m", "group_instance_id": "app-p0-t0", "incarnation": 0, "client_id": "c"},
+            JoinRequest(b"\x00\x03", replace(SETTINGS, group_instance_id="app-p0-t0", incarnation=0), "m"),
+            {"member_id": "m", "group_instance_id": "app-p0-t0", "incarnation": 0},
         ),
         (
-            JoinRequest(b"\x00\x03", 1_000, 2_000, join_id="j-1", leave_on_disconnect=True),
+            JoinRequest(b"\x00\x03", replace(SETTINGS, leave_on_disconnect=True), join_id="j-1"),
             {"join_id": "j-1", "leave_on_disconnect": True},
         ),
     ],
@@ -52,7 +55,8 @@ JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingR
 def test_should_send_what_is_known_when_joining_and_no_more(request_: JoinRequest, more: dict[str, object]) -> None:
     with stub_service(JOINED) as service, CoordinatorClient(service.url, token="secret") as client:
         assert client.join("g", request_) == JoinReply("m", 3, "PreparingRebalance")
-        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000, **more}
+        times = {"session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
+        body = {"subscription": "AAM=", "client_id": "c", **times, **more}
         assert service.asked == [Asked("POST", "/v1/groups/g/subscriptions", body, "Bearer secret")]
 
 

@@ -202,7 +202,7 @@ def test_should_join_and_hold_what_it_is_given() -> None:
     request = member.joins[0].request
     info = decode_subscription_info(decode_subscription(request.subscription).user_data or b"")
     assert info.task_offset_sums == {T0: 7}
-    assert (request.session_timeout_ms, request.client_id, request.leave_on_disconnect) == (45_000, "c", True)
+    assert request.settings == MemberSettings("g", "c")
     assert member.joined(4) == ""
     assert member.heartbeat().body.generation_id == 0
     assert member.replied(HeartbeatNews(assignment_generation=3), 4) == "", "that is an older one"

@@ -16,6 +16,8 @@ from streams_runtime.membership.calls import (
     JoinReply,
     JoinRequest,
     MemberHeartbeat,
+    MemberSettings,
+    join_body,
 )
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience, ProcessHeartbeats
 from tests.streams_runtime.stub_service import (
@@ -30,7 +32,7 @@ from tests.streams_runtime.stub_service import (
 )
 from tests.tls_certificates import Authority
 
-JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2_000)
+JOIN = JoinRequest(b"\x00\x03", MemberSettings("g", "c", None, None, 1_000, 2_000))
 JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingRebalance"})
 REPLY = JoinReply("m", 3, "PreparingRebalance")
 DEAD = Answer(hang_up=True)
@@ -49,7 +51,7 @@ def test_should_follow_a_redirect_with_body_and_token_and_remember_where_it_led(
         with CoordinatorClient(other.url, token="secret") as client:
             assert client.join("a/b", JOIN) == REPLY
             assert client.join("a/b", JOIN) == REPLY
-        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
+        body = join_body(JOIN)
         asked = Asked("POST", "/v1/groups/a%2Fb/subscriptions", body, "Bearer secret")
         assert (other.asked, owner.asked) == ([asked], [asked, asked])
 

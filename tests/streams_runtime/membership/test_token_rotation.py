@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from coordinator_client.calls import CallerToken
-from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat
+from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat, MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.service_process import ServiceProcess
@@ -32,7 +32,9 @@ class Beating:
     def __init__(self, url: str, token_file: Path, number: int) -> None:
         self._client = CoordinatorClient(url, token=CallerToken(file=token_file))
         raw = subscription(str(UUID(int=number + 1)))
-        self.member_id = self._client.join(GROUP, JoinRequest(raw, SESSION_MS, SESSION_MS)).member_id
+        self.member_id = self._client.join(
+            GROUP, JoinRequest(raw, MemberSettings(GROUP, "c", None, None, SESSION_MS, SESSION_MS, False))
+        ).member_id
         self._heartbeats = self._client.process_heartbeats(GROUP)
         self.outcomes: Counter[str] = Counter()
         self._stop = threading.Event()
