@@ -12,15 +12,11 @@ from assignor.configs import AssignmentConfigs
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.records import Record
-from streams_runtime.instance.application import Application
+from streams_runtime import Application, Processor, ProcessorContext, Record, Topology, key_value_store
 from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.membership.member_events import HeldTasks
-from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde
-from streams_runtime.state_stores.builders import key_value_store
 from tests.streams_runtime.small_group import GroupDefinition
 
 LINES, TOTALS, STORE = "lines", "totals", "counts"

@@ -7,11 +7,8 @@ import subprocess
 import pytest
 import yaml
 
-from streams_runtime.dsl import TimeWindowedSerde
+from streams_runtime import BYTES, LONG, STRING, RecordProducer, TimeWindowedSerde, Windowed
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.record_producer import RecordProducer
-from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores.state_store import Windowed
 from tests.program import PROGRAM, environment
 from tests.streams_runtime.cli.conftest import Run
 

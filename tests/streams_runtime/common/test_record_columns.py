@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.record_columns import RecordColumns
-from streams_runtime.common.records import Record
+from streams_runtime import Record, RecordColumns, StreamsRuntimeError
 
 BATCH: RecordColumns[Any, Any] = RecordColumns(["a", "b", "c"], [1, 2, 3], [10, 20, 30])
 NO_TIMES: list[Any] = [1.5, None]

@@ -8,10 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.types import HostInfo
-from streams_runtime.instance.application import Application
-from streams_runtime.instance.instance_resources import InstanceOptions
-from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime import Application, CoordinatorClient, InstanceOptions, StreamsInstance
 from tests.streams_runtime.word_counting import TIMEOUT_S, counting_application
 
 SESSION_TIMEOUT_MS = 1_000

@@ -6,10 +6,10 @@ from typing import Any, cast
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime import STRING, CoordinatorClient, Processor, ProcessorContext, PunctuationType, Record, Topology
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
-from streams_runtime.common.records import Record
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.task_executor import TaskExecutor
@@ -18,11 +18,7 @@ from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.calls import MemberSettings
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import STRING
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from tests.streams_runtime.manual_clock import ManualClock

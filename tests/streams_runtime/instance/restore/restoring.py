@@ -6,14 +6,12 @@ from pathlib import Path
 from typing import cast
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime import BYTES, ProcessingGuarantee, StreamsConfig, key_value_store
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.states import TaskType
-from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.logs.base import Consumer, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -6,17 +6,15 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime import BYTES, ProcessingGuarantee, StreamsConfig, key_value_store
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.states import TaskType
-from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata
 from streams_runtime.logs.embedded import EmbeddedLog
 from streams_runtime.logs.log_errors import CommitFenced
-from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
