@@ -144,7 +144,7 @@ def test_should_complete_when_compaction_left_a_gap_where_the_end_is(restoring: 
     create(log, COUNTS.topic, cleanup_policy="compact", segment_bytes="1")
     write(log, COUNTS, [*numbered(0, 4), *[(b"again", b"%d" % number) for number in range(4, 9)]])
     write(log, COUNTS, [(b"last", b"9")])
-    compact(log, COUNTS.topic)
+    compact(log.log, COUNTS.topic)
     commit(log, COUNTS, 6)
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS, passes=3)

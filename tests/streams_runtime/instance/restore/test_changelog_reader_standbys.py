@@ -176,7 +176,7 @@ def test_should_wait_for_the_log_when_a_limit_cannot_be_looked_up(start: StartRe
     restoring = start(task_timeout_ms=5_000)
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
-    log.errors["committed_offsets"] = LogTimeout("busy")
+    log.fail["committed_offsets"] = LogTimeout("busy")
     for _ in range(2):
         restoring.clock.advance(2_500)
         restoring.update_standbys()
@@ -211,7 +211,7 @@ def test_should_show_the_lag_of_every_store_of_a_standby(restoring: Restoring, l
 def test_should_keep_the_last_lag_when_the_log_does_not_answer(restoring: Restoring, log: FailingLog) -> None:
     restoring.add(STANDBY, standby=True, applied=3)
     restoring.restore()
-    log.errors["end_offsets"] = LogTimeout("busy")
+    log.fail["end_offsets"] = LogTimeout("busy")
     restoring.clock.advance(LAG_INTERVAL_MS)
     restoring.restore()
     assert restoring.reader.lags() == {STANDBY: 6}
