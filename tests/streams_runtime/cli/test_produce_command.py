@@ -1,8 +1,6 @@
 """`assignor produce`: every line becomes a record, where Kafka would put it, or is named."""
 
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,9 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.logs.topic_reading import ConsumedRecord, read_topic
 from streams_runtime.serdes import BYTES, JSON, LONG, STRING
-from tests.program import PROGRAM, environment
-from tests.streams_runtime.cli.conftest import Run
+from tests.known import known
+from tests.streams_runtime.cli.conftest import Run, started
+from tests.waiting import wait_until
 
 
 def records(log: Log, topic: str = "lines") -> list[ConsumedRecord[bytes | None, bytes | None]]:
@@ -168,19 +167,11 @@ def test_should_name_the_error(address: str, log: Log, run: Run, arguments: list
 
 
 def test_should_write_lines_as_they_come_and_keep_them_when_interrupted(log: Log) -> None:
-    with subprocess.Popen(
-        [*PROGRAM, "produce", "lines", "--partition", "0"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as producing:
-        assert producing.stdin is not None
-        producing.stdin.write(b"first\nsecond\nhalf a li")
-        producing.stdin.flush()
-        deadline = time.monotonic() + 60
-        while log.end_offsets([TopicPartition("lines", 0)])[TopicPartition("lines", 0)] < 2:
-            assert time.monotonic() < deadline, "nothing was written"
-            time.sleep(0.01)  # nothing tells when another process has written
+    partition = TopicPartition("lines", 0)
+    with started("produce", "lines", "--partition", "0") as producing:
+        known(producing.stdin).write(b"first\nsecond\nhalf a li")
+        known(producing.stdin).flush()
+        wait_until(lambda: log.end_offsets([partition])[partition] >= 2, "two records")
         producing.send_signal(signal.SIGINT)
         _, said = producing.communicate(timeout=60)
 

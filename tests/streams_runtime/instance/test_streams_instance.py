@@ -91,21 +91,6 @@ def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_direc
     group.wait_until_counted()
 
 
-def test_should_not_take_state_of_another_log_for_its_own(group: Group) -> None:
-    group.declare(standbys=0)
-    group.write(SOME_LINES)
-    first = group.start("a", num_stream_threads=1)
-    group.wait_until_counted()
-    assert first.close(TIMEOUT_S)
-    (group.directory / "a" / group.id / CLUSTER_FILE_NAME).write_text("that of another log")
-    told = RememberingListener()
-    second = group.start("a", listener=told, num_stream_threads=1)
-    group.wait_until_settled(second, standbys=0)
-    assert {each.origin for each in told.restores} == {RestoreOrigin.BEGINNING}
-    group.write(SOME_LINES)
-    group.wait_until_counted()
-
-
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
 def test_should_drop_everything_and_join_again_when_others_have_claimed_its_tasks(group: Group) -> None:
     group.declare(standbys=0)
@@ -142,7 +127,12 @@ def delete_checkpoints(state: Path) -> int:
     return len(checkpoints)
 
 
-@pytest.mark.parametrize("spoil", [damage_stores, delete_checkpoints])
+def name_another_log(state: Path) -> int:
+    (state / CLUSTER_FILE_NAME).write_text("that of another log")
+    return 2
+
+
+@pytest.mark.parametrize("spoil", [damage_stores, delete_checkpoints, name_another_log])
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
 def test_should_restore_from_the_beginning_when_state_is_damaged(group: Group, spoil: Callable[[Path], int]) -> None:
     group.declare(standbys=0)

@@ -113,33 +113,6 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
         }
 
 
-def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None:
-    asked, released = threading.Event(), threading.Event()
-
-    class Noting(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            asked.set()
-            return released.wait(timeout)
-
-    failures: list[BaseException] = []
-    with stub_service(Answer(200, {}, after=Noting())) as service, CoordinatorClient(service.url) as client:
-        heartbeats = client.process_heartbeats("g")
-
-        def send() -> None:
-            with pytest.raises(calls.CoordinatorUnavailable) as raised:
-                heartbeats.send({"m": calls.MemberHeartbeat(0)}, wait_ms=60_000)
-            failures.append(raised.value)
-
-        sending = threading.Thread(target=send)
-        sending.start()
-        assert asked.wait(30.0)
-        heartbeats.break_off()
-        sending.join(30.0)
-        assert not sending.is_alive()
-        released.set()
-    assert len(failures) == 1
-
-
 def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() -> None:
     answer = Answer(429, {"status": 429, "code": "THROTTLING_QUOTA_EXCEEDED"}, headers=(("Retry-After", "2"),))
     with stub_service(answer) as service, CoordinatorClient(service.url) as client:

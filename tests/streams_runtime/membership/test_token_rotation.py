@@ -15,6 +15,7 @@ from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat, Membe
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.waiting import wait_until
 
 MEMBERS = 8
 ROTATIONS = 3
@@ -58,11 +59,9 @@ class Beating:
 
 def wait_for(members: list[Beating], more: int) -> None:
     """Until each has sent so many more."""
-    wanted = [sum(each.outcomes.values()) + more for each in members]
-    deadline = time.monotonic() + WITHIN_S
-    while any(sum(each.outcomes.values()) < count for each, count in zip(members, wanted, strict=True)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    for each in members:
+        wanted = each.outcomes.total() + more
+        wait_until(lambda each=each, wanted=wanted: each.outcomes.total() >= wanted, "heartbeats")  # type: ignore[misc]
 
 
 @pytest.mark.long

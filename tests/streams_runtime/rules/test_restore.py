@@ -9,29 +9,11 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.streams_instance import StreamsInstance
-from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, create, numbered, write
-from tests.streams_runtime.instance.restore.test_changelog_reader_passes import make_slow
 from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, COUNT_1, EVERYTHING, rig
 from tests.streams_runtime.word_counting import STORE, TIMEOUT_S
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
-
-
-def test_should_not_hold_up_running_tasks_for_poll_ms(tmp_path: Path) -> None:
-    log = FailingLog()
-    restoring = Restoring(tmp_path, log, restore_pass_ms=200, poll_ms=10_000, restore_batch_records=2_000)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 2_000))
-    make_slow(restoring.add(COUNTS), restoring.clock, ms_a_record=1)
-    took_ms = []
-    while COUNTS not in restoring.reader.completed_changelogs():
-        started_ms = restoring.clock.monotonic_ms()
-        restoring.restore(others_run=True)
-        took_ms.append(restoring.clock.monotonic_ms() - started_ms)
-    assert max(took_ms[4:]) <= 300, f"a pass of 200 ms ends with the poll that it is in: {took_ms}"
-    restoring.close()
 
 
 def test_should_run_a_restored_task_while_others_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -159,7 +159,7 @@ def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_
     reader.start()
     try:
         sizes = []
-        for _ in range(100):
+        for _ in range(60):
             write(log, T0, bytes(200_000))
             sizes.append((directory / "log.sqlite-wal").stat().st_size)
     finally:

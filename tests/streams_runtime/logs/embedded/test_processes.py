@@ -37,7 +37,7 @@ def test_should_have_all_or_nothing_of_a_transaction_when_its_process_is_killed_
     log: EmbeddedLog, directory: Path
 ) -> None:
     chance = random.Random(4)
-    for _ in range(5):
+    for _ in range(3):
         with (
             running("write_transactions", directory, "one", 100_000) as first,
             running("write_transactions", directory, "two", 100_000) as second,
@@ -127,7 +127,7 @@ def test_should_commit_a_transaction_that_timed_out_when_it_is_tried_again(log: 
 def test_should_lose_nothing_when_a_process_is_killed_while_it_compacts(log: EmbeddedLog, directory: Path) -> None:
     chance = random.Random(5)
     expected: dict[bytes, bytes] = {}
-    for _ in range(4):
+    for _ in range(3):
         for _ in range(30):
             pairs = [(b"%d" % chance.randint(0, 300), chance.randbytes(chance.randint(0, 300))) for _ in range(100)]
             write_pairs(log, C0, *pairs)

@@ -29,6 +29,7 @@ from tests.kafka_client.record_batches.batches import (
     read_by_aiokafka,
     rows,
 )
+from tests.known import known
 
 P = TopicPartition("topic", 3)
 CHOICES = ["as it is here", "without what is compiled"]
@@ -82,13 +83,9 @@ def test_should_give_each_batch_for_itself_and_know_where_to_go_on() -> None:
     fetch = CompletedFetch(P, batch_of(some(3)) + batch_of(some(2), base_offset=10), 1, None)
 
     assert (fetch.next_offset, fetch.end_offset, fetch.is_read) == (1, 12, False)
-    first = fetch.read()
-    assert first is not None
-    assert first.offsets == range(1, 3)
+    assert known(fetch.read()).offsets == range(1, 3)
     assert (fetch.next_offset, fetch.is_read) == (3, False)
-    second = fetch.read()
-    assert second is not None
-    assert second.offsets == range(10, 12)
+    assert known(fetch.read()).offsets == range(10, 12)
     assert (fetch.next_offset, fetch.is_read) == (12, True)
     assert fetch.read() is None
 
@@ -166,9 +163,7 @@ def test_should_never_give_a_wrong_record_when_a_byte_is_wrong(codec: str, flip:
         wrong = bytearray(broken)
         wrong[at] ^= flip
         fetch = CompletedFetch(P, before + wrong, 0, ())
-        first = fetch.read()
-        assert first is not None
-        assert list(first.offsets) == numbers(expected)
+        assert list(known(fetch.read()).offsets) == numbers(expected)
         for _ in range(2):  # also when it is asked for again
             try:
                 assert fetch.read() is None
@@ -244,9 +239,7 @@ def test_should_give_what_lies_before_a_broken_batch_and_then_the_error() -> Non
     broken[-1] ^= 1
     fetch = CompletedFetch(P, batch_of(some(2)) + batch_of(some(2), base_offset=2) + broken, 0, None)
 
-    batch = fetch.read(100)
-    assert batch is not None
-    assert batch.offsets == range(4)
+    assert known(fetch.read(100)).offsets == range(4)
     assert fetch.next_offset == 4
     for _ in range(2):
         with pytest.raises(LogError, match="topic-3 at offset 4: its checksum is wrong"):

@@ -1,6 +1,5 @@
 """How many requests the calls cost that stand between an assignment and the first record of its tasks."""
 
-import time
 import uuid
 
 import pytest
@@ -9,11 +8,11 @@ from assignor.types import TopicPartition
 from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata
 from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.log_errors import CommitFenced, ProducerFenced
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 20
-LONGEST_S = 30
 
 
 @pytest.fixture
@@ -87,10 +86,7 @@ def test_should_connect_before_any_poll(log: KafkaLog, partitions: list[TopicPar
     requests.clear()
 
     consumer = log.consumer()
-    give_up_at = time.monotonic() + LONGEST_S
-    while requests.count("Metadata") < 2:  # one for each kind of request
-        assert time.monotonic() < give_up_at
-        time.sleep(0.01)  # a connection tells nobody
+    wait_until(lambda: requests.count("Metadata") == 2, "one for each kind of request")
     requests.clear()
     consumer.assign(partitions[:1])
     consumer.seek(partitions[0], 0)
