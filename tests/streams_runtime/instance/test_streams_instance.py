@@ -1,7 +1,6 @@
 """Whole instances against a real coordinator, on the embedded log and RocksDB in a directory of the test."""
 
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from streams_runtime.instance.thread_work import ThreadWork
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
-from tests.checkout import ROOT
+from tests.streams_runtime.logs.processes import running_program, say
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group
 from tests.streams_runtime.word_counting import (
     STORE,
@@ -202,22 +201,11 @@ def test_should_go_on_from_standbys_when_a_process_is_killed(group: Group, coord
     told = RememberingListener()
     survivor = group.start("a", listener=told, session_timeout_ms=1_000)
     assert survivor.wait_until_running(TIMEOUT_S)
-    module = "tests.streams_runtime.instance.test_streams_instance"
-    program = f"import sys; from {module} import run_until_killed; run_until_killed(*sys.argv[1:])"
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, coordinator.url, group.id, str(group.directory), group.guarantee],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"running\n"
+    with running_program(__name__, coordinator.url, group.id, group.directory, group.guarantee) as other:
+        assert other.line() == "running"
         wait_for(lambda: bool(told.revocations), survivor.status)
         for _ in range(5):
             group.write(SOME_LINES)
-    finally:
-        other.kill()
-        other.communicate()
     group.write(SOME_LINES)
     group.wait_until_settled(survivor, standbys=0)
     if group.guarantee == EXACTLY_ONCE:
@@ -256,5 +244,9 @@ def run_until_killed(url: str, application_id: str, directory: str, guarantee: s
     instance = StreamsInstance(application, url)
     instance.start()
     assert instance.wait_until_running(TIMEOUT_S)
-    print("running", flush=True)
+    say("running")
     instance.wait()
+
+
+if __name__ == "__main__":
+    run_until_killed(*sys.argv[1:])

@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.instance.application import Application
@@ -16,6 +15,7 @@ from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import LocalRun, NotFinished
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
+from streams_runtime.logs.record_producer import RecordProducer
 from streams_runtime.serdes import STRING
 from tests.streams_runtime.word_counting import wait_for
 
@@ -36,15 +36,11 @@ def application(directory: Path, **more: object) -> Application:
 
 
 def feed(directory: Path, lines: int, text: str) -> None:
-    log = open_log(f"embedded:{directory / 'log'}")
-    if "lines" not in log.topics():
+    with closing(open_log(f"embedded:{directory / 'log'}")) as log:
         log.create_topics([NewTopic("lines", 2), NewTopic("out", 1)])
-    producer = log.producer()
-    for number in range(lines):
-        producer.send(TopicPartition("lines", number % 2), None, text.encode(), 1_000)
-    producer.flush()
-    producer.close()
-    log.close()
+        with RecordProducer(log, STRING, STRING) as producer:
+            for number in range(lines):
+                producer.send("lines", None, text, timestamp_ms=1_000, partition=number % 2)
 
 
 def count_of_the(endpoints: Iterable[str]) -> object:
