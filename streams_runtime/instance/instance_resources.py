@@ -85,7 +85,9 @@ class InstanceResources:
         self._options = options
         self._notices = notices
         self._sources = {each.id: frozenset(each.source_topics) for each in application.group_topology().subtopologies}
-        self._restore_listener = options.restore_listener or _restore_listener_of(application)
+        self._restore_listener = (
+            options.restore_listener or (application.restore_listener_factory or SilentRestoreListener)()
+        )
         with ExitStack() as undo:
             address = options.serve_at or configs.application_server
             self._server = None if address is None else QueryServer(address, options.token, configs.endpoint_tls)
@@ -235,11 +237,6 @@ def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):
         raise InputError(f"the log has no topic {topic}; create it first", "errors.dead.letter.queue.topic.name")
-
-
-def _restore_listener_of(application: Application) -> RestoreListener:
-    make = application.restore_listener_factory
-    return SilentRestoreListener() if make is None else make()
 
 
 def _written_topics(application: Application) -> set[str]:

@@ -189,7 +189,9 @@ class LocalRun:
         assert self._log is not None, "enter it first"
         topology = self.application.group_topology()
         topics = sorted({topic for each in topology.subtopologies for topic in each.source_topics})
-        return ProgressMeter(self._log, self.application.id, topics).wait(_everything_is_done, timeout_s, looked)
+        return ProgressMeter(self._log, self.application.id, topics).wait(
+            lambda now: now.done == now.there, timeout_s, looked
+        )
 
     def _check_topics(self, log: Log) -> None:
         """Raises InputError for missing topics.
@@ -229,7 +231,3 @@ def check_endpoint(configs: StreamsConfig, instances: int) -> None:
             f"{instances} instances cannot all answer at {address}: give port 0, which takes a free one for each",
             "application.server",
         )
-
-
-def _everything_is_done(progress: Progress) -> bool:
-    return progress.done == progress.there

@@ -29,7 +29,6 @@ from streams_runtime.logs.log_errors import InvalidTimestamp, LogError, RecordsR
 from tests.oracle.broker import Broker
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.word_counting import wait_for
-from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = pytest.mark.kafka
 
@@ -37,13 +36,6 @@ HOUR_MS = 3_600_000
 AFTER = "message.timestamp.after.max.ms"
 ANY_TIME = {AFTER: str(JAVA_LONG_MAX)}
 AN_HOUR = {AFTER: str(HOUR_MS)}
-
-
-@pytest.fixture(scope="module")
-def coordinator_url(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    settings = {"group.initial.rebalance.delay.ms": 0, "cluster.bootstrap.servers": kafka_broker.bootstrap_servers}
-    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as process:
-        yield process.url
 
 
 @pytest.fixture

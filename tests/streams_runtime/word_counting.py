@@ -10,7 +10,16 @@ from assignor.configs import AssignmentConfigs
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.types import TaskId, TopicPartition
-from streams_runtime import Application, Processor, ProcessorContext, Record, Topology, key_value_store, read_topic
+from streams_runtime import (
+    Application,
+    Processor,
+    ProcessorContext,
+    Record,
+    StreamsBuilder,
+    Topology,
+    key_value_store,
+    read_topic,
+)
 from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.membership.member_events import HeldTasks
@@ -58,6 +67,15 @@ def counting_topology() -> Topology:
     topology.add_state_store(key_value_store(STORE, TEXT, LONG), "count")
     topology.add_sink("to-totals", TOTALS, "count", key_serde=TEXT, value_serde=LONG)
     return topology
+
+
+def word_counts(lines: str, counts: str) -> Topology:
+    """The same, as its users write it."""
+    builder = StreamsBuilder()
+    words = builder.stream(lines, TEXT, TEXT).flat_map_values(str.split)
+    grouped = words.group_by(lambda _key, word: word, name="words", key_serde=TEXT, value_serde=TEXT)
+    grouped.count(store=STORE).to_stream().to(counts, key_serde=TEXT, value_serde=LONG)
+    return builder.build()
 
 
 def counting_application(

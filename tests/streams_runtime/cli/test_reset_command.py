@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime import LONG, STRING, Application, NewTopic, RecordProducer, StreamsBuilder, read_topic
+from streams_runtime import LONG, STRING, Application, NewTopic, RecordProducer, read_topic
 from streams_runtime.cli.application_reset import is_internal_topic
 from streams_runtime.local_run.local_run import LocalRun
 from streams_runtime.logs.base import Log, OffsetAndMetadata
@@ -14,6 +14,7 @@ from streams_runtime.logs.log_errors import CommitFenced
 from streams_runtime.tasks.file_system import DirectoryLock
 from tests.streams_runtime.cli.conftest import Run
 from tests.streams_runtime.stub_service import Answer, stub_service
+from tests.streams_runtime.word_counting import word_counts
 
 NOBODY = ("--coordinator", "http://127.0.0.1:1")
 ALONE = ("--application-id", "words", "--without-coordinator")
@@ -210,10 +211,6 @@ def test_should_delete_the_group_too_and_leave_topics_of_other_groups_alone(left
 
 
 def counting_words(address: str, directory: Path) -> Application:
-    builder = StreamsBuilder()
-    words = builder.stream("lines", STRING, STRING).flat_map_values(str.split)
-    counts = words.group_by(lambda _line, word: word, key_serde=STRING, value_serde=STRING).count(store="counts")
-    counts.to_stream().to("counts", key_serde=STRING, value_serde=LONG)
     configs = {
         "application.id": "words",
         "bootstrap.servers": address,
@@ -221,7 +218,7 @@ def counting_words(address: str, directory: Path) -> Application:
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 20,
     }
-    return Application(builder.build(), configs)
+    return Application(word_counts("lines", "counts"), configs)
 
 
 @pytest.mark.long
