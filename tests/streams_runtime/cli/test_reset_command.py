@@ -13,6 +13,7 @@ from streams_runtime.logs.base import Log, OffsetAndMetadata
 from streams_runtime.logs.log_errors import CommitFenced
 from streams_runtime.tasks.file_system import DirectoryLock
 from tests.streams_runtime.cli.conftest import Run
+from tests.streams_runtime.logs.reading_and_writing import commit
 from tests.streams_runtime.stub_service import Answer, stub_service
 from tests.streams_runtime.word_counting import word_counts
 
@@ -37,13 +38,6 @@ def left(log: Log) -> Log:
         log, "words", {TopicPartition("lines", 0): 7, TopicPartition("lines", 1): 8, TopicPartition(REPARTITION, 0): 9}
     )
     return log
-
-
-def commit(log: Log, group: str, offsets: dict[TopicPartition, int]) -> None:
-    producer = log.producer()
-    claim = log.claim(group, offsets)
-    producer.commit_offsets([(claim, {each: OffsetAndMetadata(offset) for each, offset in offsets.items()})])
-    producer.close()
 
 
 def committed(log: Log, group: str = "words") -> dict[str, int]:

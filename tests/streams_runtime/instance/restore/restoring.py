@@ -10,7 +10,7 @@ from streams_runtime import BYTES, ProcessingGuarantee, StreamsConfig, key_value
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.states import TaskType
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
-from streams_runtime.logs.base import Consumer, Log, NewTopic, OffsetAndMetadata
+from streams_runtime.logs.base import Consumer, Log, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
@@ -189,9 +189,3 @@ def numbered(start: int, stop: int) -> list[tuple[bytes, bytes | None]]:
 
 def contents(start: int, stop: int) -> dict[bytes, bytes]:
     return {key: value for key, value in numbered(start, stop) if value is not None}
-
-
-def commit(log: InMemoryLog, partition: TopicPartition, offset: int) -> None:
-    producer = log.producer()
-    producer.commit_offsets([(log.claim(APPLICATION, [partition]), {partition: OffsetAndMetadata(offset)})])
-    producer.close()

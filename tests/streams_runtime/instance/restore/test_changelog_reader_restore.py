@@ -10,8 +10,8 @@ from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.instance.restore.conftest import StartReader
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
 from tests.streams_runtime.instance.restore.restoring import (
+    APPLICATION,
     Restoring,
-    commit,
     contents,
     create,
     exactly_once,
@@ -19,7 +19,7 @@ from tests.streams_runtime.instance.restore.restoring import (
     numbered,
     write,
 )
-from tests.streams_runtime.logs.reading_and_writing import compact
+from tests.streams_runtime.logs.reading_and_writing import commit, compact
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 
@@ -60,7 +60,7 @@ def test_should_fix_the_end_offset_when_the_restore_starts(start: StartReader, l
 
 def test_should_apply_nothing_beyond_the_end_when_a_batch_lies_across_it(restoring: Restoring, log: FailingLog) -> None:
     fill(log, COUNTS, 10)
-    commit(log, COUNTS, 7)
+    commit(log, APPLICATION, {COUNTS: 7})
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS)
     assert task.content() == contents(0, 7)
@@ -76,7 +76,7 @@ def test_should_end_at_the_smaller_of_end_and_committed_offset_when_the_changelo
 ) -> None:
     fill(log, COUNTS, 10)
     if committed is not None:
-        commit(log, COUNTS, committed)
+        commit(log, APPLICATION, {COUNTS: committed})
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS)
     assert task.content() == contents(0, end)
@@ -145,7 +145,7 @@ def test_should_complete_when_compaction_left_a_gap_where_the_end_is(restoring: 
     write(log, COUNTS, [*numbered(0, 4), *[(b"again", b"%d" % number) for number in range(4, 9)]])
     write(log, COUNTS, [(b"last", b"9")])
     compact(log.log, COUNTS.topic)
-    commit(log, COUNTS, 6)
+    commit(log, APPLICATION, {COUNTS: 6})
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS, passes=3)
     assert task.content() == contents(0, 4), "offsets 4 to 7 are a gap; 8 and 9 lie beyond the end"

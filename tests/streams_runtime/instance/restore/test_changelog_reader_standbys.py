@@ -8,7 +8,8 @@ from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.log_errors import LogTimeout
 from tests.streams_runtime.instance.restore.conftest import StartReader
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, commit, contents, create, numbered, write
+from tests.streams_runtime.instance.restore.restoring import APPLICATION, Restoring, contents, create, numbered, write
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 ACTIVE = TopicPartition("active-changelog", 0)
 STANDBY = TopicPartition("standby-changelog", 0)
@@ -111,12 +112,12 @@ def test_should_count_what_left_no_record_as_read(start: StartReader, log: Faili
     producer.send(USERS, None, b"no key", 0)
     producer.flush()
     producer.close()
-    commit(log, USERS, 1)
+    commit(log, APPLICATION, {USERS: 1})
     restoring = start()
     source = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
     assert source.state.changelog_offsets() == {USERS: 1}, "the record without a key waits for the limit"
-    commit(log, USERS, 2)
+    commit(log, APPLICATION, {USERS: 2})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert source.state.changelog_offsets() == {USERS: 2}
@@ -124,14 +125,14 @@ def test_should_count_what_left_no_record_as_read(start: StartReader, log: Faili
 
 @pytest.mark.usefixtures("topics")
 def test_should_keep_records_past_the_limit_and_pause_until_it_moves(restoring: Restoring, log: FailingLog) -> None:
-    commit(log, USERS, 4)
+    commit(log, APPLICATION, {USERS: 4})
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
     assert standby.content() == contents(0, 4)
     assert restoring.consumer.paused() == {USERS}
     assert restoring.reader.positions() == {USERS: 4}
 
-    commit(log, USERS, 7)
+    commit(log, APPLICATION, {USERS: 7})
     write(log, USERS, numbered(10, 12))
     restoring.clock.advance(COMMIT_INTERVAL_MS - 1)
     restoring.update_standbys()
@@ -142,7 +143,7 @@ def test_should_keep_records_past_the_limit_and_pause_until_it_moves(restoring: 
     assert standby.content() == contents(0, 7)
     assert restoring.consumer.paused() == {USERS}, "records 7 to 9 still wait"
 
-    commit(log, USERS, 12)
+    commit(log, APPLICATION, {USERS: 12})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert standby.content() == contents(0, 12)
@@ -154,7 +155,7 @@ def test_should_apply_nothing_of_a_source_topic_before_the_first_commit(restorin
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
     assert (standby.content(), restoring.reader.positions()) == ({}, {USERS: 0})
-    commit(log, USERS, 3)
+    commit(log, APPLICATION, {USERS: 3})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert standby.content() == contents(0, 3)
@@ -162,10 +163,10 @@ def test_should_apply_nothing_of_a_source_topic_before_the_first_commit(restorin
 
 @pytest.mark.usefixtures("topics")
 def test_should_take_no_limit_back(restoring: Restoring, log: FailingLog) -> None:
-    commit(log, USERS, 6)
+    commit(log, APPLICATION, {USERS: 6})
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
-    commit(log, USERS, 2)
+    commit(log, APPLICATION, {USERS: 2})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert standby.content() == contents(0, 6)
@@ -188,7 +189,7 @@ def test_should_wait_for_the_log_when_a_limit_cannot_be_looked_up(start: StartRe
 
 @pytest.mark.usefixtures("topics")
 def test_should_show_the_lag_of_every_store_of_a_standby(restoring: Restoring, log: FailingLog) -> None:
-    commit(log, USERS, 4)
+    commit(log, APPLICATION, {USERS: 4})
     restoring.add(STANDBY, standby=True)
     restoring.add(USERS, standby=True, source=True)
     restoring.add(ACTIVE)

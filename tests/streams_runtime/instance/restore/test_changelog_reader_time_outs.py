@@ -7,7 +7,8 @@ from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 from tests.streams_runtime.instance.restore.conftest import StartReader
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, commit, contents, create, fill
+from tests.streams_runtime.instance.restore.restoring import APPLICATION, Restoring, contents, create, fill
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 BACKOFF_MS = 100
@@ -17,7 +18,7 @@ TIMEOUT_MS = 10_000
 @pytest.fixture
 def restoring(start: StartReader, log: FailingLog) -> Restoring:
     fill(log, COUNTS, 10)
-    commit(log, COUNTS, 10)
+    commit(log, APPLICATION, {COUNTS: 10})
     return start(task_timeout_ms=TIMEOUT_MS)
 
 
