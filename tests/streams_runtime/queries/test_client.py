@@ -384,7 +384,7 @@ def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, mo
     """The instance has just left its group and says so, but it still has the copy."""
     instance = FakeInstance().show(counts(cat=3))
     address = servers.serve_alone(instance)
-    client = servers.client(address, timeout_s=SHORT_S)
+    client = servers.client(address)
     assert client.get(STORE, KEY).value == THREE
     monkeypatch.setattr(client_module, "METADATA_AGE_S", 0.0)
     instance.generation = 0
