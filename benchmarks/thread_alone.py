@@ -9,7 +9,7 @@ from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
-from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.calls import MemberSettings
@@ -46,7 +46,7 @@ class ThreadAlone:
                 subscriptions=SubscriptionWriter(self._directory.process_id, (EVENTS_0.topic,)),
                 transactional_id=_NAME if configs.exactly_once else None,
                 clock=clock,
-                listener=SilentListener(),
+                listener=ThreadListener(),
                 restore_listener=SilentRestoreListener(),
                 metrics=InstanceMetrics().thread(_NAME),
                 notices=NoticeBoard(clock),

@@ -16,15 +16,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Iterable, Mapping
+from collections.abc import Awaitable, Mapping
 from typing import TypeVar
 
 from assignor.clients.client_state import COMMITTED_OFFSETS_FAILURE, END_OFFSETS_FAILURE
 from assignor.errors import InputError
 from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
-from assignor.topology.cluster import Cluster, TopicMetadata
+from assignor.topology.cluster import Cluster, by_topic, partitions_of
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import TopicPartition
 from kafka_client.errors import KafkaClientError
 from kafka_client.event_loop import EventLoopThread
 from kafka_client.settings.client_settings import ClientSettings, client_settings, read_properties_file
@@ -107,21 +106,18 @@ async def cluster_view(admin: ClusterAdmin, definition: RebalanceSnapshot, *, of
     internal = topology.internal_topics
     cluster = await admin.cluster(topology.source_topics | internal)
     known = cluster.topics
+    changelogs = partitions_of(known, topology.changelog_topics)
+    tables = partitions_of(known, topology.source_topics_as_changelogs)
     ends, committed = await asyncio.gather(
-        _or_none(_end_offsets(admin, _partitions(known, topology.changelog_topics)), offsets_timeout_s),
-        _or_none(
-            _committed_offsets(
-                admin, _partitions(known, topology.source_topics_as_changelogs), definition.application_id
-            ),
-            offsets_timeout_s,
-        ),
+        _or_none(admin.end_offsets(changelogs), offsets_timeout_s),
+        _or_none(admin.committed_offsets(definition.application_id, tables), offsets_timeout_s),
     )
     failed = {END_OFFSETS_FAILURE: ends is None, COMMITTED_OFFSETS_FAILURE: committed is None}
     return ClusterView(
         Cluster(cluster.brokers, {name: topic for name, topic in known.items() if name not in internal}),
         {name: topic for name, topic in known.items() if name in internal},
-        ends,
-        committed or {},
+        None if ends is None else by_topic(changelogs, ends.__getitem__),
+        {} if committed is None else by_topic(tables, {each: at.offset for each, at in committed.items()}.get),
         frozenset(name for name, has_failed in failed.items() if has_failed),
     )
 
@@ -134,28 +130,3 @@ async def _or_none(look_up: Awaitable[T], timeout_s: float) -> T | None:
         reason = str(error) or f"no answer within {timeout_s:g} s"
         _logger.warning("a rebalance is placed without lags: %s", reason)
         return None
-
-
-async def _end_offsets(
-    admin: ClusterAdmin, partitions: Mapping[str, list[TopicPartition]]
-) -> dict[str, tuple[int, ...]]:
-    offsets = await admin.end_offsets([each for of_topic in partitions.values() for each in of_topic])
-    return {topic: tuple(offsets[each] for each in of_topic) for topic, of_topic in partitions.items()}
-
-
-async def _committed_offsets(
-    admin: ClusterAdmin, partitions: Mapping[str, list[TopicPartition]], group: str
-) -> dict[str, tuple[int | None, ...]]:
-    committed = await admin.committed_offsets(group, [each for of_topic in partitions.values() for each in of_topic])
-    return {
-        topic: tuple(committed[each].offset if each in committed else None for each in of_topic)
-        for topic, of_topic in partitions.items()
-    }
-
-
-def _partitions(known: Mapping[str, TopicMetadata], topics: Iterable[str]) -> dict[str, list[TopicPartition]]:
-    return {
-        topic: [TopicPartition(topic, partition) for partition in range(known[topic].partitions)]
-        for topic in sorted(topics)
-        if topic in known
-    }

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import TypeVar
 
+from assignor.types import TopicPartition
+
+T = TypeVar("T")
 Racks = frozenset[str | None]
 """The racks of the brokers that have a replica of a partition. None stands for a broker without a rack, or an unknown
 broker.
@@ -56,3 +60,23 @@ class Cluster:
             if replicas not in known:
                 known[replicas] = frozenset(map(rack_of.get, replicas))
         return tuple([known[replicas] for replicas in topic.replicas])
+
+
+def partitions_of(known: Mapping[str, TopicMetadata], topics: Iterable[str]) -> list[TopicPartition]:
+    """Returns the partitions of those topics that are known, in the order of the topics' names."""
+    return [
+        TopicPartition(topic, partition)
+        for topic in sorted(topics)
+        if topic in known
+        for partition in range(known[topic].partitions)
+    ]
+
+
+def by_topic(
+    partitions: Iterable[TopicPartition], offset_of: Callable[[TopicPartition], T]
+) -> dict[str, tuple[T, ...]]:
+    """Returns the offset of each partition, by topic. `partitions`: all partitions of each topic, in their order."""
+    offsets: dict[str, list[T]] = {}
+    for partition in partitions:
+        offsets.setdefault(partition.topic, []).append(offset_of(partition))
+    return {topic: tuple(of_topic) for topic, of_topic in offsets.items()}

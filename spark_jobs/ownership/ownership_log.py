@@ -18,7 +18,7 @@ from pathlib import Path
 from assignor.errors import InputError
 from assignor.types import TaskId
 from spark_jobs.ownership.executor_identity import ExecutorIdentity
-from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.membership.member_events import HeldTasks
 
 SUFFIX = ".jsonl"
@@ -77,8 +77,8 @@ class OwnershipLine:
     records: int | None = None
 
 
-class OwnershipListener:
-    """A `ThreadListener` that writes the log of one thread; only that thread calls it. Once a call returns, its line
+class OwnershipListener(ThreadListener):
+    """Writes the log of one thread; only that thread calls it. Once a call returns, its line
     survives the end of this process. Raises OSError.
     """
 

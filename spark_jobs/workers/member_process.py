@@ -33,7 +33,7 @@ from streams_runtime.configs import HOST_TAG
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.instance_resources import InstanceOptions, host_tag
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.instance.thread_listener import SilentListener, ThreadListener
+from streams_runtime.instance.thread_listener import ThreadListener
 
 EXECUTOR_TAG = "executor"
 LOCK_WAIT_MS = 30_000
@@ -183,7 +183,7 @@ def _thread_listeners(
     settings: InstanceSettings, partition: int, executor: ExecutorIdentity
 ) -> Callable[[str], ThreadListener]:
     if settings.log_dir is None:
-        return lambda _name: SilentListener()
+        return lambda _name: ThreadListener()
     directory = _on_this_machine(settings.log_dir)
     return lambda name: OwnershipListener(directory, f"p{partition}", name, executor)
 

@@ -3,7 +3,7 @@
 import logging
 import re
 import socket
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -94,24 +94,28 @@ class LogAddress:
         with closing(open_log(self.bootstrap_server, properties or None, create=create)) as log:
             yield log
 
-    def unknown_topic(
-        self, topic: str, known: Iterable[str], otherwise: str = "make it with `assignor topics create {topic}`"
-    ) -> UnknownTopicOrPartition:
-        """Returns the error for a missing topic, which suggests the topic with the most similar name.
+    def check_known(
+        self,
+        topics: Iterable[str],
+        known: Collection[str],
+        otherwise: str = "make it with `assignor topics create {topic}`",
+    ) -> None:
+        """Raises UnknownTopicOrPartition for a missing topic; the error suggests the topic with the most similar name.
 
         `otherwise`: the advice if this is not the wanted topic.
         """
-        near = near_name(topic, known)
-        hint = "" if near is None else f"did you mean {near}? If not, "
-        return UnknownTopicOrPartition(
-            f"there is no topic {topic} at {self.bootstrap_server}; {hint}{otherwise.format(topic=topic)}"
-        )
+        for topic in topics:
+            if topic not in known:
+                near = near_name(topic, known)
+                hint = "" if near is None else f"did you mean {near}? If not, "
+                advice = f"{hint}{otherwise.format(topic=topic)}"
+                raise UnknownTopicOrPartition(f"there is no topic {topic} at {self.bootstrap_server}; {advice}")
 
     def checked_topic(self, log: Log, topic: str) -> int:
         """Returns the number of partitions of the topic. Raises UnknownTopicOrPartition."""
         count = log.partitions_of(topic)
         if count < 1:
-            raise self.unknown_topic(topic, log.topics())
+            self.check_known([topic], log.topics().keys() - {topic})
         return count
 
 

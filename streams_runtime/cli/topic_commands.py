@@ -64,9 +64,7 @@ def describe_topics(names: Topics, address: LogAddress, output: ResultOutput) ->
 
         def ask() -> dict[str, Any]:
             known = log.topics()
-            for name in names:
-                if name not in known:
-                    raise address.unknown_topic(name, known)
+            address.check_known(names, known)
             described = [
                 {"topic": name, "configs": dict(known[name].configs), "partitions": _offsets(log, known[name])}
                 for name in names
@@ -142,9 +140,7 @@ def alter_topics(
     asked = list(dict.fromkeys(names))
     with address.opened() as log:
         before = log.topics()
-        for name in asked:
-            if name not in before:
-                raise address.unknown_topic(name, before)
+        address.check_known(asked, before)
         for name in asked:
             log.alter_topic(name, partitions, changes)
         after = log.topics()
@@ -173,9 +169,8 @@ def delete_topics(
     """
     with address.opened() as log:
         known = log.topics()
-        for name in names:
-            if name not in known and not if_exists:
-                raise address.unknown_topic(name, known, "--if-exists leaves out what is not there")
+        if not if_exists:
+            address.check_known(names, known, "--if-exists leaves out what is not there")
         there = [name for name in dict.fromkeys(names) if name in known]
         records = {name: _summary(log, known[name])["records"] for name in there}
         log.delete_topics(there)

@@ -24,7 +24,7 @@ from streams_runtime.instance.housekeeping import Housekeeping
 from streams_runtime.instance.instance_view import InstanceView, ShownInstance
 from streams_runtime.instance.restore.restore_listener import RestoreListener, SilentRestoreListener
 from streams_runtime.instance.stream_thread import StreamThread
-from streams_runtime.instance.thread_listener import SilentListener, ThreadListener
+from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting
 from streams_runtime.logs.base import Log
 from streams_runtime.logs.opening import open_log
@@ -52,7 +52,7 @@ class InstanceOptions:
     """
 
     thread_name: Callable[[int], str] | None = None
-    thread_listener: Callable[[str], ThreadListener] = lambda _name: SilentListener()
+    thread_listener: Callable[[str], ThreadListener] = lambda _name: ThreadListener()
     restore_listener: RestoreListener | None = None
     incarnation: int | None = None
     serve_at: str | None = None
@@ -85,7 +85,9 @@ class InstanceResources:
         self._options = options
         self._notices = notices
         self._sources = {each.id: frozenset(each.source_topics) for each in application.group_topology().subtopologies}
-        self._restore_listener = options.restore_listener or _restore_listener_of(application)
+        self._restore_listener = (
+            options.restore_listener or (application.restore_listener_factory or SilentRestoreListener)()
+        )
         with ExitStack() as undo:
             address = options.serve_at or configs.application_server
             self._server = None if address is None else QueryServer(address, options.token, configs.endpoint_tls)
@@ -235,11 +237,6 @@ def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):
         raise InputError(f"the log has no topic {topic}; create it first", "errors.dead.letter.queue.topic.name")
-
-
-def _restore_listener_of(application: Application) -> RestoreListener:
-    make = application.restore_listener_factory
-    return SilentRestoreListener() if make is None else make()
 
 
 def _written_topics(application: Application) -> set[str]:

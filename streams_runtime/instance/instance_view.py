@@ -6,13 +6,12 @@ always between the close of a store and its next opening.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
-from typing import NamedTuple, Protocol
+from dataclasses import replace
+from typing import Protocol
 
 from assignor.topology.definition import SinkNode
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
-from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.instance.application import Application
 from streams_runtime.instance.thread_status import InstanceStatus, OpenTask, TaskStatus
 from streams_runtime.logs.base import Log
@@ -22,7 +21,6 @@ from streams_runtime.processors.graph import serde_topic
 from streams_runtime.processors.topology import SinkSettings
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.state_stores.builders import builder_for_topic
-from streams_runtime.state_stores.state_store import StoreBuilder
 
 
 class ShownInstance(Protocol):
@@ -37,14 +35,6 @@ class ShownInstance(Protocol):
     def metadata(self) -> PartitionHosts: ...
 
     def copies(self) -> tuple[OpenTask, ...]: ...
-
-
-class _Store(NamedTuple):
-    subtopology: int
-    source_topics: tuple[str, ...]
-    own_partitioner: bool
-    is_logged: bool
-    builder: StoreBuilder
 
 
 class InstanceView:
@@ -62,25 +52,14 @@ class InstanceView:
 
     def store_locations(self) -> Mapping[str, StoreLocation]:
         partitions = self._known_partitions()
-        return MappingProxyType(
-            {
-                name: StoreLocation(
-                    name,
-                    store.subtopology,
-                    {topic: partitions.get(topic, 0) for topic in store.source_topics},
-                    store.own_partitioner,
-                    store.builder,
-                )
-                for name, store in self._stores.items()
-            }
-        )
+        return {
+            name: replace(store, source_topics={topic: partitions.get(topic, 0) for topic in store.source_topics})
+            for name, store in self._stores.items()
+        }
 
     def store_copies(self, store: str) -> list[StoreCopy]:
-        known = self._stores.get(store)
-        if known is None:
-            return []
         return [
-            StoreCopy(task.task_id, task.role, task.state, task.stores[store], _lag(task, known, store), task)
+            StoreCopy(task.task_id, task.role, task.state, task.stores[store], task.lags.get(store), task)
             for task in self._instance.copies()
             if store in task.stores
         ]
@@ -132,7 +111,8 @@ class InstanceView:
         return self._partitions
 
 
-def _stores(application: Application) -> dict[str, _Store]:
+def _stores(application: Application) -> dict[str, StoreLocation]:
+    """Returns the location of every store, with the counts of partitions still unknown."""
     definition = application.topology.definition()
     placed = {
         definition.full_topic(sink.topic, application.id)
@@ -140,11 +120,11 @@ def _stores(application: Application) -> dict[str, _Store]:
         if isinstance(sink, SinkNode) and _has_partitioner(sink)
     }
     return {
-        store.name: _Store(
+        store.name: StoreLocation(
+            store.name,
             each.id,
-            each.source_topics,
+            dict.fromkeys(each.source_topics, 0),
             not placed.isdisjoint(each.source_topics),
-            (store.changelog_topic or store.source_topic_as_changelog) is not None,
             builder_for_topic(
                 definition.stores[store.name].supplier,  # type: ignore[arg-type]  # ours, by Topology.add_state_store
                 serde_topic(store, application.id),
@@ -157,13 +137,6 @@ def _stores(application: Application) -> dict[str, _Store]:
 
 def _has_partitioner(sink: SinkNode) -> bool:
     return isinstance(sink.supplier, SinkSettings) and sink.supplier.partitioner is not None
-
-
-def _lag(task: OpenTask, known: _Store, store: str) -> int | None:
-    """The lag of a store; None for a store without a changelog, unless its task is a running active task (lag 0)."""
-    if known.is_logged or (task.role is TaskType.ACTIVE and task.state is TaskState.RUNNING):
-        return task.lags.get(store)
-    return None
 
 
 def _task_document(task: TaskStatus) -> dict[str, object]:

@@ -71,10 +71,6 @@ class StreamThread:
     def state(self) -> ThreadState:
         return self._state
 
-    @property
-    def is_alive(self) -> bool:
-        return self._thread.is_alive()
-
     def start(self) -> None:
         self._thread.start()
 

@@ -6,10 +6,10 @@ standby, because there is nothing to restore from. The stores of a recycled task
 Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 from assignor.configs import AssignmentConfigs
+from assignor.topology.group_topology import ChangelogConfig
 from assignor.topology.internal_topics import CLEANUP_POLICY, InternalTopic
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.clock import Clock
@@ -119,18 +119,18 @@ class TaskCreator:
     def _standby_task(self, partitions: Partitions, state: StateManager) -> StandbyTask:
         return StandbyTask(state, partitions, configs=self.application.configs, clock=self.clock)
 
-    def _compacted_changelogs(self, graph: ProcessorGraph) -> Iterator[str]:
-        """Returns the changelogs that the leader creates with cleanup.policy=compact alone."""
-        configs = AssignmentConfigs.from_dotted(self.application.configs.assignment)
-        for store, changelog in graph.changelog_configs.items():
-            topic = graph.store_changelogs[store]
-            if (
-                topic is not None
-                and InternalTopic(topic, changelog=changelog).configs(configs)[CLEANUP_POLICY] == "compact"
-            ):
-                yield topic
-
     def _state(self, task: TaskId, task_type: TaskType, graph: ProcessorGraph) -> StateManager:
+        configs = AssignmentConfigs.from_dotted(self.application.configs.assignment)
+        own = [
+            InternalTopic(store.changelog_topic, changelog=store.changelog or ChangelogConfig())
+            for store in graph.subtopology.stores
+            if store.changelog_topic is not None
+        ]
+        compacted = frozenset(
+            TopicPartition(topic.name, task.partition)
+            for topic in own
+            if topic.configs(configs)[CLEANUP_POLICY] == "compact"
+        )
         changelogs = {
             store: None if topic is None else TopicPartition(topic, task.partition)
             for store, topic in graph.store_changelogs.items()
@@ -143,9 +143,7 @@ class TaskCreator:
             stores=graph.stores,
             changelogs=changelogs,
             source_changelogs=source_changelogs(task, graph),
-            compacted_changelogs=frozenset(
-                TopicPartition(topic, task.partition) for topic in self._compacted_changelogs(graph)
-            ),
+            compacted_changelogs=compacted,
             rocksdb_config_setter=self.application.configs.rocksdb_config_setter,
             window_retentions_ms=graph.window_retentions_ms,
         )

@@ -4,7 +4,6 @@ The stream thread waits for each callback, so a callback must not block. Times a
 """
 
 from dataclasses import dataclass
-from typing import Protocol
 
 from assignor.types import TaskId
 from streams_runtime.common.states import RestoreOrigin
@@ -24,36 +23,23 @@ class TaskRestored:
     took_ms: int
 
 
-class ThreadListener(Protocol):
+class ThreadListener:
+    """Ignores every call. Subclasses override the methods that they need."""
+
     def joining(self, held: HeldTasks) -> None:
         """The member is about to send a subscription. `held`: the tasks that the thread still has."""
-        ...
 
     def assigned(self, held: HeldTasks) -> None:
         """The thread got a new assignment. `held`: all its tasks from now on. Called before any task is changed."""
-        ...
 
     def revoked(self, held: HeldTasks) -> None:
         """Tasks were committed and suspended. `held`: the tasks that the thread still has."""
-        ...
 
     def dropped(self, reason: str, *, clean: bool) -> None:
         """The thread has no tasks any more. `clean`: True if it closed its tasks without an error."""
-        ...
 
-    def restored(self, task: TaskRestored) -> None: ...
+    def restored(self, task: TaskRestored) -> None:
+        """An active task is restored and about to run."""
 
     def processed_first(self, task_id: TaskId, at_ms: int) -> None:
         """The task has processed its first record since it was assigned to this thread."""
-        ...
-
-
-class SilentListener:
-    """Ignores every call."""
-
-    def joining(self, held: HeldTasks) -> None: ...
-    def assigned(self, held: HeldTasks) -> None: ...
-    def revoked(self, held: HeldTasks) -> None: ...
-    def dropped(self, reason: str, *, clean: bool) -> None: ...
-    def restored(self, task: TaskRestored) -> None: ...
-    def processed_first(self, task_id: TaskId, at_ms: int) -> None: ...

@@ -97,7 +97,8 @@ def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, p
 def open_task(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
 ) -> OpenTask:
-    """Returns the open stores of a task with their lags. For a standby, the lag of a store without a changelog is None.
+    """Returns the open stores of a task with their lags. Unless the task is active and runs, the lag of a store without
+    a changelog is None.
 
     `changelogs`: the changelog of each store. `lags`: the lags of the changelogs that the thread is reading.
     """
@@ -106,15 +107,19 @@ def open_task(
 
 
 def _store_lag(task: Task, changelog: TopicPartition | None, lags: Mapping[TopicPartition, int]) -> int | None:
-    if changelog is None and task.type is TaskType.STANDBY:
-        return None
-    return _lag(task, () if changelog is None else (changelog,), lags)
+    if changelog is not None:
+        return _lag(task, (changelog,), lags)
+    return 0 if _is_current(task) else None
 
 
 def _lag(task: Task, partitions: Iterable[TopicPartition], lags: Mapping[TopicPartition, int]) -> int | None:
-    if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
+    if _is_current(task):
         return 0
     if task.state is TaskState.CREATED:
         return None
     known = [lags.get(partition) for partition in partitions]
     return None if None in known else sum(lag for lag in known if lag is not None)
+
+
+def _is_current(task: Task) -> bool:
+    return task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING

@@ -16,7 +16,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from assignor.errors import AssignorFault, InputError
@@ -165,9 +164,7 @@ class LocalRun:
             self._closing = opened.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
 
     def wait_until_running(self, timeout_s: float = _START_TIMEOUT_S) -> None:
@@ -192,7 +189,9 @@ class LocalRun:
         assert self._log is not None, "enter it first"
         topology = self.application.group_topology()
         topics = sorted({topic for each in topology.subtopologies for topic in each.source_topics})
-        return ProgressMeter(self._log, self.application.id, topics).wait(_everything_is_done, timeout_s, looked)
+        return ProgressMeter(self._log, self.application.id, topics).wait(
+            lambda now: now.done == now.there, timeout_s, looked
+        )
 
     def _check_topics(self, log: Log) -> None:
         """Raises InputError for missing topics.
@@ -232,7 +231,3 @@ def check_endpoint(configs: StreamsConfig, instances: int) -> None:
             f"{instances} instances cannot all answer at {address}: give port 0, which takes a free one for each",
             "application.server",
         )
-
-
-def _everything_is_done(progress: Progress) -> bool:
-    return progress.done == progress.there

@@ -8,12 +8,11 @@ topics. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCom
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 from assignor.pipeline.snapshot import ClusterView, RebalanceSnapshot
-from assignor.topology.cluster import Broker, Cluster, TopicMetadata
+from assignor.topology.cluster import Broker, Cluster, TopicMetadata, by_topic, partitions_of
 from assignor.topology.internal_topics import CreatedTopic
-from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
@@ -43,15 +42,19 @@ class LogClusterProvider:
         sources = topology.source_topics - topology.internal_topics
         cluster = Cluster((Broker(_ONLY_BROKER),), _metadata(known, sources))
         existing = _metadata(known, topology.internal_topics)
+        changelogs = partitions_of(existing, topology.changelog_topics)
+        tables = partitions_of({**cluster.topics, **existing}, topology.source_topics_as_changelogs)
         try:
-            return ClusterView(
-                cluster,
-                existing,
-                self._end_offsets(known, topology.changelog_topics),
-                self._committed_offsets(known, topology.source_topics_as_changelogs, definition.application_id),
-            )
+            ends = self._log.end_offsets(changelogs)
+            committed = self._log.committed_offsets(definition.application_id, tables)
         except LogTimeout:
             return ClusterView(cluster, existing, changelog_end_offsets=None)
+        return ClusterView(
+            cluster,
+            existing,
+            by_topic(changelogs, ends.__getitem__),
+            by_topic(tables, {each: at.offset for each, at in committed.items()}.get),
+        )
 
     def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
         """The partition counts of the topology's topics, without missing ones. Raises as `view` does."""
@@ -68,31 +71,6 @@ class LogClusterProvider:
 
     def close(self) -> None:
         self._log.close()
-
-    def _end_offsets(self, known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, tuple[int, ...]]:
-        partitions = _partitions(known, topics)
-        offsets = self._log.end_offsets([each for of_topic in partitions.values() for each in of_topic])
-        return {topic: tuple(offsets[each] for each in of_topic) for topic, of_topic in partitions.items()}
-
-    def _committed_offsets(
-        self, known: Mapping[str, TopicDescription], topics: Iterable[str], application_id: str
-    ) -> dict[str, tuple[int | None, ...]]:
-        partitions = _partitions(known, topics)
-        committed = self._log.committed_offsets(
-            application_id, [each for of_topic in partitions.values() for each in of_topic]
-        )
-        return {
-            topic: tuple(committed[each].offset if each in committed else None for each in of_topic)
-            for topic, of_topic in partitions.items()
-        }
-
-
-def _partitions(known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, Sequence[TopicPartition]]:
-    return {
-        topic: [TopicPartition(topic, partition) for partition in range(known[topic].partitions)]
-        for topic in sorted(topics)
-        if topic in known
-    }
 
 
 def _metadata(known: Mapping[str, TopicDescription], topics: Iterable[str]) -> dict[str, TopicMetadata]:

@@ -12,7 +12,6 @@ import logging
 import random
 import threading
 from collections.abc import Mapping
-from types import TracebackType
 from typing import Any, Generic, Self, TypeVar
 
 from assignor.errors import InputError
@@ -88,9 +87,7 @@ class RecordProducer(Generic[Key, Value]):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def send(

@@ -96,26 +96,6 @@ def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
 
 
 @dataclass(frozen=True, slots=True)
-class JoinRequest:
-    """A first join (`member_id` None) or a rejoin.
-
-    `subscription`: ConsumerProtocolSubscription. `join_id`: the id of a first join. If the answer was lost, the join is
-    sent again with the same id, so that it makes no second member. `leave_on_disconnect`: the member's session ends
-    soon after the connection of its process heartbeats has broken.
-    """
-
-    subscription: bytes
-    session_timeout_ms: int
-    rebalance_timeout_ms: int
-    member_id: str | None = None
-    group_instance_id: str | None = None
-    incarnation: int | None = None
-    client_id: str | None = None
-    join_id: str | None = None
-    leave_on_disconnect: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class GroupDefinition:
     """The present definition of a group.
 
@@ -232,28 +212,42 @@ class MemberSettings:
     leave_on_disconnect: bool = True
 
 
+@dataclass(frozen=True, slots=True)
+class JoinRequest:
+    """A first join (`member_id` None) or a rejoin.
+
+    `subscription`: ConsumerProtocolSubscription. `join_id`: the id of a first join. If the answer was lost, the join is
+    sent again with the same id, so that it makes no second member.
+    """
+
+    subscription: bytes
+    settings: MemberSettings
+    member_id: str | None = None
+    join_id: str | None = None
+
+
 def default_heartbeat_interval_ms(session_timeout_ms: int) -> int:
     """Returns Kafka's 3 s, or a third of the session timeout if that is shorter, so that two heartbeats may be lost."""
     return max(1, min(LONGEST_DEFAULT_HEARTBEAT_INTERVAL_MS, session_timeout_ms // 3))
 
 
-_NAMES_A_MEMBER = ("member_id", "group_instance_id", "incarnation", "client_id", "join_id")
-
-
 def join_body(request: JoinRequest) -> dict[str, object]:
     """Returns the JSON body of a join. The same request always gives the same body."""
-    body: dict[str, object] = {
-        "session_timeout_ms": request.session_timeout_ms,
-        "rebalance_timeout_ms": request.rebalance_timeout_ms,
-        "subscription": base64.b64encode(request.subscription).decode("ascii"),
+    settings = request.settings
+    names = {
+        "member_id": request.member_id,
+        "group_instance_id": settings.group_instance_id,
+        "incarnation": settings.incarnation,
+        "client_id": settings.client_id,
+        "join_id": request.join_id,
+        "leave_on_disconnect": settings.leave_on_disconnect or None,
     }
-    for name in _NAMES_A_MEMBER:
-        value = getattr(request, name)
-        if value is not None:
-            body[name] = value
-    if request.leave_on_disconnect:
-        body["leave_on_disconnect"] = True
-    return body
+    return {
+        "session_timeout_ms": settings.session_timeout_ms,
+        "rebalance_timeout_ms": settings.rebalance_timeout_ms,
+        "subscription": base64.b64encode(request.subscription).decode("ascii"),
+        **{name: value for name, value in names.items() if value is not None},
+    }
 
 
 def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
@@ -262,20 +256,6 @@ def heartbeat_body(heartbeat: MemberHeartbeat) -> dict[str, object]:
     if heartbeat.task_offset_sums is not None:
         body["task_offset_sums"] = {str(task): offset_sum for task, offset_sum in heartbeat.task_offset_sums.items()}
     return body
-
-
-def failure(
-    code: str | None, status: int, detail: str, *, may_be_repeated: bool, retry_after_s: float | None = None
-) -> CoordinatorError | CoordinatorUnavailable:
-    """Returns the error for an unsuccessful answer.
-
-    `may_be_repeated`: True if the coordinator did not accept the call, so that it may be sent again. `retry_after_s`:
-    the shortest pause before that.
-    """
-    known = code or f"HTTP_{status}"
-    if may_be_repeated:
-        return CoordinatorUnavailable(f"{known} ({status}): {detail}", retry_after_s)
-    return coordinator_error(known, status, detail)
 
 
 def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance: float) -> int:

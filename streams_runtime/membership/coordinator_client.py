@@ -25,7 +25,7 @@ from urllib.parse import quote
 import tenacity
 
 from coordinator_client.addresses import CoordinatorAddresses, CoordinatorCall
-from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, addresses_of, group_path
+from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, Refusal, addresses_of, group_path
 from coordinator_client.http_client import CoordinatorAnswer, CoordinatorHttpClient
 from streams_runtime.common.notices import Notice
 from streams_runtime.membership.calls import (
@@ -42,7 +42,6 @@ from streams_runtime.membership.calls import (
     MemberHeartbeat,
     ProcessHeartbeatReply,
     coordinator_error,
-    failure,
     heartbeat_body,
     join_body,
 )
@@ -261,14 +260,15 @@ def _call(http: CoordinatorHttpClient, method: str, call: CoordinatorCall, **mor
     except NoAnswer as error:
         raise CoordinatorUnavailable(f"{method} {call.path}: {error}") from error
     except CoordinatorRefused as error:
-        refusal = error.refusal
-        raise failure(
-            refusal.code,
-            refusal.status,
-            refusal.detail,
-            may_be_repeated=refusal.may_be_repeated,
-            retry_after_s=refusal.retry_after_s,
-        ) from None
+        raise failure(error.refusal) from None
+
+
+def failure(refusal: Refusal) -> CoordinatorError | CoordinatorUnavailable:
+    """Returns the error for an unsuccessful answer."""
+    code = refusal.code or f"HTTP_{refusal.status}"
+    if refusal.may_be_repeated:
+        return CoordinatorUnavailable(f"{code} ({refusal.status}): {refusal.detail}", refusal.retry_after_s)
+    return coordinator_error(code, refusal.status, refusal.detail)
 
 
 def _retrying(patience: Patience) -> tenacity.Retrying:

@@ -98,13 +98,11 @@ class TaskHolder(Protocol):
 
     def hand_over(self, order: Order, done: Done) -> None:
         """Accept the order and return at once. Orders are carried out in the sequence of these calls."""
-        ...
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         """The offset sum of each task that this thread reports: LATEST_OFFSET for a running active task, otherwise the
         sum of the changelog offsets. Any thread may call this; it never waits.
         """
-        ...
 
 
 # --- the end of a member

@@ -101,17 +101,8 @@ class Standing:
 
         `join_ids`: the prefix of these ids.
         """
-        return JoinRequest(
-            subscription,
-            settings.session_timeout_ms,
-            settings.rebalance_timeout_ms,
-            self.member_id,
-            settings.group_instance_id,
-            settings.incarnation,
-            settings.client_id,
-            f"{join_ids}-{self.first_joins}" if self.member_id is None else None,
-            settings.leave_on_disconnect,
-        )
+        join_id = f"{join_ids}-{self.first_joins}" if self.member_id is None else None
+        return JoinRequest(subscription, settings, self.member_id, join_id)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
         """Returns the heartbeat to send now. `offset_sums`: the offset sums that the holder reports now."""

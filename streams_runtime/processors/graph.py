@@ -11,7 +11,7 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from assignor.topology.definition import ProcessorNode, SinkNode, SourceNode, StoreDefinition, TopologyDefinition
-from assignor.topology.group_topology import ChangelogConfig, ChangelogType, Subtopology, SubtopologyStore
+from assignor.topology.group_topology import ChangelogType, Subtopology, SubtopologyStore
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.processors.batch_node import (
     BatchContext,
@@ -39,7 +39,6 @@ class ProcessorGraph:
     The keys of the next four mappings are the names of stores:
     `store_changelogs`: the topic that restores a store, which may be a source topic; None if the store is not logged.
     `source_changelogs`: the source topic that restores a store; the store writes nothing to this topic.
-    `changelog_configs`: the configs of a store's own changelog topic, for its creation.
     `window_retentions_ms`: the retention of each window store that has a changelog topic of its own.
     """
 
@@ -64,11 +63,7 @@ class ProcessorGraph:
         self.store_changelogs: Mapping[str, str | None] = {
             store.name: store.changelog_topic or store.source_topic_as_changelog for store in subtopology.stores
         }
-        self.changelog_configs: Mapping[str, ChangelogConfig] = {
-            store.name: store.changelog or ChangelogConfig()
-            for store in subtopology.stores
-            if store.changelog_topic is not None
-        }
+        self.subtopology = subtopology
         self.source_changelogs: Mapping[str, str] = {
             store.name: store.source_topic_as_changelog
             for store in subtopology.stores

@@ -211,11 +211,7 @@ def _hosts_document(hosts: Mapping[HostInfo, Partitions]) -> dict[str, list[list
 
 def _hosts(document: Mapping[str, Any]) -> dict[HostInfo, Partitions]:
     return {
-        _host(text): frozenset(TopicPartition(str(topic), int(partition)) for topic, partition in partitions)
+        HostInfo(host, int(port)): frozenset(TopicPartition(str(topic), int(number)) for topic, number in partitions)
         for text, partitions in document.items()
+        for host, _, port in [text.rpartition(":")]
     }
-
-
-def _host(text: str) -> HostInfo:
-    host, _, port = text.rpartition(":")
-    return HostInfo(host, int(port))

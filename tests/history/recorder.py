@@ -16,7 +16,7 @@ from assignor.types import TaskId
 from coordinator_api.group.subscriptions import assigned_tasks, subscription_info
 from coordinator_client.addresses import CoordinatorAddresses
 from streams_runtime.common.notices import Notice
-from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.membership.calls import (
     CoordinatorError,
     FetchedAssignment,
@@ -85,10 +85,10 @@ class RecordedClient(CoordinatorClient):
     def join(self, group_id: str, request: JoinRequest, *, patience: Patience = NO_PATIENCE) -> JoinReply:
         subscribed = subscription_info(request.subscription)
         arguments = {
-            "client_id": request.client_id,
+            "client_id": request.settings.client_id,
             "member_id": request.member_id,
-            "instance_id": request.group_instance_id,
-            "incarnation": request.incarnation,
+            "instance_id": request.settings.group_instance_id,
+            "incarnation": request.settings.incarnation,
             "join_id": request.join_id,
             "process_id": None if subscribed is None else str(subscribed.process_id),
         }
@@ -154,8 +154,8 @@ class RecordedHeartbeats(ProcessHeartbeats):
         return reply
 
 
-class RecordedTasks:
-    """A `ThreadListener` of one thread."""
+class RecordedTasks(ThreadListener):
+    """The tasks of one thread."""
 
     def __init__(self, recorder: Recorder, group: str, thread: str) -> None:
         self._recorder, self._group, self._thread = recorder, group, thread

@@ -22,7 +22,7 @@ from streams_runtime.instance.restore.restore_listener import SilentRestoreListe
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.task_creation import TaskCreator
 from streams_runtime.instance.tasks import AnyTask, Tasks
-from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting
 from streams_runtime.logs.base import Log
 from streams_runtime.membership.member_events import CloseTasks, MemberEnd, Order
@@ -169,7 +169,7 @@ class SimulatedStreamThread:
                 subscriptions=cast(Any, None),
                 transactional_id=f"{cluster.group_id}-{process_id}-{name}" if configs.exactly_once else None,
                 clock=self._clock,
-                listener=SilentListener(),
+                listener=ThreadListener(),
                 restore_listener=SilentRestoreListener(),
                 metrics=SILENT_METRICS,
                 notices=self.process.notices,

@@ -18,9 +18,9 @@ from streams_runtime.membership.calls import (
     HeartbeatNews,
     JoinRequest,
     ProcessHeartbeatReply,
-    failure,
     join_body,
 )
+from streams_runtime.membership.coordinator_client import failure
 from streams_runtime.membership.member_events import SentHeartbeat
 
 BUSY = "THROTTLING_QUOTA_EXCEEDED"
@@ -85,6 +85,4 @@ def heartbeat_reply(response: ProcessHeartbeatAnswered) -> ProcessHeartbeatReply
 
 def _failure(code: str, detail: str, retry_after_s: float | None) -> CoordinatorError | CoordinatorUnavailable:
     status, _ = TITLES[code]
-    return failure(
-        code, status, detail, may_be_repeated=Refusal(status, code, detail).may_be_repeated, retry_after_s=retry_after_s
-    )
+    return failure(Refusal(status, code, detail, retry_after_s))

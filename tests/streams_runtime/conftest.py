@@ -9,6 +9,7 @@ import pytest
 
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.oracle.broker import Broker
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, Group, running_group
 from tests.streams_runtime.tasks.thread_rig import MakeRig, Rig, rig
 from tests.warm_coordinator import WarmCoordinator
@@ -19,6 +20,14 @@ def coordinator(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Coordinato
     directory: Path = tmp_path_factory.mktemp("coordinator")
     with WarmCoordinator(directory, {"group.initial.rebalance.delay.ms": 100}) as process:
         yield process
+
+
+@pytest.fixture(scope="module")
+def coordinator_url(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Of a coordinator of applications on the broker."""
+    settings = {"group.initial.rebalance.delay.ms": 0, "cluster.bootstrap.servers": kafka_broker.bootstrap_servers}
+    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as process:
+        yield process.url
 
 
 @pytest.fixture

@@ -8,13 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import TaskId
+from streams_runtime import Application, CoordinatorClient, InstanceOptions, StreamsInstance, open_log
 from streams_runtime.common.states import TaskState, TaskType
-from streams_runtime.instance.application import Application
-from streams_runtime.instance.instance_resources import InstanceOptions
-from streams_runtime.instance.streams_instance import StreamsInstance
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.opening import open_log
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.streams_runtime.word_counting import (
     TIMEOUT_S,
     RememberingListener,

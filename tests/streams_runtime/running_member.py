@@ -9,19 +9,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+from streams_runtime.membership import member_events as on
 from streams_runtime.membership.calls import MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
-from streams_runtime.membership.member_events import (
-    AssignTasks,
-    CloseTasks,
-    Done,
-    HeldTasks,
-    LoseTasks,
-    MemberEnd,
-    Order,
-    RevokeTasks,
-    StartRebalance,
-)
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from streams_runtime.membership.process_membership import ProcessMembership
 from tests.streams_runtime.small_group import GroupDefinition
@@ -51,9 +41,9 @@ class RememberingHolder:
     before_close: Callable[[], None] = lambda: None
     calls: list[Call] = field(default_factory=list)
     changed: threading.Condition = field(default_factory=threading.Condition)
-    held: HeldTasks = field(default_factory=lambda: HeldTasks("", 0))
+    held: on.HeldTasks = field(default_factory=lambda: on.HeldTasks("", 0))
 
-    def hand_over(self, order: Order, done: Done) -> None:
+    def hand_over(self, order: on.Order, done: on.Done) -> None:
         try:
             self._carry_out(order)
         except Exception as error:
@@ -66,23 +56,23 @@ class RememberingHolder:
             raise RuntimeError("offset_sums failed on purpose")
         return {**dict.fromkeys(self.held.standby, 0), **dict.fromkeys(self.held.active, LATEST_OFFSET)}
 
-    def _carry_out(self, order: Order) -> None:
+    def _carry_out(self, order: on.Order) -> None:
         held = self.held
         match order:
-            case StartRebalance():
+            case on.StartRebalance():
                 pass
-            case RevokeTasks(tasks):
+            case on.RevokeTasks(tasks):
                 kept = {task: of_task for task, of_task in held.active.items() if task not in tasks}
-                self._now("revoke", HeldTasks(held.member_id, held.generation_id, kept, held.standby))
-            case AssignTasks(given):
+                self._now("revoke", on.HeldTasks(held.member_id, held.generation_id, kept, held.standby))
+            case on.AssignTasks(given):
                 self._now("assign", given)
-            case LoseTasks():
-                self._now("lost", HeldTasks("", 0))
-            case CloseTasks():
+            case on.LoseTasks():
+                self._now("lost", on.HeldTasks("", 0))
+            case on.CloseTasks():
                 self.before_close()
-                self._now("close", HeldTasks("", 0))
+                self._now("close", on.HeldTasks("", 0))
 
-    def _now(self, name: str, held: HeldTasks) -> None:
+    def _now(self, name: str, held: on.HeldTasks) -> None:
         if name == self.fail_on:
             raise RuntimeError(f"{name} failed on purpose")
         with self.changed:
@@ -148,7 +138,7 @@ class RunningMember:
         self.process.close()
 
     @property
-    def end(self) -> MemberEnd | None:
+    def end(self) -> on.MemberEnd | None:
         return self.member.end
 
     @property

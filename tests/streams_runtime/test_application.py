@@ -222,9 +222,7 @@ def test_should_say_which_step_of_loading_failed(module: Callable[[str], None], 
         ),
     ],
 )
-def test_should_tell_a_module_that_fails_from_one_that_is_not_there(
-    module: Callable[[str], None], source: str, message: str
-) -> None:
+def test_should_tell_a_failing_module_from_none(module: Callable[[str], None], source: str, message: str) -> None:
     module(source)
 
     with pytest.raises(InputError, match=message) as caught:

@@ -18,21 +18,13 @@ from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import program
 from tests.oracle.broker import Broker
-from tests.streams_runtime.word_counting import wait_for
-from tests.warm_coordinator import WarmCoordinator
+from tests.streams_runtime.word_counting import wait_for, word_counts
 
 pytestmark = pytest.mark.kafka
 
 PARTITIONS = 2
 LINES = ["the cat and the dog", "and the bird"] * 20
 WORDS = Counter(word for line in LINES for word in line.split())
-
-
-@pytest.fixture(scope="module")
-def coordinator_url(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    settings = {"group.initial.rebalance.delay.ms": 0, "cluster.bootstrap.servers": kafka_broker.bootstrap_servers}
-    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as process:
-        yield process.url
 
 
 @pytest.fixture
@@ -52,10 +44,6 @@ class WordCount:
         log.create_topics([NewTopic(self.lines, PARTITIONS), NewTopic(self.counts, PARTITIONS)])
 
     def running(self, **more: object) -> LocalRun:
-        builder = StreamsBuilder()
-        words = builder.stream(self.lines, STRING, STRING).flat_map_values(str.split)
-        grouped = words.group_by(lambda _key, word: word, name="words", key_serde=STRING, value_serde=STRING)
-        grouped.count(store="counts").to_stream().to(self.counts, key_serde=STRING, value_serde=LONG)
         configs = {
             "application.id": self.id,
             "bootstrap.servers": self._servers,
@@ -66,7 +54,8 @@ class WordCount:
             "statestore.cache.max.bytes": 0,  # every count is a result
             **more,
         }
-        return LocalRun(Application(builder.build(), configs), coordinator=self._coordinator_url)
+        application = Application(word_counts(self.lines, self.counts), configs)
+        return LocalRun(application, coordinator=self._coordinator_url)
 
     def write(self, lines: list[str]) -> None:
         with RecordProducer(self._log, STRING, STRING) as producer:
@@ -146,9 +135,7 @@ def test_should_read_what_came_since_its_start_by_latest_although_nothing_had_mo
     assert words.written() == Counter(dict.fromkeys([("a", 1), ("late", 1), ("bird", 1)], 1))
 
 
-def test_should_tell_what_the_broker_deleted_before_it_was_read(
-    words: WordCount, log: Log, coordinator_url: str
-) -> None:
+def test_should_tell_what_the_broker_deleted_unread(words: WordCount, log: Log, coordinator_url: str) -> None:
     words.write(LINES)
     with words.running() as run:
         run.wait_until_caught_up()

@@ -102,9 +102,7 @@ def start(directory: Path, coordinator: CoordinatorProcess) -> Start:
 
 
 @both_guarantees
-def test_should_count_on_in_windows_when_the_grace_changes(
-    start: Start, caplog: pytest.LogCaptureFixture, guarantee: str
-) -> None:
+def test_should_count_on_when_the_grace_changes(start: Start, caplog: pytest.LogCaptureFixture, guarantee: str) -> None:
     app = start(guarantee)
     first, later = str(NOW_MS), str(NOW_MS + 60 * MINUTE_MS)
     assert app.run(NOW_MS, NOW_MS + 1, grace_minutes=10) == {first: 2}

@@ -48,18 +48,14 @@ def test_should_spread_standbys_over_hosts_when_nothing_is_said_about_tags() -> 
         ({"rack_aware_assignment_tags": "rack"}, ("rack",)),
     ],
 )
-def test_should_leave_tags_to_the_user_who_says_anything_about_them(
-    said: dict[str, object], tags: tuple[str, ...]
-) -> None:
+def test_should_leave_tags_to_the_user_who_sets_any(said: dict[str, object], tags: tuple[str, ...]) -> None:
     configs = configured(**said)
     assert (configs.spreads_over_hosts, tags_of(configs)) == (False, tags)
     assert configs.placement == configs.assignment
 
 
 @pytest.mark.parametrize("name", ["node-1", "n" * LONGEST_TAG_VALUE, "ip-10-20-30-40.eu-central-1.compute.internal"])
-def test_should_make_a_tag_within_the_limits_of_kafka_of_every_host_name(
-    name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_make_a_tag_within_kafkas_limits_of_every_name(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(socket, "gethostname", lambda: name)
     tag = host_tag()
     assert (tag == name) == (len(name) <= LONGEST_TAG_VALUE)
@@ -96,9 +92,7 @@ def hosts_of(group: Group, role: TaskType) -> dict[TaskId, str]:
     }
 
 
-def test_should_place_each_standby_on_another_host_than_its_active_copy(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_place_each_standby_on_another_host(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     declare(group, num_standby_replicas=1)
     for name in ("here1", "here2", "here3"):
         start_on("here", group, name, monkeypatch)

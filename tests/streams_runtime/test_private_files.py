@@ -11,14 +11,11 @@ from hypothesis import strategies as st
 
 from assignor.errors import InputError, TopologyError
 from assignor.types import TaskId, TopicPartition
+from streams_runtime import BYTES, NewTopic, StreamsConfig, Topology
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import ProcessorStateError
-from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.embedded.embedded_log import EmbeddedLog
 from streams_runtime.logs.log_errors import InvalidTopic
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import BYTES
 from streams_runtime.state_stores.builders import KeyValueStoreBuilder
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.state_store import StoreContext
@@ -117,9 +114,7 @@ class NamedBySomebody:
 
 
 @given(st.text(max_size=300))
-def test_should_keep_every_task_in_the_directory_of_its_application(
-    tmp_path_factory: pytest.TempPathFactory, name: str
-) -> None:
+def test_should_keep_tasks_in_the_applications_directory(tmp_path_factory: pytest.TempPathFactory, name: str) -> None:
     base = tmp_path_factory.getbasetemp() / "tasks"
     state = StateDirectory(base, "app", SystemClock())
     try:

@@ -166,9 +166,7 @@ def test_should_name_the_sink_whose_serde_gives_no_bytes(part: str, how: str, se
 @NO_BYTES
 @pytest.mark.parametrize("cache_bytes", [0, 1_000_000])
 @pytest.mark.parametrize("part", ["key", "value"])
-def test_should_put_nothing_into_a_store_that_its_changelog_cannot_take(
-    part: str, cache_bytes: int, serde: Any
-) -> None:
+def test_should_store_nothing_that_its_changelog_cannot_take(part: str, cache_bytes: int, serde: Any) -> None:
     give = GIVE[isinstance(serde, Forgetful)]
 
     class Puts(Processor[bytes, bytes]):

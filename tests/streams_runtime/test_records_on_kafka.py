@@ -29,7 +29,6 @@ from streams_runtime.logs.log_errors import InvalidTimestamp, LogError, RecordsR
 from tests.oracle.broker import Broker
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.word_counting import wait_for
-from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = pytest.mark.kafka
 
@@ -37,13 +36,6 @@ HOUR_MS = 3_600_000
 AFTER = "message.timestamp.after.max.ms"
 ANY_TIME = {AFTER: str(JAVA_LONG_MAX)}
 AN_HOUR = {AFTER: str(HOUR_MS)}
-
-
-@pytest.fixture(scope="module")
-def coordinator_url(kafka_broker: Broker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    settings = {"group.initial.rebalance.delay.ms": 0, "cluster.bootstrap.servers": kafka_broker.bootstrap_servers}
-    with WarmCoordinator(tmp_path_factory.mktemp("coordinator"), settings) as process:
-        yield process.url
 
 
 @pytest.fixture
@@ -107,9 +99,7 @@ def test_should_refuse_a_timestamp_that_the_topic_does_not_take(log: Log) -> Non
 
 
 @pytest.mark.parametrize("transactional", [False, True])
-def test_should_write_all_but_those_that_the_broker_refuses(
-    log: Log, topic: str, kafka_broker: Broker, transactional: bool
-) -> None:
+def test_should_write_all_but_refused_records(log: Log, topic: str, kafka_broker: Broker, transactional: bool) -> None:
     """The producer has looked at the topic before its configs change, so it takes them."""
     partition = TopicPartition(topic, 0)
     producer = log.producer(f"writer-{topic}" if transactional else None)

@@ -6,10 +6,9 @@ not committed. The standby is in this process, and is looked into.
 
 import fcntl
 import json
-import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -32,7 +31,7 @@ from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME
-from tests.checkout import ROOT
+from tests.streams_runtime.logs.processes import running_program, say
 from tests.streams_runtime.running_group import AT_LEAST_ONCE, EXACTLY_ONCE
 from tests.streams_runtime.small_group import GroupDefinition
 from tests.streams_runtime.word_counting import TIMEOUT_S, RememberingListener, wait_for
@@ -73,7 +72,7 @@ def run_until_killed(url: str, application_id: str, directory: str, guarantee: s
     instance = StreamsInstance(price_application(application_id, Path(directory), "active", guarantee), url)
     instance.start()
     assert instance.wait_until_running(TIMEOUT_S)
-    print("running", flush=True)
+    say("running")
     instance.wait()
 
 
@@ -94,7 +93,6 @@ class Prices:
             raw = None if value is None else STRING.serialize(value)
             producer.send(PRICES, STRING.serialize(key), raw, 1_000 + number)
             self.written.append((key, value))
-        producer.flush()
         producer.close()
 
     def table(self, end: int) -> dict[str, str]:
@@ -196,26 +194,6 @@ def closed(gate: Path) -> Iterator[None]:
 
 
 @contextmanager
-def active_process(url: str, prices: Prices, guarantee: str) -> Iterator[subprocess.Popen[bytes]]:
-    program = (
-        "import sys; from tests.streams_runtime.test_source_topic_as_changelog import run_until_killed as r; "
-        "r(*sys.argv[1:])"
-    )
-    process = subprocess.Popen(
-        [sys.executable, "-c", program, url, prices.id, str(prices.directory), guarantee],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"running\n"
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
-
-
-@contextmanager
 def standby_instance(
     client: CoordinatorClient, prices: Prices, guarantee: str
 ) -> Iterator[tuple[Standby, list[TaskRestored]]]:
@@ -240,10 +218,10 @@ def test_should_apply_to_a_standby_what_the_group_has_committed_and_lose_nothing
     coordinator: CoordinatorProcess, client: CoordinatorClient, prices: Prices, guarantee: str
 ) -> None:
     gate = prices.directory / "gate"
-    with (
-        active_process(coordinator.url, prices, guarantee) as active,
-        standby_instance(client, prices, guarantee) as (standby, restores),
-    ):
+    with ExitStack() as stack:
+        active = stack.enter_context(running_program(__name__, coordinator.url, prices.id, prices.directory, guarantee))
+        assert active.line() == "running"
+        standby, restores = stack.enter_context(standby_instance(client, prices, guarantee))
         prices.write(*map(str, range(10)))
         standby.wait_until_applied(10)
         assert prices.committed == 10
@@ -264,7 +242,6 @@ def test_should_apply_to_a_standby_what_the_group_has_committed_and_lose_nothing
             wait_for(lambda: standby.buffered > 0, standby.instance.status)
             assert standby.position == 17
             active.kill()
-            active.wait()
             wait_for(lambda: standby.role is TaskType.ACTIVE, standby.instance.status)
         wait_for(lambda: prices.committed == 23, lambda: (prices.committed, standby.instance.status()))
         assert standby.table() == prices.table(23)
@@ -273,3 +250,7 @@ def test_should_apply_to_a_standby_what_the_group_has_committed_and_lose_nothing
         wait_for(lambda: prices.committed == 25, standby.instance.status)
         assert standby.table() == prices.table(25)
         assert standby.instance.errors == ()
+
+
+if __name__ == "__main__":
+    run_until_killed(*sys.argv[1:])

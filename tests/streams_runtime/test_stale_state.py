@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime import LONG, STRING, Application, LocalRun, NewTopic, RecordProducer, StreamsBuilder, read_topic
+from streams_runtime import LONG, STRING, Application, LocalRun, NewTopic, RecordProducer, read_topic
 from streams_runtime.logs.opening import open_log
 from tests.streams_runtime.running_group import GUARANTEES
+from tests.streams_runtime.word_counting import word_counts
 
 pytestmark = pytest.mark.long
 
@@ -64,10 +65,6 @@ def test_should_give_up_state_that_is_ahead_of_a_log_that_lost_its_last_commits(
 def _counted(directory: Path, guarantee: str, lines: int) -> dict[str | None, int | None]:
     """The topics, made and filled, and the counts of an instance whose state is that of the one before."""
     servers = f"embedded:{directory / 'log'}"
-    builder = StreamsBuilder()
-    words = builder.stream("lines", STRING, STRING).flat_map_values(str.split)
-    grouped = words.group_by(lambda _key, word: word, name="words", key_serde=STRING, value_serde=STRING)
-    grouped.count(store="counts").to_stream().to("counts", key_serde=STRING, value_serde=LONG)
     configs = {
         "application.id": "words",
         "bootstrap.servers": servers,
@@ -80,6 +77,6 @@ def _counted(directory: Path, guarantee: str, lines: int) -> dict[str | None, in
         with RecordProducer(log, STRING, STRING) as producer:
             for _ in range(lines):
                 producer.send("lines", None, "a b")
-        with LocalRun(Application(builder.build(), configs)) as run:
+        with LocalRun(Application(word_counts("lines", "counts"), configs)) as run:
             run.wait_until_caught_up()
         return {record.key: record.value for record in read_topic(log, "counts", STRING, LONG)}

@@ -118,9 +118,7 @@ def coordinator_url(tmp_path: Path) -> Iterator[str]:
         yield process.url
 
 
-def test_should_restore_and_go_on_with_every_timestamp_on_the_embedded_log(
-    tmp_path: Path, coordinator_url: str
-) -> None:
+def test_should_restore_and_go_on_with_every_timestamp(tmp_path: Path, coordinator_url: str) -> None:
     servers = f"embedded:{tmp_path}/log"
     log = open_log(servers)
     log.create_topics([NewTopic("in", 1), NewTopic("out", 1)])

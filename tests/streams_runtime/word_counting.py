@@ -1,7 +1,5 @@
 """A small application that counts words: two subtopologies, a repartition topic, a logged store, an output topic."""
 
-import threading
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -12,16 +10,23 @@ from assignor.configs import AssignmentConfigs
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.records import Record
-from streams_runtime.instance.application import Application
-from streams_runtime.instance.thread_listener import TaskRestored
+from streams_runtime import (
+    Application,
+    Processor,
+    ProcessorContext,
+    Record,
+    StreamsBuilder,
+    Topology,
+    key_value_store,
+    read_topic,
+)
+from streams_runtime.instance.thread_listener import TaskRestored, ThreadListener
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.membership.member_events import HeldTasks
-from streams_runtime.processors.api import Processor, ProcessorContext
-from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LongSerde, StringSerde
-from streams_runtime.state_stores.builders import key_value_store
+from tests.known import known
 from tests.streams_runtime.small_group import GroupDefinition
+from tests.waiting import wait_until
 
 LINES, TOTALS, STORE = "lines", "totals", "counts"
 PARTITIONS = 2
@@ -62,6 +67,15 @@ def counting_topology() -> Topology:
     topology.add_state_store(key_value_store(STORE, TEXT, LONG), "count")
     topology.add_sink("to-totals", TOTALS, "count", key_serde=TEXT, value_serde=LONG)
     return topology
+
+
+def word_counts(lines: str, counts: str) -> Topology:
+    """The same, as its users write it."""
+    builder = StreamsBuilder()
+    words = builder.stream(lines, TEXT, TEXT).flat_map_values(str.split)
+    grouped = words.group_by(lambda _key, word: word, name="words", key_serde=TEXT, value_serde=TEXT)
+    grouped.count(store=STORE).to_stream().to(counts, key_serde=TEXT, value_serde=LONG)
+    return builder.build()
 
 
 def counting_application(
@@ -126,47 +140,34 @@ def write_lines(log: Log, lines: Iterable[str]) -> Counter[str]:
         partition = TopicPartition(LINES, number % PARTITIONS)
         producer.send(partition, b"", TEXT.serialize(line), 1_000 + number)
         words.update(line.split())
-    producer.flush()
     producer.close()
     return words
 
 
 def read_all(log: Log, topic: str) -> list[tuple[str, int]]:
     """Every committed record of a topic of words and counts."""
-    consumer = log.consumer()
-    partitions = [TopicPartition(topic, number) for number in range(log.topics()[topic].partitions)]
-    consumer.assign(partitions)
-    for partition, begin in log.begin_offsets(partitions).items():
-        consumer.seek(partition, begin)
-    found: list[tuple[str, int]] = []
-    while batches := consumer.poll(0, 10_000):
-        for batch in batches:
-            for key, value in zip(batch.keys, batch.values, strict=True):
-                assert key is not None
-                assert value is not None
-                found.append((TEXT.deserialize(key), LONG.deserialize(value)))
-    consumer.close()
-    return found
+    return [(known(record.key), known(record.value)) for record in read_topic(log, topic, TEXT, LONG)]
 
 
-def totals(log: Log) -> dict[str, int]:
-    """The highest count written of each word."""
+def read_highest(log: Log, topic: str) -> dict[str, int]:
+    """The highest count of each word in a topic."""
     highest: dict[str, int] = {}
-    for word, count in read_all(log, TOTALS):
+    for word, count in read_all(log, topic):
         highest[word] = max(count, highest.get(word, 0))
     return highest
 
 
+def totals(log: Log) -> dict[str, int]:
+    return read_highest(log, TOTALS)
+
+
 def wait_for(condition: Callable[[], bool], what: Callable[[], object], timeout_s: float = TIMEOUT_S) -> None:
     """Look every few milliseconds; for conditions that nobody can signal, such as the content of a log."""
-    deadline_s = time.monotonic() + timeout_s
-    while not condition():
-        assert time.monotonic() < deadline_s, what()
-        threading.Event().wait(0.01)
+    wait_until(condition, what, timeout_s, 0.01)
 
 
 @dataclass(slots=True)
-class RememberingListener:
+class RememberingListener(ThreadListener):
     """Remembers what stream threads tell; shared by the threads of an instance."""
 
     joined: int = 0

@@ -290,16 +290,15 @@ def _has_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> bool:
     return row is not None
 
 
-def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> bool:
-    """Does one step of retention for one partition. Returns True if there was anything to do."""
+def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> None:
+    """Does one step of retention for one partition."""
     offset = _begin_after_retention(read, known, now_ms)
     if offset is None and not _has_hidden_rows(read, known.id):
-        return False
+        return
     with writer.transaction() as connection:
         if offset is not None:
             move_begin(connection, known.id, offset)
         delete_hidden_rows(connection, known.id)
-    return True
 
 
 def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:

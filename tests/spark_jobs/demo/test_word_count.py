@@ -18,9 +18,9 @@ from spark_jobs.demo.word_count import (
 )
 from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
-from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.logs.opening import open_log
 from streams_runtime.serdes import LONG, STRING
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 TEXT = [
     SourceLine("json.decoder", "json", "import codecs, codecs"),
@@ -76,8 +76,7 @@ def test_should_tell_how_far_the_application_has_come_by_what_it_committed() -> 
     assert meter.now() == Progress(0, 3, 0, 3)
 
     lines = [TopicPartition(LINES, number) for number in range(log.topics()[LINES].partitions)]
-    offsets = {partition: OffsetAndMetadata(end) for partition, end in log.end_offsets(lines).items()}
-    log.producer().commit_offsets([(log.claim("app", lines), offsets)])
+    commit(log, "app", log.end_offsets(lines))
 
     assert meter.now() == Progress(3, 3, 3, 3)
     assert meter.now().is_complete

@@ -10,6 +10,7 @@ from streams_runtime.cli.data_options import ADDRESS_VARIABLE
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.opening import open_log
 from tests import program
+from tests.program import PROGRAM, environment
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -29,6 +30,12 @@ def log(address: str) -> Iterator[Log]:
     opened.create_topics([NewTopic("lines", 4), NewTopic("counts", 1, {"cleanup.policy": "compact"})])
     yield opened
     opened.close()
+
+
+def started(*arguments: str) -> subprocess.Popen[bytes]:
+    """The program in a process of its own, with pipes."""
+    pipe = subprocess.PIPE
+    return subprocess.Popen([*PROGRAM, *arguments], stdin=pipe, stdout=pipe, stderr=pipe, env=environment())
 
 
 @pytest.fixture

@@ -2,18 +2,14 @@
 
 import json
 import signal
-import subprocess
 
 import pytest
 import yaml
 
-from streams_runtime.dsl import TimeWindowedSerde
+from streams_runtime import BYTES, LONG, STRING, RecordProducer, TimeWindowedSerde, Windowed
 from streams_runtime.logs.base import Log
-from streams_runtime.logs.record_producer import RecordProducer
-from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores.state_store import Windowed
-from tests.program import PROGRAM, environment
-from tests.streams_runtime.cli.conftest import Run
+from tests.known import known
+from tests.streams_runtime.cli.conftest import Run, started
 
 ALL = ("--from-beginning", "--until-end")
 
@@ -131,9 +127,7 @@ def test_should_name_the_record_that_a_serde_cannot_read(log: Log, run: Run) -> 
         (["lines", "--from-beginning", "--offset", "1"], 2, "--offset: does not go together with --from-beginning"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_what_cannot_be_read(
-    address: str, filled: Log, run: Run, arguments: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_error(address: str, filled: Log, run: Run, arguments: list[str], code: int, said: str) -> None:
     ran = run("consume", *arguments)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", f"error: {said.format(address)}\n")
@@ -143,37 +137,25 @@ def test_should_end_quietly_when_its_reader_goes_away(log: Log) -> None:
     with RecordProducer(log, STRING, STRING) as producer:
         for _ in range(20_000):
             producer.send("lines", None, "as many lines as no pipe can hold")
-    with subprocess.Popen(
-        [*PROGRAM, "consume", "lines", "--from-beginning"],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as consuming:
-        assert consuming.stdout is not None
-        assert consuming.stderr is not None
-        assert consuming.stdout.readline() == b"as many lines as no pipe can hold\n"
-        consuming.stdout.close()
-        said = consuming.stderr.read()
+    with started("consume", "lines", "--from-beginning") as consuming:
+        stdout = known(consuming.stdout)
+        assert stdout.readline() == b"as many lines as no pipe can hold\n"
+        stdout.close()
+        errors = known(consuming.stderr).read()
         consuming.wait(60)
 
-    assert (consuming.returncode, said) == (141, b"")
+    assert (consuming.returncode, errors) == (141, b"")
 
 
 def test_should_show_records_as_they_come_until_it_is_interrupted(log: Log) -> None:
     with (
         RecordProducer(log, STRING, STRING) as producer,
-        subprocess.Popen(
-            [*PROGRAM, "consume", "lines", "--from-beginning"],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment(),
-        ) as consuming,
+        started("consume", "lines", "--from-beginning") as consuming,
     ):
-        assert consuming.stdout is not None
         for text in ("first", "second"):
             producer.send("lines", None, text)
             producer.flush()
-            assert consuming.stdout.readline().decode() == f"{text}\n"
+            assert known(consuming.stdout).readline().decode() == f"{text}\n"
         consuming.send_signal(signal.SIGINT)
         _, said = consuming.communicate(timeout=60)
 

@@ -10,9 +10,9 @@ import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime import STRING, NewTopic, RecordProducer, open_log
-from streams_runtime.logs.base import OffsetAndMetadata
 from tests import program
 from tests.docs.pages import blocks
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 PAGES = [f"docs/how-to/{name}.md" for name in ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")]
 
@@ -50,10 +50,7 @@ def words_have_run() -> None:
     with RecordProducer(log, STRING, STRING) as producer:
         for _ in range(7):
             producer.send("lines", None, "the cat")
-    offsets = {TopicPartition("lines", 0): OffsetAndMetadata(7)}
-    producer_of_words = log.producer()
-    producer_of_words.commit_offsets([(log.claim("words", offsets), offsets)])
-    producer_of_words.close()
+    commit(log, "words", {TopicPartition("lines", 0): 7})
     log.close()
     os.makedirs("state/words")
     Path("state/words/.lock").touch()

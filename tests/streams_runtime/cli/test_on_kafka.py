@@ -14,6 +14,7 @@ from streams_runtime.logs.kafka.kafka_log import KafkaLog
 from streams_runtime.logs.partitioner import partition_of
 from tests.oracle.broker import Broker
 from tests.streams_runtime.cli.conftest import Run
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 pytestmark = pytest.mark.kafka
 
@@ -84,9 +85,8 @@ def test_should_reset_an_application(address: str, log: Log, run: Run, name: str
     with closing(log.producer()) as producer:
         for number in range(10):
             producer.send(TopicPartition(lines, number % 2), None, b"x", 1_000)
-        producer.flush()
-        offsets = {TopicPartition(lines, 0): OffsetAndMetadata(4), TopicPartition(lines, 1): OffsetAndMetadata(5)}
-        producer.commit_offsets([(log.claim(name, offsets), offsets)])
+    offsets = {TopicPartition(lines, 0): 4, TopicPartition(lines, 1): 5}
+    commit(log, name, offsets)
     reset = ("reset", "--application-id", name, "--without-coordinator")
 
     planned = run(*reset)

@@ -1,8 +1,6 @@
 """`assignor produce`: every line becomes a record, where Kafka would put it, or is named."""
 
 import signal
-import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -12,8 +10,9 @@ from streams_runtime.logs.base import Log
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.logs.topic_reading import ConsumedRecord, read_topic
 from streams_runtime.serdes import BYTES, JSON, LONG, STRING
-from tests.program import PROGRAM, environment
-from tests.streams_runtime.cli.conftest import Run
+from tests.known import known
+from tests.streams_runtime.cli.conftest import Run, started
+from tests.waiting import wait_until
 
 
 def records(log: Log, topic: str = "lines") -> list[ConsumedRecord[bytes | None, bytes | None]]:
@@ -100,7 +99,7 @@ def test_should_write_by_serdes_and_null_markers(log: Log, run: Run) -> None:
         ([], "\udcff", "is not UTF-8 text (byte 0xff at position 1)"),
     ],
 )  # fmt: skip
-def test_should_name_a_bad_line_and_keep_what_came_before_it(
+def test_should_name_a_bad_line_and_keep_those_before(
     log: Log, run: Run, options: list[str], bad: str, said: str
 ) -> None:
     good = {"--json": '{"value":"1"}', "--key-separator": "1:1"}.get(options[0] if options else "", "1")
@@ -161,28 +160,18 @@ def test_should_refuse_a_record_that_the_topic_does_not_take(log: Log, run: Run)
         (["lines", "--partition", "4"], 2, "--partition: topic lines has partitions 0 to 3"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_what_cannot_be_written(
-    address: str, log: Log, run: Run, arguments: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_error(address: str, log: Log, run: Run, arguments: list[str], code: int, said: str) -> None:
     ran = run("produce", *arguments)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", f"error: {said.format(address)}\n")
 
 
 def test_should_write_lines_as_they_come_and_keep_them_when_interrupted(log: Log) -> None:
-    with subprocess.Popen(
-        [*PROGRAM, "produce", "lines", "--partition", "0"],
-        stdin=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        env=environment(),
-    ) as producing:
-        assert producing.stdin is not None
-        producing.stdin.write(b"first\nsecond\nhalf a li")
-        producing.stdin.flush()
-        deadline = time.monotonic() + 60
-        while log.end_offsets([TopicPartition("lines", 0)])[TopicPartition("lines", 0)] < 2:
-            assert time.monotonic() < deadline, "nothing was written"
-            time.sleep(0.01)  # nothing tells when another process has written
+    partition = TopicPartition("lines", 0)
+    with started("produce", "lines", "--partition", "0") as producing:
+        known(producing.stdin).write(b"first\nsecond\nhalf a li")
+        known(producing.stdin).flush()
+        wait_until(lambda: log.end_offsets([partition])[partition] >= 2, "two records")
         producing.send_signal(signal.SIGINT)
         _, said = producing.communicate(timeout=60)
 

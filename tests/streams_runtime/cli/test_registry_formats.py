@@ -25,9 +25,7 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeSchemaRegistry]:
         yield running
 
 
-def test_should_read_and_write_json_schema_and_check_what_is_written(
-    log: Log, run: Run, registry: FakeSchemaRegistry
-) -> None:
+def test_should_read_and_write_json_schema_and_check_it(log: Log, run: Run, registry: FakeSchemaRegistry) -> None:
     serde: JsonSchemaSerde[Any] = JsonSchemaSerde(PAID, {"schema.registry.url": registry.url})
     with RecordProducer(log, STRING, serde) as producer:
         producer.send("counts", "ann", {"cents": 5})
@@ -97,9 +95,7 @@ AVRO_ORDER = {
 }
 
 
-def test_should_read_and_write_avro_with_the_schemas_of_the_registry(
-    log: Log, run: Run, registry: FakeSchemaRegistry
-) -> None:
+def test_should_read_and_write_avro_with_registered_schemas(log: Log, run: Run, registry: FakeSchemaRegistry) -> None:
     serde: AvroSerde[object] = AvroSerde(AVRO_ORDER, {"schema.registry.url": registry.url})
     with RecordProducer(log, STRING, serde) as producer:
         producer.send("counts", "ann", {"total": 12, "seal": b"\xff"}, timestamp_ms=1)
@@ -121,9 +117,7 @@ def test_should_read_and_write_avro_with_the_schemas_of_the_registry(
     assert answer.returncode == 2, "bytes are not written from JSON text"
 
 
-def test_should_write_json_with_the_latest_schema_of_the_topic(
-    log: Log, run: Run, registry: FakeSchemaRegistry
-) -> None:
+def test_should_write_json_with_the_latest_schema_of_a_topic(log: Log, run: Run, registry: FakeSchemaRegistry) -> None:
     schema = {**AVRO_ORDER, "fields": AVRO_ORDER["fields"][:1]}
     serde: AvroSerde[object] = AvroSerde(schema, {"schema.registry.url": registry.url})
     with RecordProducer(log, STRING, serde) as producer:

@@ -6,14 +6,16 @@ from pathlib import Path
 import pytest
 
 from assignor.types import TopicPartition
-from streams_runtime import LONG, STRING, Application, NewTopic, RecordProducer, StreamsBuilder, read_topic
+from streams_runtime import LONG, STRING, Application, NewTopic, RecordProducer, read_topic
 from streams_runtime.cli.application_reset import is_internal_topic
 from streams_runtime.local_run.local_run import LocalRun
 from streams_runtime.logs.base import Log, OffsetAndMetadata
 from streams_runtime.logs.log_errors import CommitFenced
 from streams_runtime.tasks.file_system import DirectoryLock
 from tests.streams_runtime.cli.conftest import Run
+from tests.streams_runtime.logs.reading_and_writing import commit
 from tests.streams_runtime.stub_service import Answer, stub_service
+from tests.streams_runtime.word_counting import word_counts
 
 NOBODY = ("--coordinator", "http://127.0.0.1:1")
 ALONE = ("--application-id", "words", "--without-coordinator")
@@ -36,13 +38,6 @@ def left(log: Log) -> Log:
         log, "words", {TopicPartition("lines", 0): 7, TopicPartition("lines", 1): 8, TopicPartition(REPARTITION, 0): 9}
     )
     return log
-
-
-def commit(log: Log, group: str, offsets: dict[TopicPartition, int]) -> None:
-    producer = log.producer()
-    claim = log.claim(group, offsets)
-    producer.commit_offsets([(claim, {each: OffsetAndMetadata(offset) for each, offset in offsets.items()})])
-    producer.close()
 
 
 def committed(log: Log, group: str = "words") -> dict[str, int]:
@@ -110,9 +105,7 @@ def test_should_move_offsets_and_delete_internal_topics(left: Log, run: Run) -> 
         (["--input-topic", "counts"], {"lines-0": 7, "lines-1": 8, "counts-0": 0}),
     ],
 )
-def test_should_move_offsets_to_where_it_is_told(
-    left: Log, run: Run, options: list[str], offsets: dict[str, int]
-) -> None:
+def test_should_move_offsets_where_wanted(left: Log, run: Run, options: list[str], offsets: dict[str, int]) -> None:
     ran = run("reset", *ALONE, "--execute", *options)
 
     assert ran.returncode == 0, ran.stderr
@@ -156,9 +149,7 @@ def test_should_know_the_internal_topics_of_an_application(topic: str, others: l
          "--without-coordinator resets it all the same"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_why_it_does_nothing(
-    address: str, left: Log, run: Run, options: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_reason(address: str, left: Log, run: Run, options: list[str], code: int, said: str) -> None:
     before = (committed(left), set(left.topics()))
     ran = run("reset", *options)
 
@@ -176,9 +167,7 @@ def test_should_plan_without_a_coordinator_and_say_what_is_not_known(left: Log, 
     ]
 
 
-def test_should_change_nothing_while_an_instance_of_this_machine_has_its_state(
-    left: Log, run: Run, tmp_path: Path
-) -> None:
+def test_should_change_nothing_while_a_local_instance_has_its_state(left: Log, run: Run, tmp_path: Path) -> None:
     directory = tmp_path / "state" / "words"
     directory.mkdir(parents=True)
     lock = DirectoryLock.acquire(directory, "state")
@@ -216,10 +205,6 @@ def test_should_delete_the_group_too_and_leave_topics_of_other_groups_alone(left
 
 
 def counting_words(address: str, directory: Path) -> Application:
-    builder = StreamsBuilder()
-    words = builder.stream("lines", STRING, STRING).flat_map_values(str.split)
-    counts = words.group_by(lambda _line, word: word, key_serde=STRING, value_serde=STRING).count(store="counts")
-    counts.to_stream().to("counts", key_serde=STRING, value_serde=LONG)
     configs = {
         "application.id": "words",
         "bootstrap.servers": address,
@@ -227,7 +212,7 @@ def counting_words(address: str, directory: Path) -> Application:
         "processing.guarantee": "exactly_once_v2",
         "commit.interval.ms": 20,
     }
-    return Application(builder.build(), configs)
+    return Application(word_counts("lines", "counts"), configs)
 
 
 @pytest.mark.long

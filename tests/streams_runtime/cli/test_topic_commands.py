@@ -98,9 +98,7 @@ def test_should_add_partitions_and_change_configs(log: Log, run: Run) -> None:
          "topic new: retention.ms must be a whole number, not 'soon'"),
     ],
 )  # fmt: skip
-def test_should_say_in_one_line_what_is_wrong(
-    address: str, log: Log, run: Run, arguments: list[str], code: int, said: str
-) -> None:
+def test_should_name_the_error(address: str, log: Log, run: Run, arguments: list[str], code: int, said: str) -> None:
     ran = run("topics", *arguments)
 
     assert (ran.returncode, ran.stdout, ran.stderr) == (code, "", f"error: {said.format(address)}\n")

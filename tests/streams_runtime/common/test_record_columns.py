@@ -13,9 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.record_columns import RecordColumns
-from streams_runtime.common.records import Record
+from streams_runtime import Record, RecordColumns, StreamsRuntimeError
 
 BATCH: RecordColumns[Any, Any] = RecordColumns(["a", "b", "c"], [1, 2, 3], [10, 20, 30])
 NO_TIMES: list[Any] = [1.5, None]
@@ -114,9 +112,7 @@ def test_should_say_what_is_wrong_with_a_column(make: Any, message: str) -> None
         ("pyarrow", BATCH.arrow, r"pyarrow is not installed.*pip install 'assignor\[batch\]'"),
     ],
 )
-def test_should_name_the_package_that_is_missing(
-    module: str, use: Any, message: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_name_a_missing_package(module: str, use: Any, message: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(StreamsRuntimeError, match=message):

@@ -3,9 +3,7 @@
 from collections import deque
 from typing import Any
 
-from streams_runtime.common.records import Record
-from streams_runtime.processors.api import Cancellable, Processor, ProcessorContext, PunctuationType
-from streams_runtime.state_stores import ValueAndTimestamp
+from streams_runtime import Cancellable, Processor, ProcessorContext, PunctuationType, Record, ValueAndTimestamp
 from tests.streams_runtime.golden.case_functions import first, shown
 
 _MOST_SCHEDULES = 8

@@ -5,9 +5,7 @@ from typing import Any
 import pytest
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
-from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import ValueAndTimestamp
+from streams_runtime import BYTES, TopologyTestDriver, ValueAndTimestamp
 from tests.examples import every_other_long
 from tests.streams_runtime.golden.case_topology import CaseTopology
 from tests.streams_runtime.golden.recorded import Recorded, recorded

@@ -1,6 +1,8 @@
 """The background of an instance: obsolete state goes, the log is kept in shape, errors end nothing."""
 
 import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +68,13 @@ class AskedLog(InMemoryLog):
         return super().partitions_of(topic)
 
 
+@contextmanager
+def housekeeping(directory: StateDirectory, *given: Any, **more: Any) -> Iterator[Housekeeping]:
+    with closing(directory), closing(Housekeeping("app", directory, *given, **more)) as started:
+        started.start()
+        yield started
+
+
 def state_of(directory: StateDirectory, task: TaskId) -> Path:
     store = directory.task_directory(task) / "rocksdb" / "counts"
     store.mkdir(parents=True)
@@ -73,12 +82,9 @@ def state_of(directory: StateDirectory, task: TaskId) -> Path:
 
 
 def test_should_maintain_the_log_again_when_it_failed_once(tmp_path: Path) -> None:
-    log, directory = FailingLog(), StateDirectory(tmp_path, "app", SystemClock())
-    housekeeping = Housekeeping("app", directory, log, 600_000, log_interval_ms=5)
-    housekeeping.start()
-    assert log.maintained.wait(TIMEOUT_S)
-    housekeeping.close()
-    directory.close()
+    log = FailingLog()
+    with housekeeping(StateDirectory(tmp_path, "app", SystemClock()), log, 600_000, log_interval_ms=5):
+        assert log.maintained.wait(TIMEOUT_S)
 
 
 def test_should_delete_state_that_nobody_wants_but_none_that_is_locked(tmp_path: Path) -> None:
@@ -87,42 +93,29 @@ def test_should_delete_state_that_nobody_wants_but_none_that_is_locked(tmp_path:
     kept = state_of(directory, locked)
     gone = state_of(directory, obsolete)
     assert directory.lock(locked)
-    housekeeping = Housekeeping("app", directory, InMemoryLog(), 50, log_interval_ms=10)
-    housekeeping.start()
-    assert directory.done.wait(TIMEOUT_S)
-    housekeeping.close()
+    with housekeeping(directory, InMemoryLog(), 50, log_interval_ms=10):
+        assert directory.done.wait(TIMEOUT_S)
     assert directory.cleaned[0] == obsolete
     assert (kept.exists(), gone.exists()) == (True, False)
-    directory.close()
 
 
 def test_should_keep_looking_up_the_topics_that_tasks_will_write_to(tmp_path: Path) -> None:
     log, directory = AskedLog(), StateDirectory(tmp_path, "app", SystemClock())
-    housekeeping = Housekeeping("app", directory, log, 600_000, log_interval_ms=5, written={"out", "changelog"})
-    housekeeping.start()
-    assert log.again.wait(TIMEOUT_S)
-    housekeeping.close()
+    with housekeeping(directory, log, 600_000, log_interval_ms=5, written={"out", "changelog"}):
+        assert log.again.wait(TIMEOUT_S)
     assert log.asked[:4] == ["changelog", "out", "changelog", "out"]
-    directory.close()
 
 
 def test_should_look_up_topics_before_its_first_pause(tmp_path: Path) -> None:
     """An instance that came back may take a task over at once."""
     log, directory = AskedLog(), StateDirectory(tmp_path, "app", SystemClock())
-    housekeeping = Housekeeping("app", directory, log, 600_000, log_interval_ms=600_000, written={"out"})
-    housekeeping.start()
-    assert log.first.wait(TIMEOUT_S)
-    housekeeping.close()
-    directory.close()
+    with housekeeping(directory, log, 600_000, log_interval_ms=600_000, written={"out"}):
+        assert log.first.wait(TIMEOUT_S)
 
 
 def test_should_close_at_once_and_twice(tmp_path: Path) -> None:
-    directory: Any = StateDirectory(tmp_path, "app", SystemClock())
-    housekeeping = Housekeeping("app", directory, InMemoryLog(), 600_000)
-    housekeeping.start()
-    housekeeping.close()
-    housekeeping.close()
-    directory.close()
+    with housekeeping(StateDirectory(tmp_path, "app", SystemClock()), InMemoryLog(), 600_000) as started:
+        started.close()
 
 
 @pytest.mark.parametrize(

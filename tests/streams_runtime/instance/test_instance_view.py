@@ -2,7 +2,8 @@
 
 import threading
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import cast
 
 import httpx
 import pytest
@@ -15,7 +16,7 @@ from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.instance_view import InstanceView
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.instance.thread_status import OpenTask
+from streams_runtime.instance.thread_status import open_task
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
@@ -26,6 +27,7 @@ from streams_runtime.queries.client import QueryFailed, StateStoreClient
 from streams_runtime.queries.store_metadata import StoreLocation
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
+from streams_runtime.tasks.task import Task
 from tests.no_tls import NO_TLS
 from tests.streams_runtime.queries.serving import serving
 from tests.streams_runtime.running_group import GUARANTEES, SOME_LINES, Group
@@ -193,15 +195,6 @@ def test_should_say_that_keys_are_placed_by_a_partitioner_of_the_application(tmp
     assert view.store_locations()[STORE].own_partitioner
 
 
-class ShowingCopies(StreamsInstance):
-    """Published copies that are set by hand."""
-
-    shown: tuple[OpenTask, ...] = ()
-
-    def copies(self) -> tuple[OpenTask, ...]:
-        return self.shown
-
-
 @pytest.mark.parametrize(
     "logged, role, state, lag",
     [
@@ -214,17 +207,10 @@ class ShowingCopies(StreamsInstance):
     ],
 )
 def test_should_know_no_lag_of_a_store_without_changelog_unless_it_is_the_running_active_one(
-    tmp_path: Path, logged: bool, role: TaskType, state: TaskState, lag: int | None
+    logged: bool, role: TaskType, state: TaskState, lag: int | None
 ) -> None:
     """A standby keeps it open, but nothing ever comes into it: it would answer "no such key" to everybody."""
-    topology = Topology()
-    topology.add_source("words", LINES)
-    topology.add_processor("count", CountWord, "words")
-    more: dict[str, Any] = {} if logged else {"changelog": None}
-    topology.add_state_store(key_value_store(STORE, STRING, LONG, persistent=False, **more), "count")
-    application = Application(topology, {"application.id": "app", "bootstrap.servers": f"memory:{tmp_path}"})
-    instance = ShowingCopies(application, "http://127.0.0.1:1")
-    store = key_value_store(STORE, STRING, LONG, persistent=False).build()
-    instance.shown = (OpenTask(TaskId(0, 0), role, state, {STORE: store}, {STORE: 0}),)
-    (copy,) = InstanceView(instance, open_log(f"memory:{tmp_path}")).store_copies(STORE)
-    assert (copy.lag, copy.store, copy.published) == (lag, store, instance.shown[0])
+    changelog = TopicPartition("changelog", 0)
+    task = SimpleNamespace(id=TASK, type=role, state=state, stores={STORE: object()})
+    published = open_task(cast(Task, task), {STORE: changelog if logged else None}, {changelog: 0})
+    assert (published.lags, published.stores) == ({STORE: lag}, task.stores)

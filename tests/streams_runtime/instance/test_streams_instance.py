@@ -1,7 +1,6 @@
 """Whole instances against a real coordinator, on the embedded log and RocksDB in a directory of the test."""
 
 import socket
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -18,7 +17,7 @@ from streams_runtime.instance.thread_work import ThreadWork
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME
 from streams_runtime.tasks.state_directory import CLUSTER_FILE_NAME
-from tests.checkout import ROOT
+from tests.streams_runtime.logs.processes import running_program, say
 from tests.streams_runtime.running_group import EXACTLY_ONCE, GUARANTEES, SOME_LINES, Group
 from tests.streams_runtime.word_counting import (
     STORE,
@@ -91,21 +90,6 @@ def test_should_start_from_its_checkpoints_when_it_comes_back_to_its_state_direc
     group.wait_until_counted()
 
 
-def test_should_not_take_state_of_another_log_for_its_own(group: Group) -> None:
-    group.declare(standbys=0)
-    group.write(SOME_LINES)
-    first = group.start("a", num_stream_threads=1)
-    group.wait_until_counted()
-    assert first.close(TIMEOUT_S)
-    (group.directory / "a" / group.id / CLUSTER_FILE_NAME).write_text("that of another log")
-    told = RememberingListener()
-    second = group.start("a", listener=told, num_stream_threads=1)
-    group.wait_until_settled(second, standbys=0)
-    assert {each.origin for each in told.restores} == {RestoreOrigin.BEGINNING}
-    group.write(SOME_LINES)
-    group.wait_until_counted()
-
-
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
 def test_should_drop_everything_and_join_again_when_others_have_claimed_its_tasks(group: Group) -> None:
     group.declare(standbys=0)
@@ -142,11 +126,14 @@ def delete_checkpoints(state: Path) -> int:
     return len(checkpoints)
 
 
-@pytest.mark.parametrize("spoil", [damage_stores, delete_checkpoints])
+def name_another_log(state: Path) -> int:
+    (state / CLUSTER_FILE_NAME).write_text("that of another log")
+    return 2
+
+
+@pytest.mark.parametrize("spoil", [damage_stores, delete_checkpoints, name_another_log])
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
-def test_should_restore_from_the_beginning_when_state_on_disk_cannot_be_trusted(
-    group: Group, spoil: Callable[[Path], int]
-) -> None:
+def test_should_restore_from_the_beginning_when_state_is_damaged(group: Group, spoil: Callable[[Path], int]) -> None:
     group.declare(standbys=0)
     group.write(SOME_LINES)
     first = group.start("a", num_stream_threads=1)
@@ -200,9 +187,7 @@ def test_should_not_wait_for_records_when_the_group_has_news(group: Group, stand
     assert time.monotonic() - started_s < 20
 
 
-def test_should_get_ready_to_take_over_when_all_that_was_assigned_runs(
-    group: Group, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_get_ready_to_take_over_when_all_tasks_run(group: Group, monkeypatch: pytest.MonkeyPatch) -> None:
     ready = []
     monkeypatch.setattr(ThreadWork, "prepare_takeover", lambda self: ready.append(self.restoration.is_done))
     instance = group.start("a")
@@ -212,28 +197,15 @@ def test_should_get_ready_to_take_over_when_all_that_was_assigned_runs(
 
 
 @pytest.mark.parametrize("group", GUARANTEES, indirect=True)
-def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_killed(
-    group: Group, coordinator: CoordinatorProcess
-) -> None:
+def test_should_go_on_from_standbys_when_a_process_is_killed(group: Group, coordinator: CoordinatorProcess) -> None:
     told = RememberingListener()
     survivor = group.start("a", listener=told, session_timeout_ms=1_000)
     assert survivor.wait_until_running(TIMEOUT_S)
-    module = "tests.streams_runtime.instance.test_streams_instance"
-    program = f"import sys; from {module} import run_until_killed; run_until_killed(*sys.argv[1:])"
-    other = subprocess.Popen(
-        [sys.executable, "-c", program, coordinator.url, group.id, str(group.directory), group.guarantee],
-        stdout=subprocess.PIPE,
-        cwd=ROOT,
-    )
-    try:
-        assert other.stdout is not None
-        assert other.stdout.readline() == b"running\n"
+    with running_program(__name__, coordinator.url, group.id, group.directory, group.guarantee) as other:
+        assert other.line() == "running"
         wait_for(lambda: bool(told.revocations), survivor.status)
         for _ in range(5):
             group.write(SOME_LINES)
-    finally:
-        other.kill()
-        other.communicate()
     group.write(SOME_LINES)
     group.wait_until_settled(survivor, standbys=0)
     if group.guarantee == EXACTLY_ONCE:
@@ -248,9 +220,7 @@ def test_should_go_on_from_standbys_when_the_process_with_the_active_tasks_is_ki
     assert survivor.errors == ()
 
 
-def test_should_keep_running_when_the_coordinator_is_killed_and_started_again(
-    group: Group, coordinator: CoordinatorProcess
-) -> None:
+def test_should_keep_running_when_the_coordinator_is_restarted(group: Group, coordinator: CoordinatorProcess) -> None:
     instance = group.start("a")
     assert instance.wait_until_running(TIMEOUT_S)
     coordinator.kill()
@@ -274,5 +244,9 @@ def run_until_killed(url: str, application_id: str, directory: str, guarantee: s
     instance = StreamsInstance(application, url)
     instance.start()
     assert instance.wait_until_running(TIMEOUT_S)
-    print("running", flush=True)
+    say("running")
     instance.wait()
+
+
+if __name__ == "__main__":
+    run_until_killed(*sys.argv[1:])

@@ -9,10 +9,7 @@ import httpx
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Record
-from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.streams_instance import StreamsInstance
+from streams_runtime import InstanceState, Record, StreamsInstance, StreamsRuntimeError
 from streams_runtime.instance.thread_status import ThreadState
 from tests.streams_runtime.running_group import ALL_TASKS, SOME_LINES, Group
 from tests.streams_runtime.word_counting import TIMEOUT_S, SplitLine, totals, wait_for
@@ -79,7 +76,7 @@ def test_should_neither_add_nor_remove_threads_before_the_start_and_after_the_en
 
 
 @pytest.mark.parametrize("threads", [1, 2])
-def test_should_remove_another_thread_if_there_is_one_when_a_stream_thread_asks(
+def test_should_remove_another_thread_if_there_is_one(
     group: Group, threads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed: list[tuple[str | None, str]] = []

@@ -6,12 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.states import InstanceState
+from streams_runtime import InstanceState, StreamsInstance, StreamsRuntimeError, ThreadErrorResponse, open_log
 from streams_runtime.configs import DEFAULT_SESSION_TIMEOUT_MS
-from streams_runtime.instance.application import ThreadErrorResponse
-from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.logs.opening import open_log
 from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.word_counting import LINES, TIMEOUT_S, create_topics, wait_for
 

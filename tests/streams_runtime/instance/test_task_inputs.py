@@ -28,9 +28,7 @@ def asked(log: WatchedLog) -> dict[str, int]:
     return found
 
 
-def test_should_ask_the_log_once_for_all_tasks_that_start_and_once_for_all_that_go(
-    make: MakeRig, guarantee: str, log: WatchedLog
-) -> None:
+def test_should_ask_the_log_once_for_all_tasks_that_start_or_go(make: MakeRig, guarantee: str, log: WatchedLog) -> None:
     thread = make(guarantee, log=log)
     thread.write(SENTENCES)
     thread.assign(EVERYTHING)
@@ -110,9 +108,7 @@ def test_should_claim_no_task_whose_directory_another_thread_still_has(
 
 
 @pytest.mark.parametrize("call", ["claim", "committed_offsets"])
-def test_should_try_again_with_all_tasks_when_the_log_was_away(
-    make: MakeRig, guarantee: str, log: WatchedLog, call: str
-) -> None:
+def test_should_try_all_tasks_again_after_a_failure(make: MakeRig, guarantee: str, log: WatchedLog, call: str) -> None:
     thread = make(guarantee, log=log)
     thread.write(SENTENCES)
     thread.assign(EVERYTHING, [])
@@ -130,9 +126,7 @@ def test_should_try_again_with_all_tasks_when_the_log_was_away(
     assert thread.totals() == dict(thread.words)
 
 
-def test_should_release_what_a_task_of_other_partitions_had_claimed(
-    make: MakeRig, guarantee: str, log: WatchedLog
-) -> None:
+def test_should_release_claims_of_a_task_of_other_partitions(make: MakeRig, guarantee: str, log: WatchedLog) -> None:
     """Whoever has those partitions now must not fence this thread, which goes on."""
     thread = make(guarantee, log=log)
     thread.run([SPLIT_0])

@@ -85,9 +85,7 @@ def test_should_recycle_an_active_task_and_back_without_closing_its_store(thread
 
 
 @pytest.mark.parametrize("worked", [True, False])
-def test_should_commit_what_processors_write_when_they_are_closed(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch, worked: bool
-) -> None:
+def test_should_commit_records_of_closing_ones(thread: Rig, monkeypatch: pytest.MonkeyPatch, worked: bool) -> None:
     """Written any later it would stand behind what the task's next owner has written by then."""
     monkeypatch.setattr(CountWord, "close", lambda self: self._counts.put("closed", 1))
     thread.run(EVERYTHING)
@@ -107,9 +105,7 @@ def test_should_commit_what_processors_write_when_they_are_closed(
     assert thread.log.end_offsets([changelog]) == {changelog: end}
 
 
-def test_should_write_nothing_of_a_revoked_task_later_when_the_log_was_away_at_its_commit(
-    make: MakeRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_write_nothing_later_of_an_uncommitted_task(make: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Under at-least-once what it sent is with the producer that all tasks share, while the log has more records."""
     thread = make(AT_LEAST, max_poll_records=len(SENTENCES))
     thread.run(EVERYTHING)
@@ -155,9 +151,7 @@ def test_should_commit_nothing_when_what_is_revoked_has_nothing_to_commit(thread
     assert thread.states() == {"active 0_0": "suspended", "active 0_1": "running"}
 
 
-def test_should_start_revoked_tasks_over_when_their_commit_times_out(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_start_revoked_tasks_over_if_a_commit_times_out(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.commits = False
     thread.write(SENTENCES)
     thread.assign(EVERYTHING)
@@ -254,9 +248,7 @@ def test_should_abort_the_whole_transaction_when_a_corrupt_task_wrote_in_it(make
     assert thread.written() == sum(thread.words.values())
 
 
-def test_should_go_through_all_tasks_and_raise_the_worst_when_closing_fails(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_close_all_tasks_and_raise_the_worst_error(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.run(EVERYTHING)
     monkeypatch.setattr(SplitLine, "close", lambda _self: 1 / 0)
     with pytest.raises(StreamsRuntimeError, match="close"):
@@ -266,9 +258,7 @@ def test_should_go_through_all_tasks_and_raise_the_worst_when_closing_fails(
     assert thread.states() == {"active 1_0": "restoring"}
 
 
-def test_should_let_another_instance_go_on_with_tasks_that_were_handed_in_and_not_closed_yet(
-    tmp_path: Path, guarantee: str
-) -> None:
+def test_should_let_another_instance_go_on_with_revoked_tasks_not_closed_yet(tmp_path: Path, guarantee: str) -> None:
     leaving = rig(tmp_path / "a", guarantee, name="leaving")
     leaving.write(SENTENCES)
     leaving.run(EVERYTHING, [])
@@ -293,9 +283,7 @@ def test_should_let_another_instance_go_on_with_tasks_that_were_handed_in_and_no
     leaving.close()
 
 
-def test_should_close_everything_when_a_clean_shutdown_fails_half_way(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_close_everything_when_a_clean_shutdown_fails(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.run(EVERYTHING)
     with monkeypatch.context() as patched:
         patched.setattr(SplitLine, "close", lambda _self: 1 / 0)
@@ -305,9 +293,7 @@ def test_should_close_everything_when_a_clean_shutdown_fails_half_way(
     assert all(thread.directory.lock_owner(task) is None for task in EVERYTHING)
 
 
-def test_should_handle_a_corruption_that_is_found_when_others_are_committed(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_handle_a_corruption_found_while_others_commit(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.run(EVERYTHING)
     thread.write(SENTENCES)
     thread.commits = False

@@ -30,9 +30,7 @@ from tests.streams_runtime.tasks.watched_log import WatchedLog
 from tests.streams_runtime.word_counting import PARTITIONS, STORE, TOTALS
 
 
-def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_commit_again_in_the_next_pass_after_a_time_out(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.assign([SPLIT_0])
     thread.passes()
     thread.write(SENTENCES)
@@ -45,9 +43,7 @@ def test_should_commit_again_in_the_next_pass_when_the_log_was_away(
     assert thread.committed() == {"lines-0": 10}
 
 
-def test_should_begin_the_commit_interval_when_a_commit_has_ended(
-    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_count_from_the_last_commit(make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = make(guarantee, commit_interval_ms=100)
     commit = StreamsProducer.commit
 
@@ -88,9 +84,7 @@ def test_should_process_nothing_else_until_a_transaction_has_ended_whose_commit_
     assert thread.committed() == {"lines-0": 2, "lines-1": 1}
 
 
-def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
-    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_give_up_after_task_timeout(make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = make(guarantee, task_timeout_ms=5_000)
     thread.write(SENTENCES)
     monkeypatch.setattr(StreamsProducer, "commit", busy)
@@ -100,9 +94,7 @@ def test_should_give_up_when_the_log_is_away_for_longer_than_task_timeout(
         thread.passes(5)
 
 
-def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_not_count_a_jump_of_the_clock_as_no_progress(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.run(EVERYTHING)
     thread.write(SENTENCES)
     with monkeypatch.context() as patched:
@@ -114,9 +106,7 @@ def test_should_not_count_a_jump_of_the_clock_as_time_without_progress(
     assert thread.totals() == dict(thread.words)
 
 
-def test_should_find_its_position_later_when_the_log_is_away_while_it_is_reset(
-    make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_reset_its_position_in_the_end(make: MakeRig, guarantee: str, monkeypatch: pytest.MonkeyPatch) -> None:
     thread = make(guarantee)
     thread.run([SPLIT_0])
     (source,) = thread.active(SPLIT_0).input_partitions
@@ -145,9 +135,7 @@ def test_should_purge_repartition_records_that_were_processed(make: MakeRig, gua
     assert thread.totals() == dict(thread.words)
 
 
-def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_report_latest_for_running_tasks_else_positions(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     thread.write(SENTENCES)
     thread.run(EVERYTHING)
     assert thread.work.manager.offset_sums() == {COUNT_0: LATEST_OFFSET, COUNT_1: LATEST_OFFSET}
@@ -167,9 +155,7 @@ def test_should_report_latest_for_running_tasks_and_positions_for_the_others(
     assert thread.work.manager.offset_sums()[COUNT_0] == position, "a restoring active is no previous active"
 
 
-def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread_only(
-    make: MakeRig, guarantee: str
-) -> None:
+def test_should_report_closed_tasks_by_their_checkpoints_from_one_thread_only(make: MakeRig, guarantee: str) -> None:
     first = make(guarantee, name="t-0")
     first.write(SENTENCES)
     first.run(EVERYTHING)
@@ -187,9 +173,7 @@ def test_should_report_closed_tasks_on_disk_by_their_checkpoints_from_one_thread
     assert first.work.manager.offset_sums() == {}
 
 
-def test_should_not_make_another_thread_wait_for_a_directory_that_it_only_reports(
-    make: MakeRig, guarantee: str
-) -> None:
+def test_should_not_make_another_thread_wait_for_a_directory_it_only_reports(make: MakeRig, guarantee: str) -> None:
     thread = make(guarantee, name="t-0")
     thread.write(SENTENCES)
     thread.run(EVERYTHING)
@@ -272,9 +256,7 @@ def test_should_wait_for_records_no_longer_than_to_the_next_commit(thread: Rig) 
     assert thread.work._wait_ms() == 30
 
 
-def test_should_not_wait_for_records_when_the_pass_before_had_something_to_do(
-    thread: Rig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_not_wait_for_records_after_a_pass_with_work(thread: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
     waits: list[int] = []
     thread.run([SPLIT_0])
     consumer = thread.work._consumer
@@ -373,9 +355,7 @@ def test_should_leave_waiting_to_the_restore_when_nothing_runs(thread: Rig) -> N
     assert thread.work._wait_ms() == 0
 
 
-def test_should_have_opened_its_producer_when_it_has_to_take_over_what_it_follows(
-    make: MakeRig, guarantee: str
-) -> None:
+def test_should_have_opened_its_producer_before_it_has_to_take_over(make: MakeRig, guarantee: str) -> None:
     log = WatchedLog()
     thread = make(guarantee, log=log)
     thread.work.prepare_takeover()

@@ -4,13 +4,14 @@ import errno
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
 import pytest
 
 from streams_runtime.local_run.coordinator_process import CoordinatorNotStarted, CoordinatorProcess
+from tests.known import known
+from tests.waiting import wait_until
 from tests.warm_coordinator import WarmCoordinator
 
 
@@ -21,9 +22,7 @@ def test_should_say_why_when_it_cannot_start(tmp_path: Path) -> None:
     process.stop()
 
 
-def test_should_advise_what_to_do_when_the_system_refuses_the_process(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_advise_when_the_system_refuses_the_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object, **__: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -35,8 +34,7 @@ def test_should_advise_what_to_do_when_the_system_refuses_the_process(
 
 
 def test_should_come_back_on_the_same_port_with_the_same_database_and_stop_for_good(tmp_path: Path) -> None:
-    process = CoordinatorProcess(tmp_path)
-    with process:
+    with WarmCoordinator(tmp_path) as process:
         url = process.url
         process.kill()
         with pytest.raises(httpx.ConnectError):
@@ -63,14 +61,10 @@ sys.stdin.read()
 def test_should_end_with_the_process_that_started_it_also_when_that_is_killed(tmp_path: Path) -> None:
     command = [sys.executable, "-c", _STARTS_ONE, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        url = parent.stdout.readline().strip()
+        url = known(parent.stdout).readline().strip()
         assert httpx.get(f"{url}/livez", trust_env=False).is_success
         parent.kill()
-    give_up_at = time.monotonic() + 30
-    while answers(url):
-        assert time.monotonic() < give_up_at, "it serves on"
-        time.sleep(0.05)  # nothing tells that a process has ended whose parent is gone
+    wait_until(lambda: not answers(url), "its end")
 
 
 def answers(url: str) -> bool:

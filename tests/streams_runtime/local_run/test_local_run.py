@@ -8,7 +8,6 @@ import httpx
 import pytest
 
 from assignor.errors import InputError
-from assignor.types import TopicPartition
 from streams_runtime.common.errors import StreamsRuntimeError
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.instance.application import Application
@@ -16,6 +15,7 @@ from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.local_run.local_run import LocalRun, NotFinished
 from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.opening import open_log
+from streams_runtime.logs.record_producer import RecordProducer
 from streams_runtime.serdes import STRING
 from tests.streams_runtime.word_counting import wait_for
 
@@ -36,15 +36,11 @@ def application(directory: Path, **more: object) -> Application:
 
 
 def feed(directory: Path, lines: int, text: str) -> None:
-    log = open_log(f"embedded:{directory / 'log'}")
-    if "lines" not in log.topics():
+    with closing(open_log(f"embedded:{directory / 'log'}")) as log:
         log.create_topics([NewTopic("lines", 2), NewTopic("out", 1)])
-    producer = log.producer()
-    for number in range(lines):
-        producer.send(TopicPartition("lines", number % 2), None, text.encode(), 1_000)
-    producer.flush()
-    producer.close()
-    log.close()
+        with RecordProducer(log, STRING, STRING) as producer:
+            for number in range(lines):
+                producer.send("lines", None, text, timestamp_ms=1_000, partition=number % 2)
 
 
 def count_of_the(endpoints: Iterable[str]) -> object:
@@ -137,9 +133,7 @@ def test_should_refuse_to_start_without_the_topics(tmp_path: Path, topics: list[
     assert str(refused.value) == f"words: the log has no topic {missing}; create it first"
 
 
-def test_should_refuse_no_instance_at_all_and_an_environment_without_a_coordinator(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_refuse_no_instance_and_no_coordinator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="must be at least 1, not 0"):
         LocalRun(application(tmp_path), instances=0)
     monkeypatch.setattr("streams_runtime.local_run.local_run.find_spec", lambda _name: None)

@@ -256,9 +256,7 @@ def test_should_take_configs_as_values_and_refuse_what_an_application_refuses() 
         TopologyTestDriver(word_count(), {"state": 1})
 
 
-def test_should_clean_up_when_a_processor_cannot_be_initialised(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_clean_up_when_a_processor_fails_in_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
 
     class Broken(PassOn):

@@ -6,6 +6,8 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.known import known
+
 
 def say(*words: object) -> None:
     sys.stdout.write(" ".join(map(str, words)) + "\n")  # one write: a line is there as a whole or not at all
@@ -24,17 +26,15 @@ class RunningProgram:
         )
 
     def line(self) -> str:
-        assert self.process.stdout is not None
-        return self.process.stdout.readline().strip()
+        return known(self.process.stdout).readline().strip()
 
     def rest(self) -> list[str]:
-        assert self.process.stdout is not None
-        return self.process.stdout.read().splitlines()
+        return known(self.process.stdout).read().splitlines()
 
     def go_on(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write("\n")
-        self.process.stdin.flush()
+        stdin = known(self.process.stdin)
+        stdin.write("\n")
+        stdin.flush()
 
     def signal(self, which: signal.Signals) -> None:
         self.process.send_signal(which)
@@ -53,5 +53,4 @@ def running_program(module: str, *arguments: object) -> Iterator[RunningProgram]
     finally:
         started.kill()
         for stream in (started.process.stdin, started.process.stdout):
-            assert stream is not None
-            stream.close()
+            known(stream).close()

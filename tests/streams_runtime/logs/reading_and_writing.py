@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
 from typing import NamedTuple
 
 from assignor.types import TopicPartition
@@ -89,6 +90,13 @@ def write(log: Log, partition: TopicPartition, *values: bytes, timestamp_ms: int
     for value in values:
         producer.send(partition, b"k", value, timestamp_ms)
     producer.close()
+
+
+def commit(log: Log, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+    """Claims the partitions for it."""
+    with closing(log.producer()) as producer:
+        moved = {partition: OffsetAndMetadata(offset) for partition, offset in offsets.items()}
+        producer.commit_offsets([(log.claim(group, offsets), moved)])
 
 
 def write_pairs(

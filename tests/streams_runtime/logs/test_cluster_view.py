@@ -13,11 +13,11 @@ from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.internal_topics import CreatedTopic
 from assignor.types import TopicPartition
 from coordinator_api.runtime.clusters import is_retriable
-from streams_runtime.logs.base import IsolationLevel, NewTopic, OffsetAndMetadata, TopicDescription
+from streams_runtime.logs.base import IsolationLevel, NewTopic, TopicDescription
 from streams_runtime.logs.cluster_view import LogClusterProvider, log_cluster_provider
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.log_errors import LogTimeout, TopicExists
-from tests.streams_runtime.logs.reading_and_writing import write
+from tests.streams_runtime.logs.reading_and_writing import commit, write
 
 
 def definition() -> RebalanceSnapshot:
@@ -59,10 +59,7 @@ def test_should_tell_the_leader_topics_changelog_ends_and_committed_offsets_as_t
         ]
     )
     write(log, TopicPartition("app-counts-changelog", 1), b"1", b"2", b"3")
-    prices = TopicPartition("prices", 0)
-    claim = log.claim("app", [prices])
-    producer = log.producer()
-    producer.commit_offsets([(claim, {prices: OffsetAndMetadata(5)})])
+    commit(log, "app", {TopicPartition("prices", 0): 5})
 
     assert LogClusterProvider(log).view("group", definition()) == ClusterView(
         Cluster((Broker(1),), {"orders": metadata(2), "prices": metadata(2)}),
@@ -99,9 +96,7 @@ def test_should_let_the_leader_do_without_lags_when_end_offsets_cannot_be_had() 
     assert view == ClusterView(Cluster((Broker(1),), {"orders": metadata(2)}), {}, changelog_end_offsets=None)
 
 
-def test_should_say_that_asking_again_may_help_when_the_log_does_not_answer_in_time(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_should_say_that_asking_again_may_help_when_the_log_is_too_slow(monkeypatch: pytest.MonkeyPatch) -> None:
     def busy(*_: object) -> NoReturn:
         raise LogTimeout("busy")
 

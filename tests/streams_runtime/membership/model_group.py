@@ -9,23 +9,14 @@ from dataclasses import dataclass, field
 
 from assignor.protocol.consumer_protocol import decode_subscription
 from assignor.types import TaskId, TopicPartition
-from streams_runtime.membership.calls import (
-    CoordinatorError,
-    FetchedAssignment,
-    HeartbeatNews,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-    ProcessHeartbeatReply,
-    coordinator_error,
-)
+from streams_runtime.membership import calls
 from tests.coordinator_api.group.member_bytes import assigned, assignment, partition_of
 
 PREPARING, COMPLETING, STABLE = "PreparingRebalance", "CompletingRebalance", "Stable"
 
 
-def refusal(code: str) -> CoordinatorError:
-    return coordinator_error(code, 409, "")
+def refusal(code: str) -> calls.CoordinatorError:
+    return calls.coordinator_error(code, 409, "")
 
 
 @dataclass(slots=True)
@@ -57,19 +48,19 @@ class ModelGroup:
 
     # --- what members call
 
-    def join(self, request: JoinRequest) -> JoinReply:
+    def join(self, request: calls.JoinRequest) -> calls.JoinReply:
         if request.member_id is None:
             return self._first_join(request)
         member = self._member(request.member_id)
         repeated = member.subscription == request.subscription and (self.state != PREPARING or member.joined)
         if repeated and self.state != PREPARING:
-            return JoinReply(request.member_id, self.generation_id, self.state)
+            return calls.JoinReply(request.member_id, self.generation_id, self.state)
         member.subscription, member.joined = request.subscription, True
         if not repeated:
             self._prepare()
-        return JoinReply(request.member_id, self.generation_id + 1, self.state)
+        return calls.JoinReply(request.member_id, self.generation_id + 1, self.state)
 
-    def fetch(self, member_id: str, min_generation: int) -> FetchedAssignment | None:
+    def fetch(self, member_id: str, min_generation: int) -> calls.FetchedAssignment | None:
         member = self._member(member_id)
         if self.state == COMPLETING or (self.state == PREPARING and member.joined):
             return None
@@ -77,15 +68,15 @@ class ModelGroup:
             if self.state == STABLE:
                 member.acknowledged = self.generation_id
                 self._follow_up()
-            return FetchedAssignment(member.given_generation, member.given, self.followup)
+            return calls.FetchedAssignment(member.given_generation, member.given, self.followup)
         if self.state == PREPARING:
             raise refusal("REBALANCE_IN_PROGRESS")
         return None
 
-    def heartbeat(self, members: Mapping[str, MemberHeartbeat]) -> ProcessHeartbeatReply:
+    def heartbeat(self, members: Mapping[str, calls.MemberHeartbeat]) -> calls.ProcessHeartbeatReply:
         news_of = {member_id: self._news(member_id) for member_id in members}
         news = f"{self.generation_id} {sorted((key, repr(value)) for key, value in news_of.items())}"
-        return ProcessHeartbeatReply(self.state, self.generation_id, news, news_of)
+        return calls.ProcessHeartbeatReply(self.state, self.generation_id, news, news_of)
 
     def leave(self, member_id: str) -> None:
         if self.members.pop(member_id, None) is not None:
@@ -142,15 +133,15 @@ class ModelGroup:
 
     # --- inside
 
-    def _first_join(self, request: JoinRequest) -> JoinReply:
+    def _first_join(self, request: calls.JoinRequest) -> calls.JoinReply:
         for member_id, member in self.members.items():
             if request.join_id is not None and member.join_id == request.join_id:
-                return JoinReply(member_id, self.generation_id + member.joined, self.state)
+                return calls.JoinReply(member_id, self.generation_id + member.joined, self.state)
         self.joins += 1
         member_id = f"m{self.joins}"
         self.members[member_id] = ModelMember(request.subscription, request.join_id)
         self._prepare()
-        return JoinReply(member_id, self.generation_id + 1, self.state)
+        return calls.JoinReply(member_id, self.generation_id + 1, self.state)
 
     def _member(self, member_id: str) -> ModelMember:
         if member_id not in self.members:
@@ -165,12 +156,12 @@ class ModelGroup:
         if self.followup and all(member.acknowledged == self.generation_id for member in self.members.values()):
             self._prepare()
 
-    def _news(self, member_id: str) -> HeartbeatNews | CoordinatorError:
+    def _news(self, member_id: str) -> calls.HeartbeatNews | calls.CoordinatorError:
         member = self.members.get(member_id)
         if member is None:
             return refusal("UNKNOWN_MEMBER_ID")
         fetchable = self.state != COMPLETING and not (self.state == PREPARING and member.joined)
-        return HeartbeatNews(
+        return calls.HeartbeatNews(
             rejoin=self.state == PREPARING and not member.joined,
             stop=self.draining,
             assignment_generation=member.given_generation if fetchable and member.given is not None else 0,

@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from dataclasses import replace
 
 import pytest
 import tenacity
@@ -9,28 +10,13 @@ import tenacity
 from assignor.errors import InputError
 from assignor.types import TaskId
 from coordinator_client.calls import CoordinatorRefused, Refusal
-from streams_runtime.membership.calls import (
-    CoordinatorError,
-    CoordinatorUnavailable,
-    FencedInstanceId,
-    FencedMemberEpoch,
-    FetchedAssignment,
-    GroupIdNotFound,
-    GroupMaxSizeReached,
-    HeartbeatNews,
-    IllegalGeneration,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-    NotLetIn,
-    RebalanceInProgress,
-    UnknownMemberId,
-)
+from streams_runtime.membership import calls
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience, pause_s
 from streams_runtime.queries.client import StateStoreClient
 from tests.streams_runtime.stub_service import Answer, Asked, problem, stub_service
 
-JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2_000)
+SETTINGS = calls.MemberSettings("g", "c", None, None, 1_000, 2_000, leave_on_disconnect=False)
+JOIN = calls.JoinRequest(b"\x00\x03", SETTINGS)
 JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingRebalance"})
 
 
@@ -39,20 +25,23 @@ JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingR
     [
         (JOIN, {}),
         (
-            JoinRequest(b"\x00\x03", 1_000, 2_000, "m", "app-p0-t0", 0, "c"),
-            {"member_id": "m", "group_instance_id": "app-p0-t0", "incarnation": 0, "client_id": "c"},
+            calls.JoinRequest(b"\x00\x03", replace(SETTINGS, group_instance_id="app-p0-t0", incarnation=0), "m"),
+            {"member_id": "m", "group_instance_id": "app-p0-t0", "incarnation": 0},
         ),
         (
-            JoinRequest(b"\x00\x03", 1_000, 2_000, join_id="j-1", leave_on_disconnect=True),
+            calls.JoinRequest(b"\x00\x03", replace(SETTINGS, leave_on_disconnect=True), join_id="j-1"),
             {"join_id": "j-1", "leave_on_disconnect": True},
         ),
     ],
     ids=["first", "static member", "may be repeated"],
 )
-def test_should_send_what_is_known_when_joining_and_no_more(request_: JoinRequest, more: dict[str, object]) -> None:
+def test_should_send_what_is_known_when_joining_and_no_more(
+    request_: calls.JoinRequest, more: dict[str, object]
+) -> None:
     with stub_service(JOINED) as service, CoordinatorClient(service.url, token="secret") as client:
-        assert client.join("g", request_) == JoinReply("m", 3, "PreparingRebalance")
-        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000, **more}
+        assert client.join("g", request_) == calls.JoinReply("m", 3, "PreparingRebalance")
+        times = {"session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
+        body = {"subscription": "AAM=", "client_id": "c", **times, **more}
         assert service.asked == [Asked("POST", "/v1/groups/g/subscriptions", body, "Bearer secret")]
 
 
@@ -72,7 +61,7 @@ def test_should_give_the_bytes_when_the_assignment_is_there() -> None:
     document = {"generation_id": 4, "assignment": base64.b64encode(b"\x00\x01\xff").decode(), "followup": True}
     with stub_service(Answer(200, document)) as service, CoordinatorClient(service.url) as client:
         fetched = client.assignment("g", "m", min_generation=4, wait_ms=250)
-        assert fetched == FetchedAssignment(4, b"\x00\x01\xff", followup=True)
+        assert fetched == calls.FetchedAssignment(4, b"\x00\x01\xff", followup=True)
         assert [asked.path for asked in service.asked] == [
             "/v1/groups/g/members/m/assignment?min_generation=4&wait_ms=250"
         ]
@@ -93,7 +82,7 @@ def test_should_take_the_bytes_alone_when_the_service_sends_them_raw() -> None:
         stub_service(Answer(200, b"\x00\x01\xff", headers=headers)) as service,
         CoordinatorClient(service.url) as client,
     ):
-        assert client.assignment("g", "m", min_generation=4, wait_ms=0) == FetchedAssignment(
+        assert client.assignment("g", "m", min_generation=4, wait_ms=0) == calls.FetchedAssignment(
             4, b"\x00\x01\xff", followup=True
         )
 
@@ -110,12 +99,12 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
     }
     with stub_service(Answer(200, document)) as service, CoordinatorClient(service.url) as client:
         heartbeats = client.process_heartbeats("g")
-        sent = {"m": MemberHeartbeat(6, {TaskId(0, 3): 5}), "n": MemberHeartbeat(0)}
+        sent = {"m": calls.MemberHeartbeat(6, {TaskId(0, 3): 5}), "n": calls.MemberHeartbeat(0)}
         reply = heartbeats.send(sent, known="ab", wait_ms=250)
         heartbeats.close()
         assert (reply.state, reply.generation_id, reply.news) == ("Stable", 7, "abc")
-        assert reply.members["m"] == HeartbeatNews(rejoin=True, stop=False, assignment_generation=6)
-        assert isinstance(reply.members["n"], UnknownMemberId)
+        assert reply.members["m"] == calls.HeartbeatNews(rejoin=True, stop=False, assignment_generation=6)
+        assert isinstance(reply.members["n"], calls.UnknownMemberId)
         (asked,) = service.asked
         assert asked.path == "/v1/groups/g/heartbeat?wait_ms=250"
         assert asked.body == {
@@ -124,37 +113,10 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
         }
 
 
-def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None:
-    asked, released = threading.Event(), threading.Event()
-
-    class Noting(threading.Event):
-        def wait(self, timeout: float | None = None) -> bool:
-            asked.set()
-            return released.wait(timeout)
-
-    failures: list[BaseException] = []
-    with stub_service(Answer(200, {}, after=Noting())) as service, CoordinatorClient(service.url) as client:
-        heartbeats = client.process_heartbeats("g")
-
-        def send() -> None:
-            with pytest.raises(CoordinatorUnavailable) as raised:
-                heartbeats.send({"m": MemberHeartbeat(0)}, wait_ms=60_000)
-            failures.append(raised.value)
-
-        sending = threading.Thread(target=send)
-        sending.start()
-        assert asked.wait(30.0)
-        heartbeats.break_off()
-        sending.join(30.0)
-        assert not sending.is_alive()
-        released.set()
-    assert len(failures) == 1
-
-
 def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() -> None:
     answer = Answer(429, {"status": 429, "code": "THROTTLING_QUOTA_EXCEEDED"}, headers=(("Retry-After", "2"),))
     with stub_service(answer) as service, CoordinatorClient(service.url) as client:
-        with pytest.raises(CoordinatorUnavailable) as raised:
+        with pytest.raises(calls.CoordinatorUnavailable) as raised:
             client.join("g", JOIN)
         assert raised.value.retry_after_ms == 2_000
 
@@ -162,19 +124,19 @@ def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() ->
 @pytest.mark.parametrize(
     "status,code,error",
     [
-        (404, "GROUP_ID_NOT_FOUND", GroupIdNotFound),
-        (404, "UNKNOWN_MEMBER_ID", UnknownMemberId),
-        (409, "ILLEGAL_GENERATION", IllegalGeneration),
-        (409, "REBALANCE_IN_PROGRESS", RebalanceInProgress),
-        (409, "FENCED_INSTANCE_ID", FencedInstanceId),
-        (409, "FENCED_MEMBER_EPOCH", FencedMemberEpoch),
-        (429, "GROUP_MAX_SIZE_REACHED", GroupMaxSizeReached),
-        (422, "INVALID_SESSION_TIMEOUT", CoordinatorError),
+        (404, "GROUP_ID_NOT_FOUND", calls.GroupIdNotFound),
+        (404, "UNKNOWN_MEMBER_ID", calls.UnknownMemberId),
+        (409, "ILLEGAL_GENERATION", calls.IllegalGeneration),
+        (409, "REBALANCE_IN_PROGRESS", calls.RebalanceInProgress),
+        (409, "FENCED_INSTANCE_ID", calls.FencedInstanceId),
+        (409, "FENCED_MEMBER_EPOCH", calls.FencedMemberEpoch),
+        (429, "GROUP_MAX_SIZE_REACHED", calls.GroupMaxSizeReached),
+        (422, "INVALID_SESSION_TIMEOUT", calls.CoordinatorError),
     ],
 )
-def test_should_raise_the_error_that_kafka_names(status: int, code: str, error: type[CoordinatorError]) -> None:
+def test_should_raise_the_error_that_kafka_names(status: int, code: str, error: type[calls.CoordinatorError]) -> None:
     with stub_service(problem(status, code, "so it is")) as service, CoordinatorClient(service.url) as client:
-        with pytest.raises(CoordinatorError) as raised:
+        with pytest.raises(calls.CoordinatorError) as raised:
             client.join("g", JOIN, patience=Patience(60.0))
         assert type(raised.value) is error
         assert (raised.value.code, raised.value.status, raised.value.detail) == (code, status, "so it is")
@@ -185,10 +147,12 @@ def test_should_take_a_missing_token_for_a_mistake_of_the_caller() -> None:
     with (
         stub_service(problem(401, "SASL_AUTHENTICATION_FAILED", "a token is needed")) as service,
         CoordinatorClient(service.url) as client,
-        pytest.raises(NotLetIn, match="a token is needed; a command takes it from --token-file or ASSIGNOR_AUTH_TOKEN"),
+        pytest.raises(
+            calls.NotLetIn, match="a token is needed; a command takes it from --token-file or ASSIGNOR_AUTH_TOKEN"
+        ),
     ):
         client.describe("g")
-    assert issubclass(NotLetIn, InputError)
+    assert issubclass(calls.NotLetIn, InputError)
 
 
 @pytest.mark.parametrize("end", [" ", "\n", "\r\n", "\0", "\u00e4"])
@@ -206,7 +170,7 @@ def test_should_name_the_status_when_an_error_is_no_problem_document() -> None:
     with (
         stub_service(Answer(403, ["no"])) as service,
         CoordinatorClient(service.url) as client,
-        pytest.raises(CoordinatorError, match="HTTP_403"),
+        pytest.raises(calls.CoordinatorError, match="HTTP_403"),
     ):
         client.describe("g")
 
@@ -238,14 +202,14 @@ def test_should_call_the_service_unavailable_when_its_answer_is_not_the_contract
     with (
         stub_service(Answer(200, document)) as service,
         CoordinatorClient(service.url) as client,
-        pytest.raises(CoordinatorUnavailable),
+        pytest.raises(calls.CoordinatorUnavailable),
     ):
         client.join("g", JOIN)
 
 
 def test_should_give_up_when_patience_ends() -> None:
     with stub_service(Answer(hang_up=True)) as service, CoordinatorClient(service.url) as client:
-        with pytest.raises(CoordinatorUnavailable):
+        with pytest.raises(calls.CoordinatorUnavailable):
             client.join("g", JOIN, patience=Patience(0.2))
         assert len(service.asked) > 1
 
@@ -254,7 +218,7 @@ def test_should_give_up_at_once_when_told_to_stop() -> None:
     stop = threading.Event()
     stop.set()
     with stub_service(Answer(hang_up=True)) as service, CoordinatorClient(service.url) as client:
-        with pytest.raises(CoordinatorUnavailable):
+        with pytest.raises(calls.CoordinatorUnavailable):
             client.join("g", JOIN, patience=Patience(3600.0, stop))
         assert len(service.asked) == 1
 

@@ -38,9 +38,7 @@ def test_should_give_tasks_up_before_another_member_gets_them_when_one_joins(cli
         assert all(kept <= call.active for call in first.holder.calls)
 
 
-def test_should_be_evicted_after_its_session_when_the_network_is_silent(
-    coordinator: CoordinatorProcess, client: CoordinatorClient
-) -> None:
+def test_should_be_evicted_after_its_session(coordinator: CoordinatorProcess, client: CoordinatorClient) -> None:
     """Its connection does not break, so only its session ends. It learns of the eviction when the network is back."""
     definition = small_definition("silent")
     client.declare("silent", definition.body())
@@ -75,9 +73,7 @@ def test_should_report_how_far_it_is_when_it_heartbeats(client: CoordinatorClien
         )
 
 
-def test_should_go_through_a_round_with_everything_it_has_when_its_holder_asks_for_one(
-    client: CoordinatorClient,
-) -> None:
+def test_should_go_through_a_round_with_all_it_has_when_its_holder_asks_for_one(client: CoordinatorClient) -> None:
     definition = small_definition("asked")
     client.declare("asked", definition.body())
     with RunningMember(client, definition, "a") as member:

@@ -19,35 +19,8 @@ from hypothesis.stateful import (
 )
 
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
+from streams_runtime.membership import member_events as on
 from streams_runtime.membership.calls import CoordinatorError, HeartbeatNews, MemberSettings
-from streams_runtime.membership.member_events import (
-    AssignTasks,
-    CallRefused,
-    CallUnanswered,
-    CloseAsked,
-    CloseTasks,
-    FetchReplied,
-    GiveOrder,
-    GroupRedeclared,
-    HeartbeatReplied,
-    JoinReplied,
-    LeaveReplied,
-    LoseTasks,
-    MemberEnded,
-    MemberEvent,
-    MissingTopics,
-    OrderDone,
-    RejoinAsked,
-    RevokeTasks,
-    SendFetch,
-    SendJoin,
-    SendLeave,
-    SetTimer,
-    Started,
-    StartRebalance,
-    TasksLost,
-    TimerDue,
-)
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
 from tests.coordinator_api.group.member_bytes import SOURCE_TOPIC
@@ -57,7 +30,7 @@ TASKS = tuple(TaskId(0, number) for number in range(4))
 MOST_MEMBERS = 3
 STEPS_TO_SETTLE = 400
 
-Call = SendJoin | SendFetch | SendLeave
+Call = on.SendJoin | on.SendFetch | on.SendLeave
 
 
 @dataclass(slots=True)
@@ -68,43 +41,43 @@ class Process:
     group: ModelGroup
     running: set[TaskId] = field(default_factory=set)
     calls: list[Call] = field(default_factory=list)
-    orders: list[GiveOrder] = field(default_factory=list)
-    timers: list[SetTimer] = field(default_factory=list)
-    replies: list[HeartbeatReplied] = field(default_factory=list)
-    ended: MemberEnded | None = None
+    orders: list[on.GiveOrder] = field(default_factory=list)
+    timers: list[on.SetTimer] = field(default_factory=list)
+    replies: list[on.HeartbeatReplied] = field(default_factory=list)
+    ended: on.MemberEnded | None = None
 
-    def happens(self, event: MemberEvent) -> None:
+    def happens(self, event: on.MemberEvent) -> None:
         for effect in self.machine.handle(event, 0):
             match effect:
-                case SendJoin() | SendFetch() | SendLeave():
+                case on.SendJoin() | on.SendFetch() | on.SendLeave():
                     self.calls.append(effect)
-                case GiveOrder():
+                case on.GiveOrder():
                     self.orders.append(effect)
-                case SetTimer():
+                case on.SetTimer():
                     self.timers.append(effect)
-                case MemberEnded():
+                case on.MemberEnded():
                     self.ended = effect
-                case MissingTopics() | GroupRedeclared():
+                case on.MissingTopics() | on.GroupRedeclared():
                     raise AssertionError("the model has its topics and one definition")
 
     def call(self, number: int, fate: str) -> None:
         """The call is made, and answered; or one of the two is lost."""
         call = self.calls.pop(number % len(self.calls))
-        answer = CallUnanswered(call.call) if fate == "request lost" else self._answer(call)
-        self.happens(CallUnanswered(call.call) if fate == "answer lost" else answer)
+        answer = on.CallUnanswered(call.call) if fate == "request lost" else self._answer(call)
+        self.happens(on.CallUnanswered(call.call) if fate == "answer lost" else answer)
 
     def carry_out(self) -> None:
         given = self.orders.pop(0)
         match given.order:
-            case StartRebalance():
+            case on.StartRebalance():
                 pass
-            case RevokeTasks(tasks):
+            case on.RevokeTasks(tasks):
                 self.running -= tasks
-            case AssignTasks(held):
+            case on.AssignTasks(held):
                 self.running = set(held.active)
-            case LoseTasks() | CloseTasks():
+            case on.LoseTasks() | on.CloseTasks():
                 self.running = set()
-        self.happens(OrderDone(given.number, self.offset_sums()))
+        self.happens(on.OrderDone(given.number, self.offset_sums()))
 
     def offset_sums(self) -> dict[TaskId, int]:
         return dict.fromkeys(self.running, LATEST_OFFSET)
@@ -113,20 +86,20 @@ class Process:
         """A heartbeat whose answer is under way."""
         sent = self.machine.heartbeat(self.offset_sums())
         reply = self.group.heartbeat({sent.member_id: sent.body})
-        self.replies.append(HeartbeatReplied(sent, reply.generation_id, reply.members[sent.member_id]))
+        self.replies.append(on.HeartbeatReplied(sent, reply.generation_id, reply.members[sent.member_id]))
 
-    def _answer(self, call: Call) -> MemberEvent:
+    def _answer(self, call: Call) -> on.MemberEvent:
         try:
             match call:
-                case SendJoin(number, request):
-                    return JoinReplied(number, self.group.join(request))
-                case SendFetch(number, member_id, min_generation):
-                    return FetchReplied(number, self.group.fetch(member_id, min_generation))
-                case SendLeave(number, member_id):
+                case on.SendJoin(number, request):
+                    return on.JoinReplied(number, self.group.join(request))
+                case on.SendFetch(number, member_id, min_generation):
+                    return on.FetchReplied(number, self.group.fetch(member_id, min_generation))
+                case on.SendLeave(number, member_id):
                     self.group.leave(member_id)
-                    return LeaveReplied(number)
+                    return on.LeaveReplied(number)
         except CoordinatorError as error:
-            return CallRefused(call.call, error)
+            return on.CallRefused(call.call, error)
 
 
 class Interleavings(RuleBasedStateMachine):
@@ -157,7 +130,7 @@ class Interleavings(RuleBasedStateMachine):
         writer = SubscriptionWriter(ProcessId(0, self.started), (SOURCE_TOPIC,))
         process = Process(MemberMachine(MemberSettings("g", name), writer, name), self.group)
         self.processes.append(process)
-        process.happens(Started())
+        process.happens(on.Started())
 
     @rule(who=st.integers(0), which=st.integers(0), fate=st.sampled_from(["fine", "request lost", "answer lost"]))
     def a_call_is_made(self, who: int, which: int, fate: str) -> None:
@@ -172,7 +145,7 @@ class Interleavings(RuleBasedStateMachine):
     @rule(who=st.integers(0), which=st.integers(0))
     def a_timer_is_due(self, who: int, which: int) -> None:
         if process := self.one_of(who, lambda one: one.timers):
-            process.happens(TimerDue(process.timers.pop(which % len(process.timers)).timer))
+            process.happens(on.TimerDue(process.timers.pop(which % len(process.timers)).timer))
 
     @rule(who=st.integers(0))
     def a_heartbeat_is_sent(self, who: int) -> None:
@@ -184,8 +157,8 @@ class Interleavings(RuleBasedStateMachine):
         if process := self.one_of(who, lambda one: one.replies):
             process.happens(process.replies.pop(which % len(process.replies)))
 
-    @rule(who=st.integers(0), event=st.sampled_from([RejoinAsked(), CloseAsked()]))
-    def its_owner_wants_something(self, who: int, event: MemberEvent) -> None:
+    @rule(who=st.integers(0), event=st.sampled_from([on.RejoinAsked(), on.CloseAsked()]))
+    def its_owner_wants_something(self, who: int, event: on.MemberEvent) -> None:
         if process := self.one_of(who):
             process.happens(event)
 
@@ -194,7 +167,7 @@ class Interleavings(RuleBasedStateMachine):
         """Its log refused a commit: the stream thread drops everything by itself, and says so."""
         if process := self.one_of(who, lambda one: one.running):
             process.running = set()
-            process.happens(TasksLost("migrated"))
+            process.happens(on.TasksLost("migrated"))
 
     @rule(who=st.integers(0))
     def a_session_expires(self, who: int) -> None:
@@ -250,7 +223,7 @@ class Interleavings(RuleBasedStateMachine):
             while process.calls:
                 process.call(0, "fine")
             while process.timers:
-                process.happens(TimerDue(process.timers.pop(0).timer))
+                process.happens(on.TimerDue(process.timers.pop(0).timer))
             while process.replies:
                 process.happens(process.replies.pop(0))
             if process.ended is None and process.machine.sends_heartbeats:

@@ -7,15 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from assignor.types import ProcessId, TaskId
-from streams_runtime.membership.calls import (
-    CoordinatorError,
-    HeartbeatNews,
-    IllegalGeneration,
-    JoinReply,
-    MemberSettings,
-    ProcessHeartbeatReply,
-    default_heartbeat_interval_ms,
-)
+from streams_runtime.membership import calls
 from streams_runtime.membership.member_events import GiveOrder, JoinReplied, OrderDone, SendJoin, Started
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
@@ -40,7 +32,7 @@ class Thread:
 
     def __init__(self, name: str) -> None:
         writer = SubscriptionWriter(ProcessId.from_bytes(bytes(16)), ("orders",))
-        self.machine = MemberMachine(MemberSettings("shop", name), writer, join_ids=name)
+        self.machine = MemberMachine(calls.MemberSettings("shop", name), writer, join_ids=name)
         self.sums: Mapping[TaskId, int] = {TASK: 7}
 
     def offset_sums(self) -> Mapping[TaskId, int]:
@@ -55,7 +47,9 @@ class Thread:
         return sent.call
 
     def joined(self, member_id: str) -> Thread:
-        self.machine.handle(JoinReplied(self.begins_to_join(), JoinReply(member_id, 1, "PreparingRebalance")), now_ms=0)
+        self.machine.handle(
+            JoinReplied(self.begins_to_join(), calls.JoinReply(member_id, 1, "PreparingRebalance")), now_ms=0
+        )
         return self
 
 
@@ -162,19 +156,19 @@ def test_should_name_the_news_only_when_every_member_took_them_in() -> None:
 def test_should_tell_again_a_member_that_cannot_count_its_answer_yet() -> None:
     counts, joining = Thread("a").joined("m1"), Thread("b").joined("m2")
     sent = collect([counts, joining]).sent
-    answers: dict[str, HeartbeatNews | CoordinatorError] = {
-        "m1": HeartbeatNews(),
-        "m2": IllegalGeneration("ILLEGAL_GENERATION", 409, ""),
+    answers: dict[str, calls.HeartbeatNews | calls.CoordinatorError] = {
+        "m1": calls.HeartbeatNews(),
+        "m2": calls.IllegalGeneration("ILLEGAL_GENERATION", 409, ""),
     }
-    replies, all_count = replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", answers))
+    replies, all_count = replies_to_members(sent, calls.ProcessHeartbeatReply("Stable", 4, "n", answers))
     assert [(member, reply.answer) for member, reply in replies] == [(counts, answers["m1"]), (joining, answers["m2"])]
     assert not all_count
-    assert replies_to_members(sent, ProcessHeartbeatReply("Stable", 4, "n", {})) == ([], True)
+    assert replies_to_members(sent, calls.ProcessHeartbeatReply("Stable", 4, "n", {})) == ([], True)
 
 
 def test_should_tell_every_member_when_the_whole_heartbeat_was_refused() -> None:
     sent = collect([Thread("a").joined("m1"), Thread("b").joined("m2")]).sent
-    error = IllegalGeneration("ILLEGAL_GENERATION", 409, "")
+    error = calls.IllegalGeneration("ILLEGAL_GENERATION", 409, "")
     assert refused_to_all(sent.values(), error).members == {"m1": error, "m2": error}
 
 
@@ -185,7 +179,7 @@ def test_should_leave_time_for_another_heartbeat_within_the_session() -> None:
 @pytest.mark.parametrize("session_ms", [1_000, 3_000, 6_000, 10_000, 30_000, 45_000])
 def test_should_leave_time_for_the_next_of_several_addresses_when_one_says_nothing(session_ms: int) -> None:
     """Its answer is lost, the next address does not answer, and then the first coordinator gets one again."""
-    heartbeat = HeartbeatRhythm(default_heartbeat_interval_ms(session_ms))
+    heartbeat = HeartbeatRhythm(calls.default_heartbeat_interval_ms(session_ms))
     timeout_ms = answer_timeout_ms(session_ms, addresses=2)
     passed_ms = heartbeat.wait_ms + timeout_ms
     heartbeat.unanswered(passed_ms, None, 1.0)

@@ -139,7 +139,7 @@ def test_should_hear_of_a_rebalance_when_it_starts_with_default_settings(client:
 
 
 @pytest.mark.parametrize("lost", [1, 3])
-def test_should_make_one_member_when_answers_to_its_first_join_are_lost(
+def test_should_make_one_member_of_lost_joins(
     coordinator: CoordinatorProcess, client: CoordinatorClient, lost: int
 ) -> None:
     definition = declared(client, f"lost-{lost}")
@@ -208,9 +208,7 @@ def test_should_keep_a_member_with_a_short_session_when_another_address_says_not
 
 
 @pytest.mark.long
-def test_should_go_on_at_the_next_address_when_one_falls_silent(
-    coordinator: CoordinatorProcess, client: CoordinatorClient
-) -> None:
+def test_should_go_on_at_the_next_address(coordinator: CoordinatorProcess, client: CoordinatorClient) -> None:
     """As when it freezes with a heartbeat in its hands, and the group is somewhere else by now."""
     definition = declared(client, "falls-silent")
     with (
@@ -230,9 +228,7 @@ def test_should_go_on_at_the_next_address_when_one_falls_silent(
         assert holder.names() == ["assign"]
 
 
-def test_should_send_heartbeats_while_an_order_is_being_carried_out(
-    coordinator: CoordinatorProcess, client: CoordinatorClient
-) -> None:
+def test_should_send_heartbeats_during_a_slow_order(coordinator: CoordinatorProcess, client: CoordinatorClient) -> None:
     """A stream thread that restores, or is in the middle of a long pass, must not cost its process the session."""
     definition = declared(client, "slow")
     times = {"session_timeout_ms": 1_000, "heartbeat_interval_ms": 100}
@@ -282,9 +278,7 @@ def test_should_tell_what_is_new_once_and_all_of_it_again_when_there_was_no_answ
     ]
 
 
-def test_should_keep_its_other_members_when_one_fails(
-    client: CoordinatorClient, coordinator: CoordinatorProcess
-) -> None:
+def test_should_keep_other_members_when_one_fails(client: CoordinatorClient, coordinator: CoordinatorProcess) -> None:
     definition = declared(client, "one-fails")
     with running_process(coordinator.url, definition) as process:
         good = process.start_member()
@@ -295,9 +289,7 @@ def test_should_keep_its_other_members_when_one_fails(
         assert not process.members[0].has_ended
 
 
-def test_should_end_soon_when_the_coordinator_is_away(
-    coordinator: CoordinatorProcess, client: CoordinatorClient
-) -> None:
+def test_should_end_soon_without_its_coordinator(coordinator: CoordinatorProcess, client: CoordinatorClient) -> None:
     definition = declared(client, "away")
     with losing_proxy(coordinator.url) as proxy, running_process(proxy.url, definition) as process:
         holder = process.start_with_all_tasks()
@@ -306,9 +298,7 @@ def test_should_end_soon_when_the_coordinator_is_away(
         assert holder.names() == ["assign", "close"]
 
 
-def test_should_leave_with_all_members_at_once_when_it_is_closed(
-    coordinator: CoordinatorProcess, client: CoordinatorClient
-) -> None:
+def test_should_leave_with_all_members_at_once(coordinator: CoordinatorProcess, client: CoordinatorClient) -> None:
     definition = declared(client, "closed", partitions=8)
     with running_process(coordinator.url, definition) as process:
         holders = process.start_four()

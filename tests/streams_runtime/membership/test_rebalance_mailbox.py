@@ -5,20 +5,16 @@ import threading
 import pytest
 
 from assignor.types import TaskId
-from streams_runtime.membership.member_events import (
-    AssignTasks,
-    CloseTasks,
-    HeldTasks,
-    LoseTasks,
-    Order,
-    RevokeTasks,
-    StartRebalance,
-)
+from streams_runtime.membership import member_events as on
 from streams_runtime.membership.rebalance_mailbox import RebalanceMailbox, StreamThreadEnded, WaitingOrder
 
 TASK = TaskId(0, 0)
-GIVES_OR_TAKES: list[Order] = [StartRebalance(), RevokeTasks(frozenset({TASK})), AssignTasks(HeldTasks("m", 3))]
-DROPS_ALL: list[Order] = [LoseTasks("why"), CloseTasks()]
+GIVES_OR_TAKES: list[on.Order] = [
+    on.StartRebalance(),
+    on.RevokeTasks(frozenset({TASK})),
+    on.AssignTasks(on.HeldTasks("m", 3)),
+]
+DROPS_ALL: list[on.Order] = [on.LoseTasks("why"), on.CloseTasks()]
 
 
 class Mailbox:
@@ -29,7 +25,7 @@ class Mailbox:
         self.box = RebalanceMailbox("t-1", self.woken.release)
         self.answers: list[BaseException | None] = []
 
-    def hand_over(self, order: Order) -> None:
+    def hand_over(self, order: on.Order) -> None:
         self.box.hand_over(order, self.answers.append)
 
     def next_order(self) -> WaitingOrder:
@@ -40,7 +36,7 @@ class Mailbox:
 
 
 @pytest.mark.parametrize("order", GIVES_OR_TAKES + DROPS_ALL)
-def test_should_wake_the_stream_thread_and_be_answered_when_the_order_is_done(order: Order) -> None:
+def test_should_wake_the_stream_thread_and_be_answered_when_the_order_is_done(order: on.Order) -> None:
     mailbox = Mailbox()
     mailbox.hand_over(order)
     assert mailbox.box.has_orders
@@ -69,7 +65,7 @@ def test_should_answer_with_what_the_stream_thread_failed_with() -> None:
 
 @pytest.mark.parametrize("waits", [True, False])
 @pytest.mark.parametrize("order", GIVES_OR_TAKES + DROPS_ALL)
-def test_should_answer_every_order_when_the_stream_thread_has_ended(order: Order, waits: bool) -> None:
+def test_should_answer_every_order_when_the_stream_thread_has_ended(order: on.Order, waits: bool) -> None:
     mailbox = Mailbox()
     if waits:
         mailbox.hand_over(order)
@@ -92,7 +88,7 @@ def test_should_not_wake_a_stream_thread_that_has_ended() -> None:
     assert mailbox.woken.acquire(blocking=False)
     mailbox.box.end()
     mailbox.box.wake()
-    mailbox.hand_over(CloseTasks())
+    mailbox.hand_over(on.CloseTasks())
     assert not mailbox.woken.acquire(blocking=False)
 
 

@@ -10,13 +10,7 @@ from pathlib import Path
 import pytest
 
 from assignor.errors import InputError
-from streams_runtime.membership.calls import (
-    CoordinatorUnavailable,
-    GroupIdNotFound,
-    JoinReply,
-    JoinRequest,
-    MemberHeartbeat,
-)
+from streams_runtime.membership import calls
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience, ProcessHeartbeats
 from tests.streams_runtime.stub_service import (
     LONGEST_WAIT_S,
@@ -30,12 +24,12 @@ from tests.streams_runtime.stub_service import (
 )
 from tests.tls_certificates import Authority
 
-JOIN = JoinRequest(b"\x00\x03", session_timeout_ms=1_000, rebalance_timeout_ms=2_000)
+JOIN = calls.JoinRequest(b"\x00\x03", calls.MemberSettings("g", "c", None, None, 1_000, 2_000))
 JOINED = Answer(201, {"member_id": "m", "generation_id": 3, "state": "PreparingRebalance"})
-REPLY = JoinReply("m", 3, "PreparingRebalance")
+REPLY = calls.JoinReply("m", 3, "PreparingRebalance")
 DEAD = Answer(hang_up=True)
 NOT_READY = problem(503, "COORDINATOR_LOAD_IN_PROGRESS")
-MEMBERS = {"m": MemberHeartbeat(0)}
+MEMBERS = {"m": calls.MemberHeartbeat(0)}
 ANSWERED = Answer(200, {"state": "Stable", "generation_id": 7, "news": "abc", "members": {}})
 NOBODY = "http://127.0.0.1:1"
 
@@ -49,7 +43,7 @@ def test_should_follow_a_redirect_with_body_and_token_and_remember_where_it_led(
         with CoordinatorClient(other.url, token="secret") as client:
             assert client.join("a/b", JOIN) == REPLY
             assert client.join("a/b", JOIN) == REPLY
-        body = {"subscription": "AAM=", "session_timeout_ms": 1_000, "rebalance_timeout_ms": 2_000}
+        body = calls.join_body(JOIN)
         asked = Asked("POST", "/v1/groups/a%2Fb/subscriptions", body, "Bearer secret")
         assert (other.asked, owner.asked) == ([asked], [asked, asked])
 
@@ -78,7 +72,9 @@ def test_should_end_with_a_clear_error_when_coordinators_send_a_call_round_in_a_
         one.answers = [sent_on(other.url)]
         with (
             CoordinatorClient(f"{one.url},{other.url}") as client,
-            pytest.raises(CoordinatorUnavailable, match=f"{other.url}: sends the call on to {one.url}, after 3 others"),
+            pytest.raises(
+                calls.CoordinatorUnavailable, match=f"{other.url}: sends the call on to {one.url}, after 3 others"
+            ),
         ):
             client.join("g", JOIN)
         assert len(one.asked) + len(other.asked) == 4
@@ -94,7 +90,7 @@ def test_should_go_from_http_to_https_and_not_back(tmp_path: Path, monkeypatch: 
             assert secured.asked[0].authorization == "Bearer secret"
         with (
             CoordinatorClient(secured.url, token="secret") as client,
-            pytest.raises(CoordinatorUnavailable, match=f"to {plain.url}, which is not followed from https"),
+            pytest.raises(calls.CoordinatorUnavailable, match=f"to {plain.url}, which is not followed from https"),
         ):
             client.join("g", JOIN)
         assert plain.asked == []
@@ -107,7 +103,7 @@ def test_should_not_follow_a_redirect_to_what_is_no_address(location: str) -> No
     with (
         stub_service(sent_on(location)) as service,
         CoordinatorClient(service.url) as client,
-        pytest.raises(CoordinatorUnavailable, match="sends the call on to ") as raised,
+        pytest.raises(calls.CoordinatorUnavailable, match="sends the call on to ") as raised,
     ):
         client.join("g", JOIN)
     assert "secret" not in str(raised.value)
@@ -140,7 +136,7 @@ def test_should_end_in_its_time_when_nobody_says_anything() -> None:
         stub_service(sent_on(first)) as third,
         CoordinatorClient(f"{third.url},{second}") as client,
     ):
-        with pytest.raises(CoordinatorUnavailable) as raised:
+        with pytest.raises(calls.CoordinatorUnavailable) as raised:
             client.leave("g", "m", timeout_s=0.6)
         assert all(url in str(raised.value) for url in (first, second, third.url)), "it names all of them"
 
@@ -160,10 +156,13 @@ def test_should_say_what_each_said_when_none_can_serve_the_call() -> None:
         stub_service(DEAD) as first,
         stub_service(NOT_READY) as second,
         CoordinatorClient(f"{first.url},{second.url}") as client,
-        pytest.raises(CoordinatorUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS"),
+        pytest.raises(calls.CoordinatorUnavailable, match="COORDINATOR_LOAD_IN_PROGRESS"),
     ):
         client.join("g", JOIN)
-    with CoordinatorClient(f"{NOBODY},http://127.0.0.1:2") as client, pytest.raises(CoordinatorUnavailable) as raised:
+    with (
+        CoordinatorClient(f"{NOBODY},http://127.0.0.1:2") as client,
+        pytest.raises(calls.CoordinatorUnavailable) as raised,
+    ):
         client.join("g", JOIN)
     assert f"{NOBODY}: [Errno 111] Connection refused" in str(raised.value)
     assert "http://127.0.0.1:2: [Errno 111] Connection refused" in str(raised.value)
@@ -171,7 +170,7 @@ def test_should_say_what_each_said_when_none_can_serve_the_call() -> None:
 
 def test_should_take_the_refusal_of_one_for_the_answer_of_all() -> None:
     with stub_service(problem(404, "GROUP_ID_NOT_FOUND")) as first, stub_service(JOINED) as second:
-        with CoordinatorClient(f"{first.url},{second.url}") as client, pytest.raises(GroupIdNotFound):
+        with CoordinatorClient(f"{first.url},{second.url}") as client, pytest.raises(calls.GroupIdNotFound):
             client.join("g", JOIN)
         assert second.asked == []
 
@@ -239,13 +238,13 @@ def test_should_keep_the_connection_that_gave_no_answer_until_another_one_has() 
     with socket.create_server(("127.0.0.1", 0)) as slow, stub_service(ANSWERED) as other:
         url = f"http://127.0.0.1:{slow.getsockname()[1]}"
         with CoordinatorClient(f"{url},{other.url}") as client, heartbeats_of(client) as heartbeats:
-            with pytest.raises(CoordinatorUnavailable):
+            with pytest.raises(calls.CoordinatorUnavailable):
                 heartbeats.send(MEMBERS, timeout_s=0.2)
             with slow.accept()[0] as taken:
                 taken.setblocking(False)
                 answer = replace(ANSWERED, first=lambda: seen.append(is_open(taken)))
                 other.answers = [replace(NOT_READY, first=answer.first), answer]
-                with pytest.raises(CoordinatorUnavailable):  # which says nothing about the process
+                with pytest.raises(calls.CoordinatorUnavailable):  # which says nothing about the process
                     heartbeats.send(MEMBERS)
                 client.addresses.moved("g", other.url)
                 heartbeats.send(MEMBERS)
@@ -272,7 +271,7 @@ def test_should_go_on_over_the_same_connection_when_the_other_address_was_no_hel
         heartbeats.send(MEMBERS)
         owner.answers = [NOT_READY, ANSWERED]
         for _ in range(2):
-            with pytest.raises(CoordinatorUnavailable):
+            with pytest.raises(calls.CoordinatorUnavailable):
                 heartbeats.send(MEMBERS)
         heartbeats.send(MEMBERS)
         assert (owner.open, len(owner.asked), len(other.asked)) == (1, 3, 1)
@@ -286,7 +285,7 @@ def test_should_ask_one_address_in_each_heartbeat_and_then_the_next() -> None:
         CoordinatorClient(f"{first},{second.url}") as client,
         heartbeats_of(client) as heartbeats,
     ):
-        with pytest.raises(CoordinatorUnavailable, match=first):
+        with pytest.raises(calls.CoordinatorUnavailable, match=first):
             heartbeats.send(MEMBERS, timeout_s=0.2)
         assert second.asked == []
         assert heartbeats.send(MEMBERS, timeout_s=5.0).generation_id == 7
@@ -305,13 +304,13 @@ def test_should_ask_the_new_owner_to_hold_a_heartbeat_for_what_is_left_of_its_ti
 
 def test_should_end_a_heartbeat_at_whichever_coordinator_it_is() -> None:
     released = threading.Event()
-    ended: list[CoordinatorUnavailable] = []
+    ended: list[calls.CoordinatorUnavailable] = []
     with stub_service(ANSWERED) as new, stub_service(sent_on(new.url)) as old:
         new.answers = [Answer(ANSWERED.status, ANSWERED.document, after=released)]
         with CoordinatorClient(old.url) as client, heartbeats_of(client) as heartbeats:
 
             def send() -> None:
-                with pytest.raises(CoordinatorUnavailable) as raised:
+                with pytest.raises(calls.CoordinatorUnavailable) as raised:
                     heartbeats.send(MEMBERS, wait_ms=60_000)
                 ended.append(raised.value)
 
@@ -332,7 +331,7 @@ def test_should_not_leave_connections_behind_when_nobody_answers() -> None:
             heartbeats_of(client) as heartbeats,
         ):
             for _ in range(8):
-                with pytest.raises(CoordinatorUnavailable):
+                with pytest.raises(calls.CoordinatorUnavailable):
                     heartbeats.send(MEMBERS, timeout_s=0.05)
             taken = [listening.accept()[0] for _ in range(8)]
             for each in taken:

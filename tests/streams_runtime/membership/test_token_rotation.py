@@ -11,10 +11,11 @@ import httpx
 import pytest
 
 from coordinator_client.calls import CallerToken
-from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat
+from streams_runtime.membership.calls import JoinRequest, MemberHeartbeat, MemberSettings
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.waiting import wait_until
 
 MEMBERS = 8
 ROTATIONS = 3
@@ -32,7 +33,9 @@ class Beating:
     def __init__(self, url: str, token_file: Path, number: int) -> None:
         self._client = CoordinatorClient(url, token=CallerToken(file=token_file))
         raw = subscription(str(UUID(int=number + 1)))
-        self.member_id = self._client.join(GROUP, JoinRequest(raw, SESSION_MS, SESSION_MS)).member_id
+        self.member_id = self._client.join(
+            GROUP, JoinRequest(raw, MemberSettings(GROUP, "c", None, None, SESSION_MS, SESSION_MS, False))
+        ).member_id
         self._heartbeats = self._client.process_heartbeats(GROUP)
         self.outcomes: Counter[str] = Counter()
         self._stop = threading.Event()
@@ -56,11 +59,9 @@ class Beating:
 
 def wait_for(members: list[Beating], more: int) -> None:
     """Until each has sent so many more."""
-    wanted = [sum(each.outcomes.values()) + more for each in members]
-    deadline = time.monotonic() + WITHIN_S
-    while any(sum(each.outcomes.values()) < count for each, count in zip(members, wanted, strict=True)):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    for each in members:
+        wanted = each.outcomes.total() + more
+        wait_until(lambda each=each, wanted=wanted: each.outcomes.total() >= wanted, "heartbeats")  # type: ignore[misc]
 
 
 @pytest.mark.long

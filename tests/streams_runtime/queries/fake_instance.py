@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from assignor.types import HostInfo, TaskId, TopicPartition
+from streams_runtime import LONG, STRING, StoreBuilder, key_value_store
 from streams_runtime.common.states import TaskState, TaskType
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
-from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store
-from streams_runtime.state_stores.state_store import StoreBuilder
 from tests.streams_runtime.state_stores.surroundings import context
 
 APPLICATION = "app"

@@ -1,6 +1,5 @@
 """A real instance with its query endpoint; run as a program it is one in a process of its own, to be killed."""
 
-import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,10 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from assignor.types import HostInfo
-from streams_runtime.instance.application import Application
-from streams_runtime.instance.instance_resources import InstanceOptions
-from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.membership.coordinator_client import CoordinatorClient
+from streams_runtime import Application, CoordinatorClient, InstanceOptions, StreamsInstance
+from tests.streams_runtime.logs.processes import RunningProgram, say
 from tests.streams_runtime.word_counting import TIMEOUT_S, counting_application
 
 SESSION_TIMEOUT_MS = 1_000
@@ -32,26 +29,16 @@ def serving(
         instance.close(TIMEOUT_S)
 
 
-class InstanceProcess:
+class InstanceProcess(RunningProgram):
     """An instance in another process, which serves when this is made. `endpoint`: host:port."""
 
     def __init__(self, application_id: str, log: Path, state_dir: Path, coordinator_url: str) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", __name__, application_id, str(log), str(state_dir), coordinator_url],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        assert self._process.stdout is not None
-        self.endpoint = self._process.stdout.readline().strip()
-
-    def kill(self) -> None:
-        self._process.kill()
-        self.end()
+        super().__init__(__name__, application_id, log, state_dir, coordinator_url)
+        self.endpoint = self.line()
 
     def end(self) -> None:
         """Drain it, if it lives; wait for its end."""
-        self._process.communicate(timeout=TIMEOUT_S)
+        self.process.communicate(timeout=TIMEOUT_S)
 
 
 def fast_application(application_id: str, log: Path, state_dir: Path) -> Application:
@@ -63,7 +50,7 @@ def fast_application(application_id: str, log: Path, state_dir: Path) -> Applica
 def main() -> None:
     application_id, log, state_dir, coordinator_url = sys.argv[1:]
     with serving(fast_application(application_id, Path(log), Path(state_dir)), coordinator_url) as (endpoint, _):
-        print(endpoint, flush=True)
+        say(endpoint)
         sys.stdin.read()
 
 

@@ -67,9 +67,7 @@ def test_should_answer_from_the_running_active_copy() -> None:
         (ACTIVE, TaskState.SUSPENDED, QueryCode.STORE_NOT_READY),
     ],
 )
-def test_should_not_answer_from_any_other_copy_when_no_lag_is_accepted(
-    type: TaskType, state: TaskState, code: QueryCode
-) -> None:
+def test_should_not_answer_from_other_copies_without_lag(type: TaskType, state: TaskState, code: QueryCode) -> None:
     assert refusal(FakeInstance().show(counts(), type, state, lag=0)).code is code
 
 

@@ -74,9 +74,7 @@ def _cat(store: Any) -> object:
 
 @pytest.mark.parametrize("persistent", [True, False])
 @pytest.mark.parametrize("max_lag", [None, 0])
-def test_should_never_say_a_wrong_value_when_a_task_starts_over_again_and_again(
-    tmp_path: Path, persistent: bool, max_lag: int | None
-) -> None:
+def test_should_never_be_wrong_while_a_task_starts_over(tmp_path: Path, persistent: bool, max_lag: int | None) -> None:
     """Corrupt, closed, wiped, opened, half restored, restored, running, standby: the same store object all along."""
     builder = key_value_store(STORE, STRING, LONG, persistent=persistent)
     store = open_store(builder, tmp_path / "0")

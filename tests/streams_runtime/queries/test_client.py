@@ -181,9 +181,7 @@ def test_should_find_keys_of_any_bytes(servers: Servers, key: bytes) -> None:
     assert servers.client(address).get(STORE, key).value == key[::-1]
 
 
-def test_should_ask_the_callers_partition_when_a_partitioner_of_the_application_placed_the_key(
-    servers: Servers,
-) -> None:
+def test_should_ask_the_callers_partition_when_the_application_has_its_partitioner(servers: Servers) -> None:
     instance = FakeInstance(locations={STORE: location(own_partitioner=True)}).show(counts(cat=3), task=ELSEWHERE)
     address = servers.serve_alone(instance)
     client = servers.client(address)
@@ -236,10 +234,10 @@ def test_should_go_on_within_its_time_when_instances_hang(servers: Servers) -> N
     address = servers.serve(survivor)
     with hanging() as first, hanging() as second:
         know(PartitionHosts(hosts(address), hosts(first)), survivor)
-        client = servers.client(first, second, address, timeout_s=4.0)
+        client = servers.client(first, second, address, timeout_s=2.0)
         began_s = time.monotonic()
         assert client.get(STORE, KEY).value == THREE
-        assert 1.9 < time.monotonic() - began_s < 3.8, "a quarter of its time for each of the two"
+        assert 0.9 < time.monotonic() - began_s < 1.9, "a quarter of its time for each of the two"
 
 
 def test_should_give_a_call_no_more_time_than_the_query_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -370,9 +368,7 @@ def test_should_believe_the_newest_generation_when_an_instance_was_cut_off(serve
     assert servers.client(first, second).get(STORE, KEY).value == FOUR
 
 
-def test_should_leave_a_zombie_when_what_it_knows_is_some_seconds_old(
-    servers: Servers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_leave_a_zombie_when_its_metadata_is_old(servers: Servers, monkeypatch: pytest.MonkeyPatch) -> None:
     """It knows a host that was new to the client, and that one knows better."""
     zombie, owner = FakeInstance(generation=4).show(counts(cat=3)), FakeInstance(generation=5).show(counts(cat=4))
     first, second = servers.serve(zombie), servers.serve(owner)
@@ -388,7 +384,7 @@ def test_should_keep_what_it_knows_when_nobody_knows_better(servers: Servers, mo
     """The instance has just left its group and says so, but it still has the copy."""
     instance = FakeInstance().show(counts(cat=3))
     address = servers.serve_alone(instance)
-    client = servers.client(address, timeout_s=SHORT_S)
+    client = servers.client(address)
     assert client.get(STORE, KEY).value == THREE
     monkeypatch.setattr(client_module, "METADATA_AGE_S", 0.0)
     instance.generation = 0

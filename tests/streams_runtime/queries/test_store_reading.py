@@ -85,9 +85,7 @@ def test_should_find_a_key_of_any_bytes_when_it_comes_as_base64(key: bytes) -> N
         (PICKLED, "a", None, "serde of their own"),
     ],
 )
-def test_should_refuse_a_key_when_it_cannot_be_read(
-    serde: Serde[Any], key: str | None, key_base64: str | None, reason: str
-) -> None:
+def test_should_refuse_a_garbage_key(serde: Serde[Any], key: str | None, key_base64: str | None, reason: str) -> None:
     with pytest.raises(QueryProblem, match=reason) as refused:
         key_bytes(of_keys(serde), key, key_base64)
     assert refused.value.code is QueryCode.INVALID_REQUEST
@@ -117,9 +115,7 @@ def test_should_refuse_bytes_that_the_key_serde_never_writes(serde: Serde[Any], 
         (PICKLED, "\ud800", None),
     ],
 )
-def test_should_give_bytes_always_and_json_where_json_has_a_form(
-    serde: Serde[Any], value: object, shown: object
-) -> None:
+def test_should_give_bytes_always_and_json_where_possible(serde: Serde[Any], value: object, shown: object) -> None:
     builder = of_values(serde)
     store = open_store(builder)
     store.put("k", value)
@@ -158,9 +154,7 @@ def test_should_list_the_first_entries_of_a_copy_in_order_of_their_keys() -> Non
 
 
 @pytest.mark.parametrize("timestamped", [False, True])
-def test_should_fetch_windows_of_a_key_oldest_first_and_say_when_there_are_more(
-    timestamped: bool, tmp_path: Path
-) -> None:
+def test_should_fetch_windows_oldest_first_and_say_when_there_are_more(timestamped: bool, tmp_path: Path) -> None:
     builder = windows_of(timestamped=timestamped)
     store = open_store(builder, tmp_path)
     for start_ms in (30, 10, 20):

@@ -21,9 +21,7 @@ CONFIGS = {"application.id": "app", "bootstrap.servers": "memory:tls"}
 PREFIX = "application.server.ssl."
 
 
-def test_should_answer_a_client_with_a_certificate_and_take_new_files(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_answer_a_client_certificate_and_take_new_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path, "authority")
     certfile = authority.issue("instance", for_servers=True)
     configs = StreamsConfig.from_dotted(

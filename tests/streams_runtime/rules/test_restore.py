@@ -9,9 +9,7 @@ import pytest
 from assignor.types import TopicPartition
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.streams_instance import StreamsInstance
-from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, create, numbered, write
-from tests.streams_runtime.instance.restore.test_changelog_reader_passes import make_slow
+from tests.streams_runtime.instance.restore.restoring import SpyingListener
 from tests.streams_runtime.running_group import SOME_LINES, Group
 from tests.streams_runtime.tasks.thread_rig import APPLICATION, COUNT_0, COUNT_1, EVERYTHING, rig
 from tests.streams_runtime.word_counting import STORE, TIMEOUT_S
@@ -19,24 +17,7 @@ from tests.streams_runtime.word_counting import STORE, TIMEOUT_S
 COUNTS = TopicPartition("app-counts-changelog", 0)
 
 
-def test_should_not_hold_up_running_tasks_for_poll_ms(tmp_path: Path) -> None:
-    log = FailingLog()
-    restoring = Restoring(tmp_path, log, restore_pass_ms=200, poll_ms=10_000, restore_batch_records=2_000)
-    create(log, COUNTS.topic)
-    write(log, COUNTS, numbered(0, 2_000))
-    make_slow(restoring.add(COUNTS), restoring.clock, ms_a_record=1)
-    took_ms = []
-    while COUNTS not in restoring.reader.completed_changelogs():
-        started_ms = restoring.clock.monotonic_ms()
-        restoring.restore(others_run=True)
-        took_ms.append(restoring.clock.monotonic_ms() - started_ms)
-    assert max(took_ms[4:]) <= 300, f"a pass of 200 ms ends with the poll that it is in: {took_ms}"
-    restoring.close()
-
-
-def test_should_run_a_restored_task_while_another_one_still_restores(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_run_a_restored_task_while_others_restore(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     before = rig(tmp_path / "before", "exactly_once_v2")
     before.write(["the cat and the dog"] * 20)
     before.run(EVERYTHING)
@@ -55,34 +36,15 @@ def test_should_run_a_restored_task_while_another_one_still_restores(
     before.close()
 
 
-class Noting:
-    """A `RestoreListener` that notes what it hears, of all threads."""
-
-    def __init__(self, heard: list[str]) -> None:
-        self._heard = heard
-
-    def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        self._heard.append(f"{store} {partition.partition} start")
-
-    def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
-        self._heard.append(f"{store} {partition.partition} batch")
-
-    def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
-        self._heard.append(f"{store} {partition.partition} end")
-
-    def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        self._heard.append(f"{store} {partition.partition} suspended")
-
-
 def test_should_tell_the_listener_that_the_application_brings(group: Group) -> None:
     first = group.start("a")
     group.write(SOME_LINES)
     group.wait_until_counted()
     first.close(TIMEOUT_S)
     shutil.rmtree(group.directory / "a")
-    heard: list[str] = []
+    listener = SpyingListener()
 
-    application = replace(group.application("a"), restore_listener_factory=lambda: Noting(heard))
+    application = replace(group.application("a"), restore_listener_factory=lambda: listener)
     second = StreamsInstance(application, group.client)
     group.instances.append(second)
     second.start()
@@ -90,5 +52,6 @@ def test_should_tell_the_listener_that_the_application_brings(group: Group) -> N
     second.close(TIMEOUT_S)
 
     for partition in range(2):
-        of_one = [each.split()[2] for each in heard if each.startswith(f"{STORE} {partition} ")]
-        assert (of_one[0], set(of_one[1:-1]), of_one[-1]) == ("start", {"batch"}, "end"), heard
+        changelog = f"{group.id}-{STORE}-changelog-{partition}"
+        of_one = [call for call, of, store, _ in listener.told if (of, store) == (changelog, STORE)]
+        assert (of_one[0], set(of_one[1:-1]), of_one[-1]) == ("start", {"batch"}, "end"), listener.told

@@ -6,23 +6,19 @@ from typing import Any, cast
 import pytest
 
 from assignor.types import TopicPartition
+from streams_runtime import STRING, CoordinatorClient, Processor, ProcessorContext, PunctuationType, Record, Topology
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.notices import NoticeBoard
-from streams_runtime.common.records import Record
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.stream_thread import StreamThread
 from streams_runtime.instance.task_executor import TaskExecutor
-from streams_runtime.instance.thread_listener import SilentListener
+from streams_runtime.instance.thread_listener import ThreadListener
 from streams_runtime.instance.thread_work import ThreadSetting, ThreadWork
 from streams_runtime.logs.base import OffsetsToCommit
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.membership.calls import MemberSettings
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.membership.process_membership import ProcessMembership
-from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import STRING
 from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 from tests.streams_runtime.manual_clock import ManualClock
@@ -45,7 +41,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
         subscriptions=cast(Any, None),
         transactional_id=f"{APPLICATION}-{name}",
         clock=SystemClock(),
-        listener=SilentListener(),
+        listener=ThreadListener(),
         restore_listener=SilentRestoreListener(),
         metrics=InstanceMetrics().thread(name),
         notices=NoticeBoard(SystemClock()),
@@ -53,9 +49,7 @@ def setting(directory: StateDirectory, state_dir: Path, log: InMemoryLog, name: 
     )
 
 
-def test_should_poll_restore_process_punctuate_commit_and_write_in_this_order(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_poll_restore_process_punctuate_and_commit_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     directory = StateDirectory(tmp_path, APPLICATION, ManualClock())
     thread = StreamThread(setting(directory, tmp_path, InMemoryLog()))
     done: list[str] = []
@@ -93,9 +87,7 @@ def test_should_commit_at_the_end_of_the_pass_when_a_processor_asks_for_it(make:
     assert thread.committed()["lines-0"] == 10
 
 
-def test_should_commit_all_tasks_of_a_thread_in_one_transaction_under_exactly_once(
-    make: MakeRig, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_commit_all_tasks_of_a_thread_in_one_transaction(make: MakeRig, monkeypatch: pytest.MonkeyPatch) -> None:
     """Records of all of them are in it: with the offsets of some only, a crash would have the others do it again."""
     thread = make("exactly_once_v2")
     thread.run(EVERYTHING)
@@ -131,7 +123,7 @@ def test_should_punctuate_stream_time_and_then_wall_clock_time_after_records(tmp
     topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
     running = RunningTask(tmp_path, topology.add_processor("both", BothKinds, "source")).start()
     executor = TaskExecutor(
-        running.producer, running.configs, running.clock, SilentListener(), InstanceMetrics().thread("t")
+        running.producer, running.configs, running.clock, ThreadListener(), InstanceMetrics().thread("t")
     )
     running.write(next(iter(running.inputs)), "record", first_ms=7)
     running.poll()

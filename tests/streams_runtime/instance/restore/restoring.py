@@ -6,19 +6,18 @@ from pathlib import Path
 from typing import cast
 
 from assignor.types import TaskId, TopicPartition
+from streams_runtime import BYTES, ProcessingGuarantee, StreamsConfig, key_value_store
 from streams_runtime.common.metrics import InstanceMetrics
 from streams_runtime.common.states import TaskType
-from streams_runtime.configs import ProcessingGuarantee, StreamsConfig
 from streams_runtime.instance.restore.changelog_reader import ChangelogReader
-from streams_runtime.logs.base import Consumer, NewTopic, OffsetAndMetadata
+from streams_runtime.logs.base import Consumer, Log, NewTopic
 from streams_runtime.logs.in_memory import InMemoryLog
-from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.state_store import KeyValueStore, StoreContext
 from streams_runtime.tasks.standby_task import StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
 from streams_runtime.tasks.task import Task
+from tests.streams_runtime.logs.reading_and_writing import write_pairs
 from tests.streams_runtime.manual_clock import ManualClock
 
 APPLICATION = "app"
@@ -70,8 +69,9 @@ class RestoringTask:
 class Restoring:
     """One thread's changelog reader, and the tasks that it reads for."""
 
-    def __init__(self, directory: Path, log: InMemoryLog | None = None, **changes: object) -> None:
-        self.log = log if log is not None else InMemoryLog()
+    def __init__(self, directory: Path, log: Log, **changes: object) -> None:
+        self.log = log
+        self.metrics = InstanceMetrics()
         self.clock = ManualClock()
         self.listener = SpyingListener()
         configs = StreamsConfig(APPLICATION, "memory:restore", directory, poll_ms=0, commit_interval_ms=1_000)
@@ -85,7 +85,7 @@ class Restoring:
             configs=self.configs,
             clock=self.clock,
             listener=self.listener,
-            metrics=InstanceMetrics().thread("t-1"),
+            metrics=self.metrics.thread("t-1"),
         )
         self.tasks: dict[TaskId, RestoringTask] = {}
 
@@ -173,11 +173,7 @@ def create(log: InMemoryLog, topic: str, partitions: int = 1, **configs: str) ->
 
 
 def write(log: InMemoryLog, partition: TopicPartition, entries: Entries) -> None:
-    producer = log.producer()
-    for key, value in entries:
-        producer.send(partition, key, value, 0)
-    producer.flush()
-    producer.close()
+    write_pairs(log, partition, *entries, timestamp_ms=0)
 
 
 def fill(log: InMemoryLog, partition: TopicPartition, records: int) -> None:
@@ -193,9 +189,3 @@ def numbered(start: int, stop: int) -> list[tuple[bytes, bytes | None]]:
 
 def contents(start: int, stop: int) -> dict[bytes, bytes]:
     return {key: value for key, value in numbered(start, stop) if value is not None}
-
-
-def commit(log: InMemoryLog, partition: TopicPartition, offset: int) -> None:
-    producer = log.producer()
-    producer.commit_offsets([(log.claim(APPLICATION, [partition]), {partition: OffsetAndMetadata(offset)})])
-    producer.close()

@@ -43,7 +43,7 @@ def test_should_restore_no_more_than_a_batch_beside_running_tasks(start: StartRe
 
 
 def test_should_restore_for_no_longer_than_a_pass_beside_running_tasks(start: StartReader, log: FailingLog) -> None:
-    restoring = start(restore_pass_ms=200, restore_batch_records=2_000)
+    restoring = start(restore_pass_ms=200, poll_ms=10_000, restore_batch_records=2_000)
     fill(log, COUNTS, 2_000)
     task = restoring.add(COUNTS)
     make_slow(task, restoring.clock, ms_a_record=1)

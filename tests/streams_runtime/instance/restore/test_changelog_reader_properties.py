@@ -12,7 +12,8 @@ from streams_runtime.instance.restore.changelog_metadata import ChangelogMetadat
 from streams_runtime.logs.base import RecordBatch
 from tests.examples import share
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, commit, contents, create, numbered, write
+from tests.streams_runtime.instance.restore.restoring import APPLICATION, Restoring, contents, create, numbered, write
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 USERS = TopicPartition("users", 0)
 STEPS = st.lists(
@@ -34,7 +35,7 @@ def test_should_keep_a_standby_of_a_source_topic_within_its_limit(steps: list[tu
         log = FailingLog()
         restoring = Restoring(Path(directory), log, restore_batch_records=batch)
         create(log, USERS.topic)
-        commit(log, USERS, 0)
+        commit(log, APPLICATION, {USERS: 0})
         standby = restoring.add(USERS, standby=True, source=True)
         restoring.reader.transit_to_update_standby()
         end = committed = 0
@@ -44,7 +45,7 @@ def test_should_keep_a_standby_of_a_source_topic_within_its_limit(steps: list[tu
                 end += number
             elif step == "commit":
                 committed = max(committed, min(end, number))
-                commit(log, USERS, committed)
+                commit(log, APPLICATION, {USERS: committed})
             elif step == "restore":
                 restoring.restore(others_run=True)
                 applied = standby.state.changelog_offsets()[USERS]

@@ -10,8 +10,8 @@ from streams_runtime.state_stores.window_keys import window_key
 from tests.streams_runtime.instance.restore.conftest import StartReader
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
 from tests.streams_runtime.instance.restore.restoring import (
+    APPLICATION,
     Restoring,
-    commit,
     contents,
     create,
     exactly_once,
@@ -19,7 +19,7 @@ from tests.streams_runtime.instance.restore.restoring import (
     numbered,
     write,
 )
-from tests.streams_runtime.logs.reading_and_writing import compact
+from tests.streams_runtime.logs.reading_and_writing import commit, compact
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 
@@ -58,11 +58,9 @@ def test_should_fix_the_end_offset_when_the_restore_starts(start: StartReader, l
     assert restoring.listener.told[-1] == ("end", str(COUNTS), "counts", (10,))
 
 
-def test_should_apply_nothing_beyond_the_fixed_end_when_one_batch_lies_across_it(
-    restoring: Restoring, log: FailingLog
-) -> None:
+def test_should_apply_nothing_beyond_the_end_when_a_batch_lies_across_it(restoring: Restoring, log: FailingLog) -> None:
     fill(log, COUNTS, 10)
-    commit(log, COUNTS, 7)
+    commit(log, APPLICATION, {COUNTS: 7})
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS)
     assert task.content() == contents(0, 7)
@@ -78,7 +76,7 @@ def test_should_end_at_the_smaller_of_end_and_committed_offset_when_the_changelo
 ) -> None:
     fill(log, COUNTS, 10)
     if committed is not None:
-        commit(log, COUNTS, committed)
+        commit(log, APPLICATION, {COUNTS: committed})
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS)
     assert task.content() == contents(0, end)
@@ -86,9 +84,7 @@ def test_should_end_at_the_smaller_of_end_and_committed_offset_when_the_changelo
 
 
 @pytest.mark.parametrize("guarantee", [{}, exactly_once()], ids=["at_least_once", "exactly_once"])
-def test_should_restore_to_the_high_watermark_under_exactly_once_too(
-    start: StartReader, log: FailingLog, guarantee: dict[str, object]
-) -> None:
+def test_should_restore_to_the_watermark(start: StartReader, log: FailingLog, guarantee: dict[str, object]) -> None:
     restoring = start(**guarantee)
     create(log, COUNTS.topic)
     restoring.add(COUNTS)
@@ -148,8 +144,8 @@ def test_should_complete_when_compaction_left_a_gap_where_the_end_is(restoring: 
     create(log, COUNTS.topic, cleanup_policy="compact", segment_bytes="1")
     write(log, COUNTS, [*numbered(0, 4), *[(b"again", b"%d" % number) for number in range(4, 9)]])
     write(log, COUNTS, [(b"last", b"9")])
-    compact(log, COUNTS.topic)
-    commit(log, COUNTS, 6)
+    compact(log.log, COUNTS.topic)
+    commit(log, APPLICATION, {COUNTS: 6})
     task = restoring.add(COUNTS, source=True)
     restoring.restore_until_completed(COUNTS, passes=3)
     assert task.content() == contents(0, 4), "offsets 4 to 7 are a gap; 8 and 9 lie beyond the end"
@@ -215,9 +211,7 @@ def test_should_let_a_task_go_in_every_state(start: StartReader, log: FailingLog
     assert restoring.restore() == 0
 
 
-def test_should_call_only_the_task_corrupt_whose_position_is_out_of_range(
-    restoring: Restoring, log: FailingLog
-) -> None:
+def test_should_call_only_the_task_corrupt_whose_offset_is_out_of_range(restoring: Restoring, log: FailingLog) -> None:
     ahead, healthy = create(log, "ahead-changelog"), create(log, "healthy-changelog")
     write(log, ahead, numbered(0, 10))
     write(log, healthy, numbered(0, 10))
@@ -232,9 +226,7 @@ def test_should_call_only_the_task_corrupt_whose_position_is_out_of_range(
     assert task.content() == contents(0, 10)
 
 
-def test_should_call_only_the_task_corrupt_whose_state_is_ahead_of_its_changelog(
-    restoring: Restoring, log: FailingLog
-) -> None:
+def test_should_call_only_the_task_corrupt_that_is_ahead_of_its_log(restoring: Restoring, log: FailingLog) -> None:
     new, healthy = create(log, "new-changelog"), create(log, "healthy-changelog")
     corrupt = restoring.add(new, applied=41)
     restoring.add(healthy)
@@ -260,7 +252,7 @@ _A_WINDOW = window_key(b"k", 1_700_000_040_000, 0)
 
 @pytest.mark.parametrize("standby", [False, True])
 @pytest.mark.parametrize("key", [_A_WINDOW, window_key(b"k", 0, 3)], ids=["of an aggregate", "of a join"])
-def test_should_refuse_the_changelog_of_a_window_store_for_a_store_without_windows(
+def test_should_refuse_windows_of_another_store(
     restoring: Restoring, log: FailingLog, standby: bool, key: bytes
 ) -> None:
     """The start of a join's window is the timestamp of the record, which is 0 here."""
@@ -281,7 +273,7 @@ def test_should_refuse_the_changelog_of_a_window_store_for_a_store_without_windo
     [("compact", True, None), ("compact,delete", False, None), ("compact,delete", True, 0)],
     ids=["its topic is compacted only", "its own config deletes by time", "it goes on from a checkpoint"],
 )
-def test_should_restore_keys_that_only_look_like_windows(
+def test_should_restore_keys_like_windows(
     restoring: Restoring, log: FailingLog, policy: str, compacted: bool, applied: int | None
 ) -> None:
     create(log, COUNTS.topic, cleanup_policy=policy)
@@ -291,7 +283,7 @@ def test_should_restore_keys_that_only_look_like_windows(
     assert task.content()[_A_WINDOW] == b"v1"
 
 
-def test_should_not_look_at_the_configs_of_topics_for_keys_that_are_no_windows(
+def test_should_read_no_needless_configs(
     restoring: Restoring, log: FailingLog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """On Kafka, the configs of all topics are asked for."""

@@ -8,7 +8,8 @@ from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.log_errors import LogTimeout
 from tests.streams_runtime.instance.restore.conftest import StartReader
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, commit, contents, create, numbered, write
+from tests.streams_runtime.instance.restore.restoring import APPLICATION, Restoring, contents, create, numbered, write
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 ACTIVE = TopicPartition("active-changelog", 0)
 STANDBY = TopicPartition("standby-changelog", 0)
@@ -67,9 +68,7 @@ def test_should_pause_standbys_when_asked_to_restore_active_tasks(restoring: Res
 
 
 @pytest.mark.usefixtures("topics")
-def test_should_start_a_standby_from_its_checkpoint_else_from_the_beginning(
-    restoring: Restoring, log: FailingLog
-) -> None:
+def test_should_start_a_standby_from_its_checkpoint_else_from_its_start(restoring: Restoring, log: FailingLog) -> None:
     log.delete_records({ACTIVE: 2})
     with_checkpoint = restoring.add(STANDBY, standby=True, applied=5)
     without = restoring.add(ACTIVE, standby=True)
@@ -113,29 +112,27 @@ def test_should_count_what_left_no_record_as_read(start: StartReader, log: Faili
     producer.send(USERS, None, b"no key", 0)
     producer.flush()
     producer.close()
-    commit(log, USERS, 1)
+    commit(log, APPLICATION, {USERS: 1})
     restoring = start()
     source = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
     assert source.state.changelog_offsets() == {USERS: 1}, "the record without a key waits for the limit"
-    commit(log, USERS, 2)
+    commit(log, APPLICATION, {USERS: 2})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert source.state.changelog_offsets() == {USERS: 2}
 
 
 @pytest.mark.usefixtures("topics")
-def test_should_keep_records_past_the_limit_and_pause_until_the_limit_moves(
-    restoring: Restoring, log: FailingLog
-) -> None:
-    commit(log, USERS, 4)
+def test_should_keep_records_past_the_limit_and_pause_until_it_moves(restoring: Restoring, log: FailingLog) -> None:
+    commit(log, APPLICATION, {USERS: 4})
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
     assert standby.content() == contents(0, 4)
     assert restoring.consumer.paused() == {USERS}
     assert restoring.reader.positions() == {USERS: 4}
 
-    commit(log, USERS, 7)
+    commit(log, APPLICATION, {USERS: 7})
     write(log, USERS, numbered(10, 12))
     restoring.clock.advance(COMMIT_INTERVAL_MS - 1)
     restoring.update_standbys()
@@ -146,7 +143,7 @@ def test_should_keep_records_past_the_limit_and_pause_until_the_limit_moves(
     assert standby.content() == contents(0, 7)
     assert restoring.consumer.paused() == {USERS}, "records 7 to 9 still wait"
 
-    commit(log, USERS, 12)
+    commit(log, APPLICATION, {USERS: 12})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert standby.content() == contents(0, 12)
@@ -158,7 +155,7 @@ def test_should_apply_nothing_of_a_source_topic_before_the_first_commit(restorin
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
     assert (standby.content(), restoring.reader.positions()) == ({}, {USERS: 0})
-    commit(log, USERS, 3)
+    commit(log, APPLICATION, {USERS: 3})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert standby.content() == contents(0, 3)
@@ -166,10 +163,10 @@ def test_should_apply_nothing_of_a_source_topic_before_the_first_commit(restorin
 
 @pytest.mark.usefixtures("topics")
 def test_should_take_no_limit_back(restoring: Restoring, log: FailingLog) -> None:
-    commit(log, USERS, 6)
+    commit(log, APPLICATION, {USERS: 6})
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
-    commit(log, USERS, 2)
+    commit(log, APPLICATION, {USERS: 2})
     restoring.clock.advance(COMMIT_INTERVAL_MS)
     restoring.update_standbys()
     assert standby.content() == contents(0, 6)
@@ -180,7 +177,7 @@ def test_should_wait_for_the_log_when_a_limit_cannot_be_looked_up(start: StartRe
     restoring = start(task_timeout_ms=5_000)
     standby = restoring.add(USERS, standby=True, source=True)
     restoring.update_standbys()
-    log.errors["committed_offsets"] = LogTimeout("busy")
+    log.fail["committed_offsets"] = LogTimeout("busy")
     for _ in range(2):
         restoring.clock.advance(2_500)
         restoring.update_standbys()
@@ -192,7 +189,7 @@ def test_should_wait_for_the_log_when_a_limit_cannot_be_looked_up(start: StartRe
 
 @pytest.mark.usefixtures("topics")
 def test_should_show_the_lag_of_every_store_of_a_standby(restoring: Restoring, log: FailingLog) -> None:
-    commit(log, USERS, 4)
+    commit(log, APPLICATION, {USERS: 4})
     restoring.add(STANDBY, standby=True)
     restoring.add(USERS, standby=True, source=True)
     restoring.add(ACTIVE)
@@ -215,7 +212,7 @@ def test_should_show_the_lag_of_every_store_of_a_standby(restoring: Restoring, l
 def test_should_keep_the_last_lag_when_the_log_does_not_answer(restoring: Restoring, log: FailingLog) -> None:
     restoring.add(STANDBY, standby=True, applied=3)
     restoring.restore()
-    log.errors["end_offsets"] = LogTimeout("busy")
+    log.fail["end_offsets"] = LogTimeout("busy")
     restoring.clock.advance(LAG_INTERVAL_MS)
     restoring.restore()
     assert restoring.reader.lags() == {STANDBY: 6}

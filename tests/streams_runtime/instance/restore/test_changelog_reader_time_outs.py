@@ -7,7 +7,8 @@ from streams_runtime.common.errors import TaskTimeout
 from streams_runtime.logs.log_errors import LogTimeout, UnknownTopicOrPartition
 from tests.streams_runtime.instance.restore.conftest import StartReader
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import Restoring, commit, contents, create, fill
+from tests.streams_runtime.instance.restore.restoring import APPLICATION, Restoring, contents, create, fill
+from tests.streams_runtime.logs.reading_and_writing import commit
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
 BACKOFF_MS = 100
@@ -17,18 +18,18 @@ TIMEOUT_MS = 10_000
 @pytest.fixture
 def restoring(start: StartReader, log: FailingLog) -> Restoring:
     fill(log, COUNTS, 10)
-    commit(log, COUNTS, 10)
+    commit(log, APPLICATION, {COUNTS: 10})
     return start(task_timeout_ms=TIMEOUT_MS)
 
 
 @pytest.mark.parametrize("call", ["end_offsets", "begin_offsets", "committed_offsets", "poll"])
 def test_should_try_again_when_the_log_timed_out(restoring: Restoring, log: FailingLog, call: str) -> None:
     task = restoring.add(COUNTS, source=True)
-    log.errors[call] = LogTimeout("busy")
+    log.fail[call] = LogTimeout("busy")
     for _ in range(3):
         assert restoring.restore() == 0
         restoring.clock.advance(TIMEOUT_MS // 4)
-    del log.errors[call]
+    del log.fail[call]
     restoring.restore_until_completed(COUNTS)
     assert task.content() == contents(0, 10)
 
@@ -44,7 +45,7 @@ def test_should_try_again_when_the_log_timed_out(restoring: Restoring, log: Fail
 )
 def test_should_give_up_after_task_timeout_ms(restoring: Restoring, log: FailingLog, call: str, doing: str) -> None:
     task = restoring.add(COUNTS, source=True)
-    log.errors[call] = LogTimeout("busy")
+    log.fail[call] = LogTimeout("busy")
     restoring.restore()
     restoring.clock.advance(TIMEOUT_MS)
     assert restoring.restore() == 0, "the deadline itself is still in time"
@@ -59,10 +60,10 @@ def test_should_start_the_time_anew_after_a_success(restoring: Restoring, log: F
     task = restoring.add(COUNTS, standby=True)
     restoring.reader.transit_to_update_standby()
     for _ in range(4):
-        log.errors["poll"] = LogTimeout("busy")
+        log.fail["poll"] = LogTimeout("busy")
         restoring.restore()
         restoring.clock.advance(TIMEOUT_MS - 1)
-        log.errors.clear()
+        log.fail.clear()
         restoring.restore()
     assert task.content() == contents(0, 10)
 
@@ -104,7 +105,7 @@ def test_should_start_the_time_anew_for_a_task_that_comes_back(restoring: Restor
 
 def test_should_time_out_when_the_topic_is_deleted_under_a_restore(restoring: Restoring, log: FailingLog) -> None:
     task = restoring.add(COUNTS)
-    log.errors["poll"] = UnknownTopicOrPartition("gone")
+    log.fail["poll"] = UnknownTopicOrPartition("gone")
     restoring.restore()
     restoring.clock.advance(TIMEOUT_MS + 1)
     with pytest.raises(TaskTimeout, match="gone") as raised:

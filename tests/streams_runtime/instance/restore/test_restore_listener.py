@@ -30,7 +30,9 @@ def test_should_tell_start_batches_and_end(start: StartReader) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-@pytest.mark.parametrize(("what", "callback"), [("start", "on_restore_start"), ("end", "on_restore_end")])
+@pytest.mark.parametrize(
+    ("what", "callback"), [("start", "on_restore_start"), ("batch", "on_batch_restored"), ("end", "on_restore_end")]
+)
 def test_should_name_the_listener_that_failed(start: StartReader, what: str, callback: str) -> None:
     restoring = start()
     task = restoring.add(COUNTS)
@@ -44,15 +46,6 @@ def test_should_name_the_listener_that_failed(start: StartReader, what: str, cal
     )
     assert raised.value.task_id == task.id
     assert isinstance(raised.value.__cause__, RuntimeError)
-
-
-@pytest.mark.usefixtures("filled")
-def test_should_name_the_listener_that_failed_on_a_batch(start: StartReader) -> None:
-    restoring = start()
-    restoring.add(COUNTS)
-    restoring.listener.fail_at.add("batch")
-    with pytest.raises(RestoreListenerFailed, match=r"SpyingListener\.on_batch_restored failed for store 'counts'"):
-        restoring.restore()
 
 
 def test_should_let_all_tasks_go_when_a_listener_fails_on_one(start: StartReader, log: FailingLog) -> None:

@@ -4,11 +4,10 @@ from pathlib import Path
 
 from assignor.types import TopicPartition
 from streams_runtime.common.metrics import InstanceMetrics
-from streams_runtime.instance.restore.changelog_reader import ChangelogReader
 from streams_runtime.instance.restore.restore_consumer import PollSize
 from streams_runtime.instance.restore.restore_meter import RestoreRate
 from tests.streams_runtime.instance.restore.failing_log import FailingLog
-from tests.streams_runtime.instance.restore.restoring import APPLICATION, Restoring, create, numbered, write
+from tests.streams_runtime.instance.restore.restoring import Restoring, create, numbered, write
 from tests.streams_runtime.manual_clock import ManualClock
 
 COUNTS = TopicPartition("app-counts-changelog", 0)
@@ -23,16 +22,7 @@ def shown(metrics: InstanceMetrics) -> dict[str, float]:
 
 def test_should_measure_restored_and_remaining_records_rate_and_lag(tmp_path: Path, log: FailingLog) -> None:
     restoring = Restoring(tmp_path, log, restore_batch_records=400)
-    metrics = InstanceMetrics()
-    restoring.reader = ChangelogReader(
-        log,
-        restoring.log.consumer(restoring.configs.isolation_level),
-        group_id=APPLICATION,
-        configs=restoring.configs,
-        clock=restoring.clock,
-        listener=restoring.listener,
-        metrics=metrics.thread("t-1"),
-    )
+    metrics = restoring.metrics
     for partition in (COUNTS, STANDBY):
         create(log, partition.topic)
         write(log, partition, numbered(0, 1_000))

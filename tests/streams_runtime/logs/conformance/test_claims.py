@@ -48,9 +48,7 @@ def test_should_commit_none_of_several_claims_when_one_of_them_is_fenced(log: Lo
 
 
 @pytest.mark.parametrize("moved", [{T0: OffsetAndMetadata(1)}, {}], ids=["another partition moved", "none moved"])
-def test_should_fence_a_transaction_of_a_claim_that_lost_any_of_its_partitions(
-    log: Log, moved: dict[TopicPartition, OffsetAndMetadata]
-) -> None:
+def test_should_fence_a_claim_that_lost_a_partition(log: Log, moved: dict[TopicPartition, OffsetAndMetadata]) -> None:
     claim = log.claim("group", [T0, T1])
     producer = log.producer("id")
     producer.begin_transaction()

@@ -77,9 +77,7 @@ def test_should_keep_timestamps_and_headers_of_what_stays(own_log: OwnLog) -> No
     ]
 
 
-def test_should_keep_a_tombstone_for_delete_retention_after_it_was_seen_first(
-    own_log: OwnLog, clock: ManualClock
-) -> None:
+def test_should_keep_a_tombstone_for_delete_retention_once_seen(own_log: OwnLog, clock: ManualClock) -> None:
     write_pairs(own_log, C0, (b"a", b"1"), (b"b", b"2"), (b"a", None))
     write_pairs(own_log, C0, (b"z", b"3"))
     clock.advance(1_000_000)  # before compaction sees it, time does not count
@@ -145,9 +143,7 @@ def test_should_compact_by_itself_when_half_of_it_is_dirty(own_log: OwnLog) -> N
     assert [record.offset for record in read_from(own_log, C0)] == [15, 16, 17, 18, 19, *range(31, 48)]
 
 
-def test_should_always_hold_the_latest_value_of_every_key_whatever_happens_in_between(
-    own_log: OwnLog, clock: ManualClock
-) -> None:
+def test_should_hold_the_latest_value_of_every_key_at_any_time(own_log: OwnLog, clock: ManualClock) -> None:
     chance = random.Random(7)
     expected: dict[bytes, bytes | None] = {}
     end = 0

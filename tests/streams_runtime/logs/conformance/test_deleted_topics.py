@@ -1,14 +1,12 @@
 """A topic that is deleted is gone for everybody, and one of the same name that is made later has nothing of it."""
 
-import threading
-import time
-
 import pytest
 
 from assignor.types import TopicPartition
 from streams_runtime.logs.base import Log, NewTopic
 from streams_runtime.logs.log_errors import CommitFenced, OffsetOutOfRange, UnknownTopicOrPartition
 from tests.streams_runtime.logs.reading_and_writing import T0, T1, offsets, reading, values_of, write
+from tests.waiting import wait_until
 
 
 def test_should_delete_a_topic_with_its_records(log: Log) -> None:
@@ -40,10 +38,7 @@ def test_should_forget_the_offsets_of_every_group(log: Log) -> None:
     log.producer().commit_offsets(offsets(claim, T0, 3))
     assert set(log.committed_offsets("group", None)) == {T0}
     log.delete_topics(["topic"])
-    deadline = time.monotonic() + 30
-    while log.committed_offsets("group", None):
-        assert time.monotonic() < deadline, "the offsets are still there"
-        threading.Event().wait(0.02)  # a broker forgets them a moment after the topic
+    wait_until(lambda: not log.committed_offsets("group", None), "a broker forgets them a moment after the topic")
 
 
 def test_should_delete_nothing_when_one_of_the_topics_is_not_there(log: Log) -> None:

@@ -66,9 +66,7 @@ def test_should_delete_nothing_at_all_when_one_offset_is_beyond_the_end(log: Log
         ({"cleanup.policy": "compact,delete", "retention.bytes": "0"}, 6),
     ],
 )
-def test_should_delete_by_retention_from_the_oldest_batch_on(
-    own_log: Log, clock: ManualClock, configs: Mapping[str, str], begin: int
-) -> None:
+def test_should_delete_oldest_batches(own_log: Log, clock: ManualClock, configs: Mapping[str, str], begin: int) -> None:
     own_log.create_topics([NewTopic("kept", 1, configs)])
     for age_ms in (9_000, 8_000, 1):
         write(own_log, KEPT, bytes(500), bytes(500), timestamp_ms=NOW_MS + 10_000 - age_ms)
@@ -89,7 +87,7 @@ def test_should_keep_records_of_any_age_in_a_topic_that_names_no_retention(own_l
 
 
 @pytest.mark.parametrize("age_days", [0.5, 1.2, 2, 30, 400])
-def test_should_delete_from_a_changelog_of_windows_by_stream_time_and_never_by_the_clock(
+def test_should_delete_windows_by_stream_time_not_by_the_clock(
     own_log: Log, clock: ManualClock, age_days: float
 ) -> None:
     """Its records are a backlog: behind the clock by more than `retention.ms`, and close to each other."""
@@ -105,9 +103,7 @@ def test_should_delete_from_a_changelog_of_windows_by_stream_time_and_never_by_t
     assert own_log.begin_offsets([KEPT]) == {KEPT: 1}
 
 
-def test_should_keep_the_newest_records_of_a_changelog_of_windows_whatever_the_clock_says(
-    own_log: Log, clock: ManualClock
-) -> None:
+def test_should_keep_the_newest_records_of_a_changelog_of_windows(own_log: Log, clock: ManualClock) -> None:
     own_log.create_topics([NewTopic("kept", 2, {"cleanup.policy": "compact,delete", "retention.ms": "1000"})])
     other = TopicPartition("kept", 1)
     write(own_log, KEPT, b"x", timestamp_ms=NOW_MS)
@@ -155,9 +151,7 @@ def test_should_say_how_old_by_the_clock_a_record_has_to_be_to_be_deleted(
         ({"cleanup.policy": "delete", "retention.ms": "1000"}, "1000"),  # that is what the user asked for
     ],
 )
-def test_should_keep_windows_for_as_long_as_the_store_has_them(
-    own_log: Log, configs: Mapping[str, str], kept: str
-) -> None:
+def test_should_keep_windows_as_long_as_the_store_does(own_log: Log, configs: Mapping[str, str], kept: str) -> None:
     """The grace was raised, say, after the topic was made."""
     own_log.create_topics([NewTopic("kept", 2, configs)])
     for _ in range(2):

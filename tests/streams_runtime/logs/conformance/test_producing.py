@@ -165,9 +165,7 @@ def test_should_refuse_a_timestamp_that_is_too_far_from_the_clock_and_go_on(log:
         (b"k", b"v", 5, {"trace": b"abc"}),
     ],
 )
-def test_should_refuse_what_is_no_record_and_go_on(
-    log: Log, key: Any, value: Any, timestamp_ms: Any, headers: Any
-) -> None:
+def test_should_refuse_no_records_and_go_on(log: Log, key: Any, value: Any, timestamp_ms: Any, headers: Any) -> None:
     producer = log.producer()
     producer.send(T0, b"k", b"1", 0)
     with pytest.raises(InvalidRecord, match="record for topic-0 has "):

@@ -101,7 +101,7 @@ def _consume(log: Log, partition: TopicPartition) -> None:
     ],
     ids=["begin_offsets", "end_offsets", "end_offsets uncommitted", "delete_records", "send", "poll"],
 )
-def test_should_say_which_partition_is_unknown(
+def test_should_name_unknown_ones(
     log: Log, partition: TopicPartition, use: Callable[[Log, TopicPartition], object]
 ) -> None:
     with pytest.raises(UnknownTopicOrPartition, match=f"there is no partition {partition}"):

@@ -90,9 +90,7 @@ def test_should_fence_the_producer_that_had_the_transactional_id_before(log: Log
     ],
     ids=["send", "commit", "flush", "begin"],
 )
-def test_should_refuse_everything_after_it_was_fenced_but_abort_and_close(
-    log: Log, use: Callable[[Producer], None]
-) -> None:
+def test_should_refuse_everything_but_abort_and_close_once_fenced(log: Log, use: Callable[[Producer], None]) -> None:
     zombie = log.producer("id")
     zombie.begin_transaction()
     zombie.send(T0, b"k", b"zombie", 0)

@@ -90,9 +90,7 @@ def _that_is_no_database(directory: Path) -> None:
         (Path.touch, r"log cannot be used: .*File exists"),
     ],
 )
-def test_should_refuse_what_is_no_log_of_this_program(
-    directory: Path, make: Callable[[Path], None], message: str
-) -> None:
+def test_should_refuse_what_is_no_log_of_ours(directory: Path, make: Callable[[Path], None], message: str) -> None:
     make(directory)
     with pytest.raises(LogError, match=message):
         EmbeddedLog(directory)
@@ -161,7 +159,7 @@ def test_should_not_let_the_write_ahead_log_grow_for_ever_when_there_are_always_
     reader.start()
     try:
         sizes = []
-        for _ in range(100):
+        for _ in range(60):
             write(log, T0, bytes(200_000))
             sizes.append((directory / "log.sqlite-wal").stat().st_size)
     finally:

@@ -46,9 +46,7 @@ def test_should_work_in_parent_and_child_when_it_was_in_use_before_the_fork(log:
     assert values_of(log, T0) == [(0, b"parent"), (1, b"child"), (2, b"parent again")]
 
 
-def test_should_not_keep_the_write_lock_in_a_child_when_it_was_held_during_the_fork(
-    log: EmbeddedLog, directory: Path
-) -> None:
+def test_should_not_keep_the_write_lock_in_a_child_if_held_during_the_fork(log: EmbeddedLog, directory: Path) -> None:
     ready, say_ready = os.pipe()
     end, say_end = os.pipe()
 

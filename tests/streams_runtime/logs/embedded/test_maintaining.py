@@ -79,9 +79,7 @@ def test_should_leave_a_partition_to_the_process_that_compacts_it_until_its_leas
     other.close()
 
 
-def test_should_compact_no_less_than_the_minimum(
-    directory: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_compact_at_least_so_much(directory: Path, clock: ManualClock, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "MINIMUM_DIRTY_BYTES", 20_000)
     monkeypatch.setattr(maintenance, "MAINTENANCE_S", 600.0)
     log = EmbeddedLog(directory, clock=clock)
@@ -95,9 +93,7 @@ def test_should_compact_no_less_than_the_minimum(
     log.close()
 
 
-def test_should_come_round_to_every_partition_when_each_call_has_no_time(
-    piecemeal: EmbeddedLog, clock: ManualClock
-) -> None:
+def test_should_come_to_every_partition_when_each_call_has_no_time(piecemeal: EmbeddedLog, clock: ManualClock) -> None:
     write(piecemeal, T0, b"1", timestamp_ms=NOW_MS)
     write(piecemeal, T1, b"1", timestamp_ms=NOW_MS)
     clock.advance(1)
@@ -128,9 +124,7 @@ def test_should_return_at_once_while_another_thread_maintains(piecemeal: Embedde
     assert len(read_from(piecemeal, C0)) == 1_000
 
 
-def test_should_go_on_in_several_passes_when_there_are_more_keys_than_it_may_learn(
-    piecemeal: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_compact_many_keys_in_several_passes(piecemeal: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(maintenance, "_MAX_KEYS", 50)
     for start in (0, 500, 0, 0):
         for at in range(start, start + 500, 10):

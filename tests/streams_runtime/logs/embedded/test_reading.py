@@ -41,7 +41,7 @@ def values(consumer: Consumer) -> list[bytes | None]:
     return [record.value for record in records_of(consumer.poll(0, 100))]
 
 
-def test_should_take_no_snapshot_while_nothing_is_appended(
+def test_should_snapshot_only_news(
     log: EmbeddedLog, directory: Path, snapshots: list[Sequence[TopicPartition]]
 ) -> None:
     consumer = at_the_end(log, T0, T1)
@@ -81,9 +81,7 @@ def test_should_give_the_rest_to_a_partition_that_is_read_again(log: EmbeddedLog
     assert values(consumer) == [b"a"]
 
 
-def test_should_read_bounds_again_only_after_a_change_or_for_other_partitions(
-    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_read_bounds_again_only_after_a_change(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[TopicPartition]] = []
     bounds_of = reads_and_writes.bounds_of
 
@@ -108,9 +106,7 @@ def test_should_read_bounds_again_only_after_a_change_or_for_other_partitions(
     assert asked == [[T0], [T0, T1], [T1]]
 
 
-def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted(
-    log: EmbeddedLog, directory: Path
-) -> None:
+def test_should_read_on_after_a_poll_of_a_topic_deleted_elsewhere(log: EmbeddedLog, directory: Path) -> None:
     write(log, T0, b"a")
     write(log, T0, b"b")
     write(log, C0, b"c")  # so this process knows the partition
@@ -128,9 +124,7 @@ def test_should_read_on_after_a_poll_of_a_topic_that_another_process_has_deleted
     assert values(consumer) == [b"b"]
 
 
-def test_should_notice_an_append_that_came_while_a_snapshot_began(
-    log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_notice_an_append_while_a_snapshot_begins(log: EmbeddedLog, monkeypatch: pytest.MonkeyPatch) -> None:
     data_version = reads_and_writes._data_version
 
     def overtaken(connection: Any) -> int:

@@ -18,9 +18,7 @@ NORMAL, FULL = 1, 2
 @pytest.mark.parametrize(
     ("option", "level"), [("", NORMAL), ("?synchronous=NORMAL", NORMAL), ("?synchronous=FULL", FULL)]
 )
-def test_should_open_every_connection_as_the_address_says(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, level: int
-) -> None:
+def test_should_open_as_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, level: int) -> None:
     opened: list[sqlite3.Connection] = []
     connect = connections.connect
 

@@ -64,9 +64,7 @@ def test_should_count_every_number_once_when_processes_are_stopped_anywhere(brok
     log.close()
 
 
-def test_should_know_that_it_is_fenced_when_its_claim_was_compacted_away_before_it_had_read_it(
-    brokers: Brokers,
-) -> None:
+def test_should_know_that_it_is_fenced_when_its_claim_was_compacted_away_unread(brokers: Brokers) -> None:
     name = f"compacted-{uuid.uuid4().hex[:8]}"
     claims = TopicPartition(claims_topic(name), 0)
     partition = TopicPartition(name, 0)

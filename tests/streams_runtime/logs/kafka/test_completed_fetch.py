@@ -28,6 +28,7 @@ from tests.kafka_client.record_batches.batches import (
     read_by_aiokafka,
     rows,
 )
+from tests.known import known
 
 P = TopicPartition("topic", 3)
 
@@ -58,9 +59,7 @@ def numbers(found: list[Row]) -> list[int]:
 @given(
     batches=st.lists(rows(), max_size=5), codec=st.sampled_from(list(CODECS.values())), skipped=st.integers(0, 2**18)
 )
-def test_should_give_what_aiokafka_gives_from_the_position_on(
-    batches: list[list[Row]], codec: int, skipped: int
-) -> None:
+def test_should_equal_aiokafka_from_the_position_on(batches: list[list[Row]], codec: int, skipped: int) -> None:
     parts, base = [], 0
     for found in batches:
         parts.append(batch_of(found, codec=codec, base_offset=base, last_offset_delta=found[-1][0] + 2))
@@ -76,13 +75,9 @@ def test_should_give_each_batch_for_itself_and_know_where_to_go_on() -> None:
     fetch = CompletedFetch(P, batch_of(some(3)) + batch_of(some(2), base_offset=10), 1, None)
 
     assert (fetch.next_offset, fetch.end_offset, fetch.is_read) == (1, 12, False)
-    first = fetch.read()
-    assert first is not None
-    assert first.offsets == range(1, 3)
+    assert known(fetch.read()).offsets == range(1, 3)
     assert (fetch.next_offset, fetch.is_read) == (3, False)
-    second = fetch.read()
-    assert second is not None
-    assert second.offsets == range(10, 12)
+    assert known(fetch.read()).offsets == range(10, 12)
     assert (fetch.next_offset, fetch.is_read) == (12, True)
     assert fetch.read() is None
 
@@ -160,9 +155,7 @@ def test_should_never_give_a_wrong_record_when_a_byte_is_wrong(codec: str, flip:
         wrong = bytearray(broken)
         wrong[at] ^= flip
         fetch = CompletedFetch(P, before + wrong, 0, ())
-        first = fetch.read()
-        assert first is not None
-        assert list(first.offsets) == numbers(expected)
+        assert list(known(fetch.read()).offsets) == numbers(expected)
         for _ in range(2):  # also when it is asked for again
             try:
                 assert fetch.read() is None
@@ -211,9 +204,7 @@ def test_should_refuse_a_marker_that_does_not_say_which(key: bytes | None) -> No
 @given(
     batches=st.lists(rows(), max_size=8), most=st.integers(1, 60), skipped=st.integers(0, 2**18), dense=st.booleans()
 )
-def test_should_join_batches_until_there_are_as_many_records_as_are_wanted(
-    batches: list[list[Row]], most: int, skipped: int, dense: bool
-) -> None:
+def test_should_join_batches_up_to_a_number(batches: list[list[Row]], most: int, skipped: int, dense: bool) -> None:
     parts, base = [], 0
     for found in batches:
         own = [(at, *row[1:]) for at, row in enumerate(found)] if dense else found
@@ -240,9 +231,7 @@ def test_should_give_what_lies_before_a_broken_batch_and_then_the_error() -> Non
     broken[-1] ^= 1
     fetch = CompletedFetch(P, batch_of(some(2)) + batch_of(some(2), base_offset=2) + broken, 0, None)
 
-    batch = fetch.read(100)
-    assert batch is not None
-    assert batch.offsets == range(4)
+    assert known(fetch.read(100)).offsets == range(4)
     assert fetch.next_offset == 4
     for _ in range(2):
         with pytest.raises(LogError, match="topic-3 at offset 4: its checksum is wrong"):

@@ -129,7 +129,7 @@ def broker(monkeypatch: pytest.MonkeyPatch) -> MockBroker:
 AT_ONCE, WAITING, ASIDE = range(3)
 
 
-async def test_should_have_a_partition_wait_aside_that_has_nothing_twice_while_others_have_records(
+async def test_should_have_a_partition_wait_aside_that_is_empty_while_others_are_not(
     broker: MockBroker,
 ) -> None:
     reader = Reader(broker, EVENTS, TABLE)
@@ -191,7 +191,7 @@ async def test_should_leave_it_to_the_reader_to_wait_again(broker: MockBroker, w
     await reader.fetcher.close()
 
 
-async def test_should_know_the_end_that_was_told_while_records_are_left_or_nothing_can_have_come(
+async def test_should_know_the_end_while_records_are_left_or_nothing_can_have_come(
     broker: MockBroker,
 ) -> None:
     reader = Reader(broker, TABLE)
@@ -210,7 +210,7 @@ async def test_should_know_the_end_that_was_told_while_records_are_left_or_nothi
     await reader.fetcher.close()
 
 
-async def test_should_not_know_the_end_of_a_partition_that_waits_when_something_may_have_come_before_it_did(
+async def test_should_not_know_the_end_of_a_waiting_partition_when_something_may_have_come(
     broker: MockBroker,
 ) -> None:
     reader = Reader(broker, TABLE)

@@ -24,6 +24,7 @@ from tests.oracle.brokers import NODES, Brokers
 from tests.streams_runtime.logs.kafka.steady_work import SteadyWork, until_answered
 from tests.streams_runtime.logs.reading_and_writing import read_from
 from tests.told import Tell
+from tests.waiting import wait_until
 
 pytestmark = pytest.mark.kafka
 
@@ -38,9 +39,7 @@ def log(brokers: Brokers) -> Iterator[KafkaLog]:
     opened.close()
 
 
-def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_killed(
-    brokers: Brokers, log: KafkaLog, tell: Tell
-) -> None:
+def test_should_lose_and_double_nothing_when_the_leader_is_killed(brokers: Brokers, log: KafkaLog, tell: Tell) -> None:
     """The node leads records and claims, and coordinates group and transactions. Then it comes back."""
     work = _led_by(VICTIM, log)
     claims = TopicPartition(claims_topic(work.group), 0)
@@ -50,7 +49,7 @@ def test_should_lose_and_double_nothing_when_the_node_that_leads_everything_is_k
         without_s = work.wait_for_a_step()
         assert VICTIM not in {_leader(log, each) for each in (claims, work.plain, *work.atomic)}
         brokers.start_node(VICTIM)
-        _until(lambda: {_leader(log, each) for each in (claims, work.plain)} == {VICTIM}, "it leads again")
+        wait_until(lambda: {_leader(log, each) for each in (claims, work.plain)} == {VICTIM}, "it leads again")
         with_it_s = work.wait_for_a_step()
     tell(f"went on {without_s:.1f} s after SIGKILL of the leader, {with_it_s:.1f} s after it led again")
 
@@ -92,7 +91,7 @@ def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_
         assert topic["leaders"] == [replicas[0] for replicas in topic["replicas"]]
     brokers.kill_node(VICTIM)
     try:
-        _until(lambda: VICTIM not in {each["id"] for each in recorded()["brokers"]}, "the node is missed")
+        wait_until(lambda: VICTIM not in {each["id"] for each in recorded()["brokers"]}, "the node is missed")
         without = recorded()
     finally:
         brokers.start_node(VICTIM)
@@ -103,9 +102,7 @@ def test_should_tell_the_leader_of_a_round_racks_and_replicas_also_while_a_node_
         assert VICTIM not in metadata["leaders"]
 
 
-def test_should_write_once_what_too_few_replicas_have_until_one_of_them_comes_back(
-    brokers: Brokers, log: KafkaLog
-) -> None:
+def test_should_write_once_what_too_few_replicas_have_until_one_returns(brokers: Brokers, log: KafkaLog) -> None:
     """The leader has appended the record, and must not acknowledge it before the other replicas have it."""
     name = f"every-{uuid.uuid4().hex[:8]}"
     every = TopicPartition(name, 0)
@@ -119,16 +116,14 @@ def test_should_write_once_what_too_few_replicas_have_until_one_of_them_comes_ba
     with ThreadPoolExecutor(1) as threads:
         flushing = threads.submit(producer.flush)
         try:
-            _until(lambda: follower not in _brokers(log), "the node is missed")
+            wait_until(lambda: follower not in _brokers(log), "the node is missed")
         finally:
             brokers.start_node(follower)
         flushing.result(LONGEST_AWAY_S)
     assert [record.value for record in read_from(log, every)] == [b"1", b"2"]
 
 
-def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_on_when_it_has_one(
-    brokers: Brokers,
-) -> None:
+def test_should_time_out_and_name_a_partition_without_leader_and_go_on_with_one(brokers: Brokers) -> None:
     impatient = KafkaLog(brokers.bootstrap_servers, {"default.api.timeout.ms": "2000", "metadata.max.age.ms": "100"})
     name = f"alone-{uuid.uuid4().hex[:8]}"
     impatient.create_topics([NewTopic(name, 1, {"min.insync.replicas": "1"}, replication_factor=1)])
@@ -142,7 +137,7 @@ def test_should_time_out_with_the_name_of_a_partition_that_has_no_leader_and_go_
     assert [list(batch.values) for batch in consumer.poll(10_000, 10)] == [[b"1"]]
     brokers.kill_node(node)
     try:
-        _until(lambda: _leader(impatient, alone) == -1, "it has no leader")
+        wait_until(lambda: _leader(impatient, alone) == -1, "it has no leader")
         producer.send(alone, b"k", b"2", 0)
         for call in (producer.flush, lambda: impatient.end_offsets([alone]), lambda: impatient.begin_offsets([alone])):
             with pytest.raises(LogTimeout, match=f"{alone} has no leader"):
@@ -237,10 +232,3 @@ def _coordinator(log: KafkaLog, kind: CoordinatorOf, key: str) -> int:
         return found
 
     return asyncio.run(ask())
-
-
-def _until(is_so: Callable[[], bool], what: str) -> None:
-    give_up_at = time.monotonic() + LONGEST_AWAY_S
-    while not is_so():
-        assert time.monotonic() < give_up_at, f"never: {what}"
-        time.sleep(0.05)  # nothing tells what the controller has decided

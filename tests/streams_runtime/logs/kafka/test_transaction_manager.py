@@ -61,9 +61,7 @@ def test_should_give_up_in_time_when_the_broker_never_says_more() -> None:
 
 
 @pytest.mark.parametrize(("code", "tries", "forgotten"), [(CONCURRENT_TRANSACTIONS, 30, 0), (NOT_COORDINATOR, 3, 3)])
-def test_should_look_nobody_up_again_while_the_right_broker_writes_markers(
-    code: int, tries: int, forgotten: int
-) -> None:
+def test_should_look_up_nothing_while_the_right_broker_writes_markers(code: int, tries: int, forgotten: int) -> None:
     coordinator = MockCoordinator(*[code] * tries, NONE, timeout_ms=60_000)
     asyncio.run(committed_by(coordinator))
     assert (coordinator.codes, coordinator.forgotten) == ([NONE], forgotten)
