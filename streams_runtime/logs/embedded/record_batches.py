@@ -8,6 +8,8 @@ offset is known. `BytesIO.read` cuts out keys and values; mapped over a column, 
 Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: columns, no compression.
 """
 
+from __future__ import annotations
+
 import struct
 import sys
 import zlib
