@@ -1,5 +1,7 @@
 """Short names of processes and members for text that people read. Data always have the full ids."""
 
+from __future__ import annotations
+
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping

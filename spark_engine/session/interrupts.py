@@ -2,6 +2,8 @@
 has the number of the signal, from which `assignor_cli.console` makes the exit code.
 """
 
+from __future__ import annotations
+
 import _thread  # starts threads without a lock: the hook below may run while the locks of `threading` are held
 import contextlib
 import signal

@@ -7,6 +7,8 @@ regression). Input topics are in the first column, output topics in the last col
 last.
 """
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum

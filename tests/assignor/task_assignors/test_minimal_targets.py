@@ -2,6 +2,8 @@
 held against networkx's minimum-cost flow.
 """
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 

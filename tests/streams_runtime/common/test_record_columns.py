@@ -1,5 +1,7 @@
 """Records as columns: what may be a column, what is made of them, and which record a row goes back to."""
 
+from __future__ import annotations
+
 import builtins
 import sys
 from typing import Any

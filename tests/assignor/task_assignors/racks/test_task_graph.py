@@ -1,5 +1,7 @@
 """The flow of a rack-aware strategy is as cheap as it can be. That it is the one Kafka finds, recordings show."""
 
+from __future__ import annotations
+
 from collections import Counter
 from collections.abc import Sequence
 
