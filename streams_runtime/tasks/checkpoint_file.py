@@ -42,8 +42,6 @@ class CheckpointFile:
     becomes a ProcessorStateError.
     """
 
-    __slots__ = ("_files", "path")
-
     def __init__(self, task_directory: Path, files: FileSystem = SYSTEM_FILES) -> None:
         self._files = files
         self.path = task_directory / CHECKPOINT_FILE_NAME
@@ -158,8 +156,6 @@ class _Lines:
     """The lines of the file as `BufferedReader.readLine` splits them, and the position at which the current line
     starts.
     """
-
-    __slots__ = ("_at", "_lines", "_text")
 
     def __init__(self, data: bytes) -> None:
         try:

@@ -169,8 +169,6 @@ class ExceptionHandling:
     keys and values as bytes. `dead_letter_topic`: the topic's full name, None if it is not set.
     """
 
-    __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sink")
-
     def __init__(
         self,
         sink: Callable[[str, str], Receiver],

@@ -66,28 +66,6 @@ class InputOffsets:
     commit is prepared and not done yet. `prepared`: the offsets of the commit in progress.
     """
 
-    __slots__ = (
-        "_aborted_before",
-        "_configs",
-        "_consumer",
-        "_exactly_once",
-        "_known_to_group",
-        "_log",
-        "_losses",
-        "_producer",
-        "_remembered",
-        "_repartition_topics",
-        "_sources",
-        "_task_id",
-        "_windows",
-        "changelogs_needed_from",
-        "commit_needed",
-        "commit_pending",
-        "commit_requested",
-        "committed_offsets",
-        "prepared",
-    )
-
     def __init__(
         self,
         graph: ProcessorGraph,
@@ -349,8 +327,6 @@ class InputClaim:
     `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, even if it was
     released; None before the first claim.
     """
-
-    __slots__ = ("_group_id", "_is_released", "_log", "_producer", "_task_id", "newest")
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
         self._task_id = task_id

@@ -95,33 +95,6 @@ class RecordQueue:
     has handed out so far.
     """
 
-    __slots__ = (
-        "_backlog",
-        "_batches",
-        "_deserialize_key",
-        "_deserialize_value",
-        "_extract_timestamp",
-        "_head",
-        "_headers",
-        "_keys",
-        "_length",
-        "_losses",
-        "_on_failure",
-        "_rows",
-        "_run_start",
-        "_task_id",
-        "_time_before_ms",
-        "_timestamps",
-        "_values",
-        "handed_out",
-        "offsets",
-        "partition",
-        "partition_time_ms",
-        "place",
-        "source",
-        "topic_bytes",
-    )
-
     def __init__(
         self,
         task_id: TaskId,
@@ -417,21 +390,6 @@ class PartitionGroup:
     `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
     `consumer`: reads the partitions. `paused`: the partitions that are paused because they have too many records here.
     """
-
-    __slots__ = (
-        "_consumer",
-        "_deadlines",
-        "_heap",
-        "_idle",
-        "_lags",
-        "_max_buffered",
-        "_max_task_idle_ms",
-        "_new_queue",
-        "_only_queue",
-        "_queues",
-        "partitions",
-        "paused",
-    )
 
     def __init__(
         self,

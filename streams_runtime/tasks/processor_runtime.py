@@ -60,34 +60,6 @@ class ProcessorRuntime:
     began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_clock",
-        "_current",
-        "_exactly_once",
-        "_flush_context",
-        "_handling",
-        "_in_batch",
-        "_must_punctuate",
-        "_offsets",
-        "_punctuated_ms",
-        "_stream_time_before_ms",
-        "_stream_time_punctuations",
-        "_system_time_punctuations",
-        "application_id",
-        "cache",
-        "collector",
-        "current_system_time_ms",
-        "graph",
-        "init_time_ms",
-        "keeps_raw",
-        "losses",
-        "queue",
-        "stores",
-        "stream_time_ms",
-        "task_id",
-    )
-
     def __init__(
         self,
         graph: ProcessorGraph,

@@ -75,21 +75,6 @@ class RecordCollector:
     to send, in the order in which they got their first row.
     """
 
-    __slots__ = (
-        "_change_rows",
-        "_changelogs",
-        "_has_sent",
-        "_keyless",
-        "_logged",
-        "_needed",
-        "_producer",
-        "_rows",
-        "_targets",
-        "_written",
-        "pending",
-        "task_id",
-    )
-
     def __init__(
         self,
         task_id: TaskId,
@@ -355,8 +340,6 @@ class StreamsProducer:
     `aborts`: the number of transactions that were not committed. A task remembers the number when its work begins; if
     the number has grown when the task commits, the work was in an aborted transaction.
     """
-
-    __slots__ = ("_ready", "_write_claims", "aborts", "log", "producer", "transaction_in_flight", "transactional_id")
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
         self.log = log
