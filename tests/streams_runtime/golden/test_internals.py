@@ -18,6 +18,7 @@ from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartiti
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.partitioner import murmur2, partition_of
+from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
@@ -26,7 +27,6 @@ from streams_runtime.state_stores import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
@@ -102,7 +102,7 @@ class KnownLags:
         pass
 
 
-def never(failed: FailedInputRecord) -> None:
+def never(failed: FailedRecord) -> None:
     raise AssertionError(failed)
 
 

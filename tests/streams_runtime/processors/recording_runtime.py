@@ -55,7 +55,7 @@ class RecordingRuntime:
     task_id: TaskId = TASK
     record_metadata: RecordMetadata | None = METADATA
     headers: Headers = (("h", b"1"),)
-    current_stream_time_ms: int = 11
+    stream_time_ms: int = 11
     current_system_time_ms: int = 12
     losses: TaskLosses = field(default_factory=lambda: uncounted(TASK))
     position: RunPosition | None = None

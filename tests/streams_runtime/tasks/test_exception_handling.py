@@ -17,7 +17,6 @@ from streams_runtime.processors.context import Receiver
 from streams_runtime.tasks.exception_handling import (
     NO_RECORD,
     ExceptionHandling,
-    FailedInputRecord,
     dead_letter,
     dead_letter_headers,
     described,
@@ -52,12 +51,12 @@ class Mailbox:
         return send
 
 
-def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedInputRecord:
+def failed(error: Exception | None = None, timestamp_ms: int = 9) -> FailedRecord:
     metadata = RecordMetadata("in", 3, 17)
     try:
         raise error or OwnError("broken")
     except Exception as raised:
-        return FailedInputRecord(TASK, metadata, "split", b"k", b"v", (("h", b"1"),), timestamp_ms, raised)
+        return FailedRecord(TASK, metadata, "split", b"k", b"v", (("h", b"1"),), timestamp_ms, raised)
 
 
 def handling(

@@ -9,10 +9,10 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
 from streams_runtime.logs.log_errors import LogTimeout
+from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_lags import ASK_AGAIN_MS, InputLags
 from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup, RecordQueue
 from tests.streams_runtime.tasks.watched_log import WatchedLog
@@ -20,7 +20,7 @@ from tests.streams_runtime.tasks.watched_log import WatchedLog
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 
 
-def never(failed: FailedInputRecord) -> None:
+def never(failed: FailedRecord) -> None:
     raise AssertionError(failed)
 
 
