@@ -1,6 +1,6 @@
 """Zigzag varints: seven bits of a number in each byte, lowest bits first. Source: `ByteUtils.writeVarint`."""
 
-from assignor.errors import StreamsError
+from collections.abc import Callable
 
 
 def varint(value: int) -> bytes:
@@ -14,7 +14,7 @@ def varint(value: int) -> bytes:
     return bytes(encoded)
 
 
-def read_varint(data: bytes, at: int, fault: type[StreamsError], message: str) -> tuple[int, int]:
+def read_varint(data: bytes, at: int, fault: Callable[[str], Exception], message: str) -> tuple[int, int]:
     """Returns the number, and the index after it. Raises `fault` if the number does not end within five bytes."""
     rest = shift = 0
     for position in range(at, min(at + 5, len(data))):

@@ -15,9 +15,7 @@ def grouped(builder: StreamsBuilder) -> KGroupedStream[str, str]:
     return builder.stream("in", STRING, STRING).group_by_key()
 
 
-def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_leave_out_records_without_key_or_value_and_say_where(caplog: pytest.LogCaptureFixture) -> None:
     builder = StreamsBuilder()
     g = grouped(builder)
     g.count().to_stream().to("count")

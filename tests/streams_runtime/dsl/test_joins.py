@@ -13,9 +13,7 @@ def both(first: str | None, second: str | None) -> str:
     return f"{first}+{second}"
 
 
-def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_leave_out_records_without_key_or_value_and_say_where(caplog: pytest.LogCaptureFixture) -> None:
     builder = StreamsBuilder()
     table = builder.table("table", STRING, STRING)
     builder.stream("stream", STRING, STRING).join(table, both).to("out", value_serde=STRING)

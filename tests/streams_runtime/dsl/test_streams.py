@@ -88,9 +88,7 @@ def test_should_go_through_the_repartition_topic_that_the_user_asked_for() -> No
         (("a",), "latest", "Can't configure different offset reset policies on the same input topic(s)"),
     ],
 )
-def test_should_refuse_to_read_a_topic_again_in_another_way(
-    topics: tuple[str, ...], reset: str | None, reason: str
-) -> None:
+def test_should_refuse_to_read_a_topic_in_two_ways(topics: tuple[str, ...], reset: str | None, reason: str) -> None:
     builder = StreamsBuilder()
     builder.stream("a", STRING, STRING)
     builder.stream(topics, STRING, STRING, auto_offset_reset=reset)
@@ -122,9 +120,7 @@ def test_should_refuse_streams_and_tables_of_another_builder() -> None:
         stream.join(other.table("table", STRING, STRING), lambda v, t: v)
 
 
-def test_should_count_the_records_that_an_operator_drops_where_there_is_no_input_record(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_count_records_that_an_operator_drops_without_an_input_record(caplog: pytest.LogCaptureFixture) -> None:
     """As in a punctuator."""
     runtime = RecordingRuntime(record_metadata=None)
     context = NodeContext("table", frozenset(), CurrentNode())

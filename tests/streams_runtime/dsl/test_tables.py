@@ -92,7 +92,7 @@ def test_should_restore_a_table_from_its_own_topic_when_optimizing() -> None:
 )
 @pytest.mark.parametrize("serde", [JSON, None])
 @pytest.mark.parametrize("store", [None, "rows"])
-def test_should_move_a_row_between_groups_that_are_equal_only_in_python(
+def test_should_move_a_row_between_groups_equal_only_in_python(
     first: Any, second: Any, serde: Any, store: str | None
 ) -> None:
     """They are two keys on the log and in a store. `serde` None: the default one."""

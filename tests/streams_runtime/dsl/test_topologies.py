@@ -80,9 +80,7 @@ LEFT_ALONE_BY_KAFKA = {
 
 
 @pytest.mark.parametrize("name, case, optimize", ALL, ids=[name for name, _, _ in ALL])
-def test_should_need_the_topics_that_kafka_does_and_keep_joined_ones_together(
-    name: str, case: Case, optimize: bool
-) -> None:
+def test_should_need_kafkas_topics_and_keep_joined_ones_together(name: str, case: Case, optimize: bool) -> None:
     expected = dict(TOPICS[name])
     if name in LEFT_ALONE_BY_KAFKA:
         there, expected["copartition"] = LEFT_ALONE_BY_KAFKA[name]

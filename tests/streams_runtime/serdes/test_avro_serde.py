@@ -92,9 +92,7 @@ def test_should_take_schemas_that_are_no_records(registry: FakeSchemaRegistry, s
     assert serde.deserialize(serde.serialize(value)) == value
 
 
-def test_should_ask_the_registry_once_for_a_schema_and_not_before_the_first_record(
-    registry: FakeSchemaRegistry,
-) -> None:
+def test_should_ask_the_registry_once_and_not_before_the_first_record(registry: FakeSchemaRegistry) -> None:
     serde: AvroSerde[Any] = AvroSerde(ORDER, _configs(registry)).for_topic("orders", is_key=False)
     assert registry.asked == []
 

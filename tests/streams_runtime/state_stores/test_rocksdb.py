@@ -72,9 +72,7 @@ def test_should_have_on_disk_what_was_flushed_and_no_log_of_the_rest_after_a_kil
 
 @pytest.mark.parametrize("damage", ["garbage", "", None], ids=["overwritten", "emptied", "deleted"])
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
-def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(
-    tmp_path: Path, name: str, damage: str | None
-) -> None:
+def test_should_say_what_to_do_when_the_files_are_corrupt(tmp_path: Path, name: str, damage: str | None) -> None:
     filled(tmp_path, 1000).close()
     (broken,) = (tmp_path / "rocksdb" / "store").glob(name)
     if damage is None:
@@ -107,9 +105,7 @@ except StreamsRuntimeError as error:
 
 
 @pytest.mark.parametrize("open_files", [6, 8, 10])  # at different files of the store
-def test_should_not_advise_to_delete_the_state_when_the_process_has_no_file_left(
-    tmp_path: Path, open_files: int
-) -> None:
+def test_should_not_advise_to_delete_the_state_without_free_files(tmp_path: Path, open_files: int) -> None:
     filled(tmp_path, 10).close()
     program = [sys.executable, "-c", _WITHOUT_FILES, str(tmp_path), str(open_files)]
     message = subprocess.run(program, capture_output=True, text=True, check=True).stdout

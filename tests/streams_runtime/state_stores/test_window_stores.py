@@ -58,9 +58,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         (-1, 10**30, [10, 20, 30, SEGMENT_MS - 1, SEGMENT_MS, SEGMENT_MS + 50]),
     ],
 )
-def test_should_take_both_ends_of_a_range_of_times(
-    open_store: Open, from_ms: int, to_ms: int, expected: list[int]
-) -> None:
+def test_should_take_both_ends_of_a_range(open_store: Open, from_ms: int, to_ms: int, expected: list[int]) -> None:
     store = open_store()
     for start_ms in (SEGMENT_MS + 50, 30, 10, SEGMENT_MS, 20, SEGMENT_MS - 1):
         store.put("a", str(start_ms), start_ms)
@@ -90,9 +88,7 @@ def test_should_restore_windows_of_several_segments_in_one_batch(open_store: Ope
 
 
 @pytest.mark.parametrize("retain_duplicates", [False, True])
-def test_should_tell_its_context_what_it_drops_as_expired(
-    open_store: Open, tmp_path: Path, retain_duplicates: bool
-) -> None:
+def test_should_tell_its_context_what_has_expired(open_store: Open, tmp_path: Path, retain_duplicates: bool) -> None:
     expired: list[str] = []
     store = open_store(retain_duplicates)
     store.rebind(replace(context(tmp_path), expired=expired.append))  # as a task does that takes it over
@@ -137,9 +133,7 @@ def test_should_drop_an_expired_window_of_a_live_segment_in_memory_only(
         (True, window_key(b"a", 1, -1)),
     ],
 )
-def test_should_refuse_a_changelog_key_that_is_no_window_key(
-    open_store: Open, retain_duplicates: bool, key: bytes
-) -> None:
+def test_should_refuse_a_changelog_key_of_no_window(open_store: Open, retain_duplicates: bool, key: bytes) -> None:
     store = open_store(retain_duplicates)
     records: list[tuple[bytes | None, bytes | None, int]] = [(window_key(b"a", 1, 0), b"one", 0), (key, b"two", 0)]
 

@@ -83,9 +83,7 @@ def test_should_let_other_threads_read_what_is_not_written(store: WriteBehindSto
     assert len(inner.written) == 2
 
 
-def test_should_remember_what_it_has_read_also_that_there_is_nothing(
-    store: WriteBehindStore, inner: CountedStore
-) -> None:
+def test_should_remember_what_it_has_read_even_nothing(store: WriteBehindStore, inner: CountedStore) -> None:
     assert store.get(b"a") is None
     inner.write([b"a"], [b"past it"])
     assert store.get(b"a") is None
@@ -118,9 +116,7 @@ def test_should_be_closed_even_if_the_last_write_fails(inner: CountedStore, tmp_
         store.put(b"a", b"1")
 
 
-def test_should_hold_back_no_more_than_its_share(
-    inner: CountedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_hold_back_its_share_only(inner: CountedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_logging, "ALL_STORES_BYTES", 0)
     store = WriteBehindStore(inner)
     store.open(context(tmp_path))

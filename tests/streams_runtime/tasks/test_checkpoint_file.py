@@ -62,7 +62,7 @@ def test_should_report_the_next_offset_and_zero_when_it_is_unknown() -> None:
     assert next_offsets({P0: 7, P1: OFFSET_UNKNOWN}) == {P0: 8, P1: 0}
 
 
-def test_should_sync_the_new_file_before_and_the_directory_after_renaming(
+def test_should_sync_the_file_before_and_the_directory_after_renaming(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
@@ -85,9 +85,7 @@ def test_should_sync_the_new_file_before_and_the_directory_after_renaming(
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n", b"1\n0\n", b"0\n2\ntopic 0 1\n", b"0\n1\ntopic 0 x\n", b"\xff\x00"])
-def test_should_set_a_broken_file_aside_and_report_it(
-    tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_should_set_a_broken_file_aside(tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture) -> None:
     file = CheckpointFile(tmp_path)
     file.path.write_bytes(content)
     with pytest.raises(DecodeError):

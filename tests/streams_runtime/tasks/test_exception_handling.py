@@ -100,9 +100,7 @@ def test_should_go_on_without_the_record_when_the_handler_says_continue(caplog: 
 @pytest.mark.parametrize(
     "handler, about", [(log_and_continue, "failed in a processor"), (dead_letter, "sent to the dead-letter topic")]
 )
-def test_should_tell_where_the_last_record_was_and_what_was_wrong_with_it(
-    handler: ExceptionHandler, about: str
-) -> None:
+def test_should_tell_where_the_last_record_was_and_its_error(handler: ExceptionHandler, about: str) -> None:
     board = NoticeBoard(ManualClock())
     one = handling(handler, Mailbox(), losses=TaskLosses(TASK, None, board))
     one.processing_failed(failed(ValueError("first")))

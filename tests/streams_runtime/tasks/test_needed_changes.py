@@ -94,9 +94,7 @@ def test_should_not_believe_an_earlier_task_when_all_was_restored() -> None:
     st.lists(st.integers(-3, 50), min_size=1, max_size=200).map(lambda steps: list(accumulate(steps, initial=5_000))),
     st.integers(1, 60),
 )
-def test_should_need_the_same_however_changes_come_and_never_too_little(
-    retention_ms: int, timestamps_ms: list[int], size: int
-) -> None:
+def test_should_need_the_same_however_changes_come(retention_ms: int, timestamps_ms: list[int], size: int) -> None:
     one_by_one, restored = NeededChanges(retention_ms), NeededChanges(retention_ms)
     restored.from_beginning()
     for start in range(0, len(timestamps_ms), size):

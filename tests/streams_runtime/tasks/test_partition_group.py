@@ -111,7 +111,7 @@ def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
 
 @pytest.mark.parametrize("partitions", [(A,), (A, B)])
 @pytest.mark.parametrize("max_task_idle_ms", [-1, 0])
-def test_should_wait_for_nothing_but_records_when_it_is_empty(
+def test_should_wait_for_records_alone_when_empty(
     partitions: tuple[TopicPartition, ...], max_task_idle_ms: int
 ) -> None:
     one = Group(max_task_idle_ms, *partitions)
@@ -166,9 +166,7 @@ def test_should_not_ask_the_log_for_an_end_that_the_consumer_knows(monkeypatch: 
     assert one.log.calls == ["end_offsets"]
 
 
-def test_should_wait_for_a_partition_with_more_while_the_log_cannot_tell_of_another_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_should_wait_for_a_partition_with_more_while_the_log_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Group(0, A, B, C)
     one.on_log(A, 5)
     one.buffer(A)

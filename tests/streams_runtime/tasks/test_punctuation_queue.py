@@ -67,9 +67,7 @@ def test_should_stay_due_when_an_error_cuts_it_short() -> None:
         (PunctuationType.WALL_CLOCK_TIME, 9_000, 350, 9_000),
     ],
 )
-def test_should_anchor_the_first_punctuation(
-    type: PunctuationType, start_time_ms: int | None, now_ms: int, first_ms: int
-) -> None:
+def test_should_anchor_the_first(type: PunctuationType, start_time_ms: int | None, now_ms: int, first_ms: int) -> None:
     """KIP-1146: start + n * interval only; without a start, stream time counts from 0 and wall-clock time from now."""
     schedule = first_schedule("n", 100, type, print, start_time_ms=start_time_ms, now_ms=now_ms)
     assert (schedule.time_ms, schedule.interval_ms) == (first_ms, 100)

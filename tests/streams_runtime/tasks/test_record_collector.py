@@ -144,9 +144,7 @@ def test_should_send_changes_to_the_tasks_own_changelog_partition(log: WatchedLo
 
 
 @pytest.mark.parametrize("transactional_id", [None, "app-0"])
-def test_should_know_changelog_offsets_when_they_are_acknowledged(
-    log: WatchedLog, transactional_id: str | None
-) -> None:
+def test_should_know_changelog_offsets_once_acknowledged(log: WatchedLog, transactional_id: str | None) -> None:
     producer = StreamsProducer(log, transactional_id)
     one = RecordCollector(TASK, producer, {"counts": CHANGELOG})
     assert one.acknowledged_offsets() == {}

@@ -147,9 +147,7 @@ def test_should_end_a_run_at_a_record_that_fails_and_has_to_come_again(look_firs
 
 @pytest.mark.parametrize("look_first", [False, True])
 @pytest.mark.parametrize(("value", "timestamp_ms"), [(UNREADABLE, 2), (b"b", -1)])
-def test_should_take_a_run_back_that_ends_before_what_is_dropped(
-    look_first: bool, value: bytes, timestamp_ms: int
-) -> None:
+def test_should_take_a_run_back_that_ends_before_a_drop(look_first: bool, value: bytes, timestamp_ms: int) -> None:
     one = queue(SourceSettings(value_serde=STRING), lambda _: None)
     one.add(batch([0, 1, 2], [1, timestamp_ms, 3], [b"a", value, b"c"]))
     to = Delivered(one, fails=lambda _: False)

@@ -217,7 +217,7 @@ def test_should_leave_state_on_disk_alone_when_closed_dirty_before_it_had_the_lo
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_should_close_the_stores_of_an_active_task_when_it_ends_before_it_was_initialized(
+def test_should_close_an_active_tasks_stores_when_it_ends_before_initialization(
     start: StartStandby, clean: bool
 ) -> None:
     standby = start(exactly_once=True)

@@ -99,9 +99,7 @@ def test_should_give_a_tasks_lock_to_one_thread_at_a_time(directory: StateDirect
     assert not directory.lock(TASK)
 
 
-def test_should_give_a_directory_that_is_only_reported_to_the_thread_that_has_the_task(
-    directory: StateDirectory,
-) -> None:
+def test_should_give_a_reported_directory_to_the_thread_that_has_the_task(directory: StateDirectory) -> None:
     assert directory.lock(TASK, to_report=True)
     assert directory.lock(TASK, to_report=True)
     assert not in_thread(lambda: directory.lock(TASK, to_report=True)), "one thread reports it"
@@ -111,9 +109,7 @@ def test_should_give_a_directory_that_is_only_reported_to_the_thread_that_has_th
     assert not directory.lock(TASK, to_report=True)
 
 
-def test_should_keep_a_directory_that_the_thread_has_first_reported_and_then_locked_for_its_task(
-    directory: StateDirectory,
-) -> None:
+def test_should_keep_a_directory_that_was_first_reported_and_then_locked(directory: StateDirectory) -> None:
     assert directory.lock(TASK, to_report=True)
     assert directory.lock(TASK)
     assert not in_thread(lambda: directory.lock(TASK))
@@ -147,7 +143,7 @@ def test_should_refuse_a_second_process_and_name_directory_holder_and_remedy(tmp
         assert (tmp_path / "app" / "0_1" / ".lock").read_text() == f"{process.pid}\n"
 
 
-def test_should_refuse_a_second_process_the_task_when_the_applications_lock_file_is_lost(
+def test_should_refuse_a_second_process_the_task_without_the_applications_lock(
     tmp_path: Path, directory: StateDirectory
 ) -> None:
     assert directory.lock(TASK)
@@ -186,7 +182,7 @@ def test_should_give_up_waiting_in_the_end(tmp_path: Path, directory: StateDirec
         StateDirectory(tmp_path, "app", SystemClock(), lock_wait_ms=50)
 
 
-def test_should_let_others_in_after_close_and_warn_of_tasks_still_locked(
+def test_should_let_others_in_after_close_and_warn_of_locked_tasks(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = StateDirectory(tmp_path, "app", SystemClock())

@@ -75,9 +75,7 @@ def test_should_let_only_stores_with_a_changelog_of_their_own_log_changes(direct
 
 
 @both_guarantees
-def test_should_checkpoint_a_source_topic_that_is_used_as_changelog(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
+def test_should_checkpoint_a_source_topic_used_as_changelog(directory: StateDirectory, exactly_once: bool) -> None:
     task = Task(directory, exactly_once, changelogs={"table": TABLE}, source_changelogs=frozenset({TABLE}))
     task.initialize().update_changelog_offsets({TABLE: 18})  # consumed, not written
     task.close_clean()
@@ -122,7 +120,7 @@ def test_should_close_what_was_opened_when_a_store_cannot_be_opened(directory: S
 
 
 @both_guarantees
-def test_should_delete_the_checkpoint_of_a_corrupted_task_and_wipe_at_close(
+def test_should_delete_a_corrupted_tasks_checkpoint_and_wipe_at_close(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     task = Task(directory, exactly_once, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})

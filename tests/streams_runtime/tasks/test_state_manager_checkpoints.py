@@ -33,9 +33,7 @@ from tests.streams_runtime.tasks.state_task import (
 
 
 @both_types
-def test_should_delete_the_checkpoint_once_loaded_under_exactly_once(
-    directory: StateDirectory, task_type: TaskType
-) -> None:
+def test_should_delete_a_loaded_checkpoint_under_exactly_once(directory: StateDirectory, task_type: TaskType) -> None:
     with_state(directory, exactly_once=True)
     task = Task(directory, True, task_type)
     task.state.lock()
@@ -48,7 +46,7 @@ def test_should_delete_the_checkpoint_once_loaded_under_exactly_once(
 
 
 @both_guarantees
-def test_should_start_over_when_somebody_deleted_a_store_and_left_the_checkpoint(
+def test_should_start_over_when_only_the_checkpoint_of_a_store_is_left(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     """The offset answers for a store that is not there; what lies before it would be missing without a word."""
@@ -116,9 +114,7 @@ def test_should_empty_a_store_of_which_the_checkpoint_says_that_its_offset_is_no
     assert task.stores["counts"].content == {}
 
 
-def test_should_empty_only_stores_that_the_checkpoint_does_not_name_under_at_least_once(
-    directory: StateDirectory,
-) -> None:
+def test_should_empty_only_stores_that_the_checkpoint_does_not_name(directory: StateDirectory) -> None:
     changelogs = {"counts": COUNTS, "totals": TOTALS, "scratch": None}
     before = Task(directory, False, changelogs=changelogs)
     before.initialize().update_changelog_offsets({COUNTS: 5, TOTALS: 7})

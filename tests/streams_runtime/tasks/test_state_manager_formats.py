@@ -115,9 +115,7 @@ def test_should_restore_a_store_of_another_kind_from_its_changelog_and_leave_the
 
 
 @both_guarantees
-def test_should_refuse_a_store_of_another_kind_that_is_not_logged(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
+def test_should_refuse_an_unlogged_store_of_another_kind(directory: StateDirectory, exactly_once: bool) -> None:
     Version(directory, KEY_VALUE, exactly_once, is_logged=False).run()
     version = Version(directory, WINDOWS, exactly_once, is_logged=False)
     with pytest.raises(StoreOfAnotherKind) as refused:
@@ -176,7 +174,7 @@ def test_should_restore_from_nothing_when_it_dies_while_a_changelog_is_read_agai
 
 
 @pytest.mark.parametrize("after", [LONGER, KEY_VALUE], ids=["another retention", "another kind"])
-def test_should_give_up_what_may_not_be_committed_though_the_store_has_changed(
+def test_should_give_up_what_may_not_be_committed_in_a_changed_store(
     directory: StateDirectory, after: StoreBuilder
 ) -> None:
     """Under exactly-once, after a process that ended without a checkpoint."""

@@ -232,9 +232,7 @@ def test_should_read_on_from_the_committed_offset_with_its_partition_time(tmp_pa
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", ["A", "B", "C"]), ("latest", ["C"])])
-def test_should_begin_by_auto_offset_reset_when_nothing_is_committed(
-    tmp_path: Path, reset: str, expected: list[str]
-) -> None:
+def test_should_begin_by_auto_offset_reset_without_a_commit(tmp_path: Path, reset: str, expected: list[str]) -> None:
     one = RunningTask(tmp_path, configs={"auto.offset.reset": reset})
     one.write(IN, "a", "b")
     one.start()

@@ -112,9 +112,7 @@ def test_should_begin_repartition_topics_at_the_earliest_record(tmp_path: Path, 
 
 
 @both_guarantees
-def test_should_write_nothing_when_another_owner_has_claimed_its_input(
-    tmp_path: Path, configs: dict[str, object]
-) -> None:
+def test_should_write_nothing_when_another_owner_has_its_input(tmp_path: Path, configs: dict[str, object]) -> None:
     zombie = RunningTask(tmp_path, counting(), configs=configs).start()
     zombie.write(IN, "a")
     zombie.run()

@@ -116,9 +116,7 @@ def branching(builder: StreamsBuilder) -> None:
 
 
 @pytest.mark.parametrize("configs", [DEAD_LETTERS, DEAD_LETTERS | EXACTLY_ONCE], ids=["at_least", "exactly_once"])
-def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
-    tmp_path: Path, configs: dict[str, object]
-) -> None:
+def test_should_give_siblings_of_a_failed_node_the_record(tmp_path: Path, configs: dict[str, object]) -> None:
     builder = StreamsBuilder()
     branching(builder)
     asked = AskedHandler(HandlerResponse.DEAD_LETTER)
@@ -244,9 +242,7 @@ def test_should_give_rows_again_when_the_log_was_away_at_least_once(tmp_path: Pa
 
 
 @pytest.mark.parametrize("error", [ProducerFenced("f"), TaskMigrated("m"), ProcessorStateError("disk full")])
-def test_should_not_ask_the_handler_about_errors_that_are_not_the_records_fault(
-    tmp_path: Path, error: Exception
-) -> None:
+def test_should_not_ask_the_handler_about_errors_of_the_task(tmp_path: Path, error: Exception) -> None:
     one = RunningTask(tmp_path, uppercase(at_once=True), processing_handler=log_and_continue).start()
     one.write(IN, "a")
     one.poll()

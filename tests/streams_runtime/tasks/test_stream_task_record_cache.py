@@ -463,9 +463,7 @@ def test_should_send_a_count_after_the_log_was_away_though_an_operator_below_cha
     one.stop()
 
 
-def test_should_count_once_below_a_flush_whose_changelog_did_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_count_once_below_a_flush_that_was_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_collector, "MOST_ROWS", 10)
     builder = StreamsBuilder()
     words = builder.stream("in", STRING, STRING).group_by_key(key_serde=STRING, value_serde=STRING)
