@@ -74,19 +74,6 @@ def test_should_know_the_old_aggregate_when_the_function_changes_it_in_place() -
         assert run.read("out", LONG) == [("all", 1, 1), ("all", 2, 2), ("all", 3, 3)]
 
 
-def test_should_restore_a_table_from_its_own_topic_when_optimizing() -> None:
-    builder = StreamsBuilder(optimize=True)
-    table(builder, "kept").to_stream().to("out")
-    (subtopology,) = builder.build().group_topology("app").subtopologies
-    assert [(store.name, store.changelog_topic, store.source_topic_as_changelog) for store in subtopology.stores] == [
-        ("kept", None, "in")
-    ]
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1))
-        assert run.driver.produced_topic_names() == {"out"}
-        assert run.driver.get_key_value_store("kept").get("a") == ValueAndTimestamp("1", 1)
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [(1, True), (True, 1), (1, 1.0), (False, 0), (0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
 )

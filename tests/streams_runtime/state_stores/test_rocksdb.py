@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -124,14 +125,19 @@ def test_should_say_that_another_owner_has_it_open(tmp_path: Path) -> None:
     store.close()
 
 
-def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> None:
-    filled(tmp_path, 5000).close()
-    (table,) = (tmp_path / "rocksdb" / "store").glob("*.sst")
+def damaged(directory: Path, where: Callable[[int], slice]) -> KeyValueStore[bytes, bytes]:
+    """An open store with wrong bytes in its only file. `where`: takes the size of the file."""
+    filled(directory, 5000).close()
+    (table,) = (directory / "rocksdb" / "store").glob("*.sst")
     content = bytearray(table.read_bytes())
-    for place in range(len(content) // 3, len(content) // 3 + 8192):
-        content[place] ^= 0xFF
+    wrong = where(len(content))
+    content[wrong] = bytes(byte ^ 0xFF for byte in content[wrong])
     table.write_bytes(content)
-    store = opened(tmp_path)
+    return opened(directory)
+
+
+def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> None:
+    store = damaged(tmp_path, lambda size: slice(size // 3, size // 3 + 8192))
 
     for entries in (store.all(), store.reverse_range(None, None)):
         with pytest.raises(ProcessorStateError, match=r"RocksDB failed in .*block checksum mismatch"):
@@ -142,12 +148,7 @@ def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> Non
 
 
 def test_should_let_go_of_the_files_when_closed_even_if_somebody_keeps_the_error_of_a_range(tmp_path: Path) -> None:
-    filled(tmp_path, 5000).close()
-    (table,) = (tmp_path / "rocksdb" / "store").glob("*.sst")
-    content = bytearray(table.read_bytes())
-    content[5:60] = bytes(byte ^ 0xFF for byte in content[5:60])
-    table.write_bytes(content)
-    store = opened(tmp_path)
+    store = damaged(tmp_path, lambda size: slice(5, 60))
     with pytest.raises(ProcessorStateError) as kept:
         list(store.all())
     store.close()

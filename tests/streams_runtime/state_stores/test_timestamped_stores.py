@@ -32,18 +32,6 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path:
 
 
 @KINDS
-def test_should_give_value_and_timestamp_back(tmp_path: Path, persistent: bool) -> None:
-    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path))
-    store.put_all([("a", ONE), ("b", TWO)])
-
-    assert (store.get("a"), store.get("c")) == (ONE, None)
-    assert list(store.all()) == [("a", ONE), ("b", TWO)]
-    assert [store.put_if_absent("a", TWO), store.delete("b")] == [ONE, TWO]
-    store.close()
-
-
-@KINDS
 def test_should_delete_when_the_value_beside_the_timestamp_is_none(tmp_path: Path, persistent: bool) -> None:
     nothing: ValueAndTimestamp[str] = ValueAndTimestamp(None, 5)  # type: ignore[arg-type]
     store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()

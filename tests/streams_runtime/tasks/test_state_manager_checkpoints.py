@@ -168,23 +168,6 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
     assert not state.checkpoint_due()  # counted anew from here
 
 
-def test_should_checkpoint_an_active_when_forced_under_at_least_once(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 2})
-    assert state.maybe_checkpoint(enforce=True)
-    assert task.disk() == {COUNTS: 1}
-
-
-def test_should_write_no_checkpoint_for_an_active_that_runs_under_exactly_once(directory: StateDirectory) -> None:
-    task = Task(directory, True)
-    state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 1_000_000})
-    assert not state.checkpoint_due()
-    assert not state.maybe_checkpoint(enforce=False)
-    assert task.disk() is None
-
-
 @both_guarantees
 def test_should_checkpoint_a_standby_at_its_first_commit_and_when_offsets_moved_by_more_than_10_000(
     directory: StateDirectory, exactly_once: bool
