@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.dsl import KGroupedStream, Materialized, StreamsBuilder
-from streams_runtime.serdes import JSON, LONG, STRING
+from streams_runtime import JSON, LONG, STRING, KGroupedStream, Materialized, StreamsBuilder
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from tests.streams_runtime.dsl.driven import driven
 

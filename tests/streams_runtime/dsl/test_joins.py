@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.serdes import STRING
+from streams_runtime import STRING, StreamsBuilder
 from tests.streams_runtime.dsl.driven import driven
 
 

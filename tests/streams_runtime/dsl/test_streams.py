@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from assignor.errors import InputError, TopologyError
-from streams_runtime.common.records import Record
-from streams_runtime.dsl import KStream, KTable, StreamsBuilder
+from assignor import InputError
+from assignor.errors import TopologyError
+from streams_runtime import LONG, STRING, KStream, KTable, Record, StreamsBuilder, Topology, TopologyTestDriver
 from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.context import CurrentNode, NodeContext
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING, StringSerde
+from streams_runtime.serdes import StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from tests.streams_runtime.dsl.driven import driven
 from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime

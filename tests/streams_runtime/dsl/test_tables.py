@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from assignor.errors import StreamsError, TopologyError
-from streams_runtime.dsl import KTable, StreamsBuilder
+from streams_runtime import BYTES, DOUBLE, JSON, LONG, STRING, KTable, StreamsBuilder, TopologyTestDriver
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.materialized import Materialized, StoreFactory
 from streams_runtime.dsl.table_aggregates import COUNT, KTableAggregate, KTableRepartitionMap
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
-from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from tests.streams_runtime.dsl.driven import driven

@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from streams_runtime.common.records import Record
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime import LONG, STRING, Record, StreamsBuilder, Topology, TopologyTestDriver
 from tests.streams_runtime.dsl.topologies import CASES, OPTIMIZED, Case
 from tests.streams_runtime.processors.recording_runtime import PassOn
 

@@ -8,22 +8,19 @@ from typing import Any
 
 import pytest
 
-from assignor.types import TaskId, TopicPartition
+from assignor import TaskId, TopicPartition
+from streams_runtime import BYTES, DOUBLE, LONG, STRING, FailedRecord, StreamsConfig, ValueAndTimestamp, Windowed
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskType
-from streams_runtime.configs import StreamsConfig
 from streams_runtime.dsl.change import Change, ChangedSerde
 from streams_runtime.dsl.windows import TimeWindowedSerde, WindowedStreamPartitioner
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.partitioner import murmur2, partition_of
-from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.serdes import BYTES, DOUBLE, LONG, STRING
-from streams_runtime.state_stores import ValueAndTimestamp, Windowed
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Record, RecordMetadata
-from streams_runtime.processors.api import ProcessorContext, PunctuationType
+from streams_runtime import ProcessorContext, PunctuationType, Record, RecordMetadata, StreamsRuntimeError, Topology
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.topology import Topology
 from tests.streams_runtime.processors.recording_runtime import (
     TASK,
     EmptyStore,

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
+from assignor import GroupTopology
 from assignor.errors import TopologyError
-from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Subtopology, SubtopologyStore
-from streams_runtime.common.records import Record
-from streams_runtime.processors.api import Processor
+from assignor.topology.group_topology import RepartitionTopic, Subtopology, SubtopologyStore
+from streams_runtime import STRING, Processor, Record, Topology
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.topology import SinkSettings, Topology
-from streams_runtime.serdes import STRING
+from streams_runtime.processors.topology import SinkSettings
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime, Sent
 
 

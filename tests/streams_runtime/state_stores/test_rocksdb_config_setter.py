@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from assignor.errors import InputError
-from streams_runtime import LONG, STRING, StreamsConfig, TopologyTestDriver, key_value_store, window_store
+from assignor import InputError
+from streams_runtime import LONG, STRING, StreamsConfig, Topology, TopologyTestDriver, key_value_store, window_store
 from streams_runtime.common.errors import ProcessorStateError
-from streams_runtime.processors.topology import Topology
 from streams_runtime.state_stores.state_store import StoreBuilder
 from tests.streams_runtime.state_stores.surroundings import context
 from tests.streams_runtime.word_counting import CountWord

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import ValueAndTimestamp, timestamped_key_value_store, timestamped_window_store
+from streams_runtime import STRING, ValueAndTimestamp, timestamped_key_value_store, timestamped_window_store
 from streams_runtime.state_stores.builders import TimestampedWindowStoreBuilder
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import window_format

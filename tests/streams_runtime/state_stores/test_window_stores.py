@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore, StreamsRuntimeError
-from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import Windowed, window_store
+from streams_runtime import STRING, InvalidStateStore, StreamsRuntimeError, Windowed, window_store
+from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore

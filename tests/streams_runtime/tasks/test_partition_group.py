@@ -5,11 +5,10 @@ Cases follow Kafka's `PartitionGroupTest`.
 
 import pytest
 
-from assignor.types import TaskId, TopicPartition
-from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
+from assignor import TaskId, TopicPartition
+from streams_runtime import FailedRecord, NewTopic, StreamsConfig
+from streams_runtime.logs.base import Consumer, RecordBatch
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.types import TaskId, TopicPartition
+from assignor import TaskId, TopicPartition
+from streams_runtime import STRING, FailedRecord, Headers, Record, RecordMetadata, Serdes
 from streams_runtime.common.losses import TaskLosses, uncounted
-from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.serdes import STRING, Serdes
 from streams_runtime.tasks.partition_group import RecordQueue
 
 TASK = TaskId(0, 2)

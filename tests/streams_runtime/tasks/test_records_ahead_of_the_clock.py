@@ -9,11 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.common.errors import ProcessingFailed
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.processors.api import ExceptionHandler, HandlerResponse
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import STRING
+from streams_runtime import STRING, ExceptionHandler, HandlerResponse, ProcessingFailed, StreamsBuilder, Topology
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import HEADER_MESSAGE, HEADER_STACKTRACE
 from tests.streams_runtime.asked import AskedHandler

@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from streams_runtime import STRING, StoreBuilder, key_value_store, timestamped_key_value_store, window_store
 from streams_runtime.common.errors import StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.common.states import TaskType
-from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import StoreBuilder, key_value_store, timestamped_key_value_store, window_store
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory

@@ -4,12 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor import TopicPartition
+from streams_runtime import LONG, STRING, NewTopic, ProcessorContext, Topology
 from streams_runtime.common.errors import TaskMigrated
-from streams_runtime.logs.base import NewTopic
-from streams_runtime.processors.api import ProcessorContext
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from tests.streams_runtime.tasks.running_task import (

@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
+from streams_runtime import Cancellable, Headers, Processor, ProcessorContext, PunctuationType, Record, Topology
 from streams_runtime.common.errors import TaskCorrupted
-from streams_runtime.common.records import Headers, Record
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, Processor, ProcessorContext, PunctuationType
-from streams_runtime.processors.topology import Topology
 from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, START_MS, RunningTask
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME

@@ -2,14 +2,13 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from assignor.types import TopicPartition
-from streams_runtime.common.records import Headers
+from assignor import TopicPartition
+from streams_runtime import Headers, NewTopic
 from streams_runtime.logs.base import (
     Claim,
     ConfigChanges,
     Consumer,
     IsolationLevel,
-    NewTopic,
     OffsetAndMetadata,
     OffsetsToCommit,
     Producer,
