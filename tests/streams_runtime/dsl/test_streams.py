@@ -202,10 +202,7 @@ def _groups() -> Any:
         ("joiner of KTable.join", lambda no: _table().join(_table(), no)),
         ("joiner of KTable.left_join", lambda no: _table().left_join(_table(), no)),
         ("adder of KGroupedTable.aggregate", lambda no: _groups().aggregate(int, no, max, value_serde=LONG)),
-        (
-            "subtractor of KGroupedTable.aggregate",
-            lambda no: _groups().aggregate(int, max, no, value_serde=LONG),
-        ),
+        ("subtractor of KGroupedTable.aggregate", lambda no: _groups().aggregate(int, max, no, value_serde=LONG)),
         ("adder of KGroupedTable.reduce", lambda no: _groups().reduce(no, max)),
         ("subtractor of KGroupedTable.reduce", lambda no: _groups().reduce(max, no)),
     ],

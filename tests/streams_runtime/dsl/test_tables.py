@@ -47,31 +47,6 @@ def test_should_follow_the_order_of_the_topic_when_timestamps_go_back(caplog: py
     ]
 
 
-def test_should_not_remove_what_never_passed_when_old_values_are_known() -> None:
-    builder = StreamsBuilder()
-    x = table(builder, "kept")
-    x.filter(lambda k, v: v > "m").to_stream().to("late")
-    x.filter(lambda k, v: v > "m", store="filtered").to_stream().to("kept-late")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "b", 1), ("a", "z", 2), ("a", "c", 3), ("a", "d", 4), ("a", None, 5))
-        assert run.read("late") == run.read("kept-late") == [("a", "z", 2), ("a", None, 3)]
-        assert list(run.driver.get_key_value_store("filtered").all()) == []
-
-
-def test_should_know_the_old_aggregate_when_the_function_changes_it_in_place() -> None:
-    def add(key: str, value: str, so_far: list[str]) -> list[str]:
-        so_far.append(value)
-        return so_far
-
-    builder = StreamsBuilder()
-    lists = builder.stream("in", STRING, STRING).group_by_key().aggregate(list, add, value_serde=JSON)
-    sizes = lists.group_by(lambda k, v: ("all", len(v)), key_serde=STRING, value_serde=LONG)
-    sizes.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("a", "y", 2), ("b", "z", 3))
-        assert run.read("out", LONG) == [("all", 1, 1), ("all", 2, 2), ("all", 3, 3)]
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [(1, True), (True, 1), (1, 1.0), (False, 0), (0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
 )

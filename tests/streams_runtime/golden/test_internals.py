@@ -29,6 +29,7 @@ from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import STORES_DIRECTORY, StateManager
+from tests.known import known
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 from tests.streams_runtime.tasks.file_store import FileStore, MemoryStore, store_context
 
@@ -138,10 +139,8 @@ class Group:
                 self.noted.append("no")
                 return
             run = self.group.next_run(now_ms, 1)
-            assert run is not None
-            queue, _ = run
-            record = queue.poll()
-            assert record is not None
+            queue, _ = known(run)
+            record = known(queue.poll())
             self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
             place = (queue.partition.topic, queue.polled_metadata().offset, record.timestamp_ms)
             self.noted.append("@".join(map(str, (*place, self.stream_time_ms, queue.partition_time_ms))))

@@ -55,10 +55,7 @@ def test_should_forward_to_all_children_in_the_order_they_were_added() -> None:
     graph = holding(runtime)
     inside(graph, lambda context: context.forward(Record(b"x", b"y", 9, (("h", None),))))
 
-    assert runtime.sent == [
-        Sent("b", b"x", b"y", 9, (("h", None),)),
-        Sent("c", b"x", b"y", 9, (("h", None),)),
-    ]
+    assert runtime.sent == [Sent("b", b"x", b"y", 9, (("h", None),)), Sent("c", b"x", b"y", 9, (("h", None),))]
 
 
 def test_should_forward_to_the_one_child_that_is_named() -> None:

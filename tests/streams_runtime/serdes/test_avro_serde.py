@@ -162,12 +162,6 @@ def _order(document: dict[str, Any]) -> Order:
     return Order(**document)
 
 
-def test_should_give_objects_of_the_users_own(registry: FakeSchemaRegistry) -> None:
-    serde = AvroSerde(ORDER, _configs(registry), to_dict=asdict, from_dict=_order).for_topic("orders", is_key=False)
-
-    assert serde.deserialize(serde.serialize(Order("a", 5))) == Order("a", 5)
-
-
 def test_should_travel_without_what_it_has_learnt(registry: FakeSchemaRegistry) -> None:
     serde = AvroSerde(ORDER, _configs(registry), to_dict=asdict, from_dict=_order).for_topic("orders", is_key=False)
     fresh = pickle.dumps(serde)

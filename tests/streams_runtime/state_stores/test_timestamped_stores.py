@@ -31,19 +31,6 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path:
 
 
 @KINDS
-def test_should_delete_when_the_value_beside_the_timestamp_is_none(tmp_path: Path, persistent: bool) -> None:
-    nothing: ValueAndTimestamp[str] = ValueAndTimestamp(None, 5)  # type: ignore[arg-type]
-    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path))
-    store.put_all([("a", ONE), ("b", TWO), ("c", ONE)])
-    store.put("a", nothing)
-    store.put_all([("b", nothing)])
-
-    assert list(store.all()) == [("c", ONE)]
-    store.close()
-
-
-@KINDS
 def test_should_restore_what_it_logged(tmp_path: Path, persistent: bool) -> None:
     changes = RecordedChanges()
     builder = timestamped_key_value_store("table", STRING, STRING, persistent=persistent)

@@ -166,36 +166,6 @@ def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) ->
     assert [value for _, value in store.fetch_range("a", 10, 10)] == ["one", "new", "three", "newer"]
 
 
-def test_should_keep_duplicates_from_before_a_restart(tmp_path: Path) -> None:
-    store = window_store(
-        "windows", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS, retain_duplicates=True
-    ).build()
-    for value in ("before", "after"):
-        store.open(context(tmp_path))
-        store.put("a", value, 10)
-        store.close()
-    store.open(context(tmp_path))
-
-    assert list(store.fetch_range("a", 0, 20)) == [(10, "before"), (10, "after")]
-    store.close()
-
-
-def test_should_find_its_segments_again_when_it_is_opened_again(tmp_path: Path) -> None:
-    store = window_store("w", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
-    store.open(context(tmp_path))
-    now_ms = 1_700_000_000_000
-    for start_ms in range(now_ms - RETENTION_MS + 1, now_ms + 1, 20_000):
-        store.put("a", str(start_ms), start_ms)
-    windows = list(store.fetch_range("a", 0, JAVA_LONG_MAX))
-    store.close()
-    store.open(context(tmp_path))
-
-    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == windows
-    store.put("a", "much later", now_ms + 2 * RETENTION_MS)
-    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [(now_ms + 2 * RETENTION_MS, "much later")]
-    store.close()
-
-
 def test_should_delete_whole_segments_from_disk_when_they_expire(tmp_path: Path) -> None:
     store = window_store("w", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
     store.open(context(tmp_path))

@@ -1,9 +1,8 @@
 """What a RocksDB store holds back: it is read as if it were written, and nothing of it is lost but in a crash."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from tests.examples import share
-from tests.streams_runtime.state_stores.surroundings import context
+from tests.streams_runtime.state_stores.surroundings import context, in_another_thread
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS, Model, answer_of
 
 
@@ -45,14 +44,6 @@ def store(inner: CountedStore, tmp_path: Path) -> Iterator[WriteBehindStore]:
     store.open(context(tmp_path))
     yield store
     store.close()
-
-
-def in_another_thread(call: Callable[[], object]) -> object:
-    answers: list[object] = []
-    thread = Thread(target=lambda: answers.append(call()))
-    thread.start()
-    thread.join()
-    return answers[0]
 
 
 def test_should_write_a_key_once_however_often_it_changes(store: WriteBehindStore, inner: CountedStore) -> None:

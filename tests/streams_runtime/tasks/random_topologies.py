@@ -25,6 +25,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import APPLICATION, EXACTLY_ONCE, IN, OTHER, RunningTask, Trouble
 
 MANY = "many"
@@ -100,18 +101,15 @@ class Heard:
         return None if value == "x" else f"{aggregate}{value}"[:20]
 
 
-class Curious(Processor[Any, Any]):
+class Curious(PassOn):
     """It looks at everything that a context tells."""
 
     def __init__(self, heard: Heard, name: str) -> None:
         self._heard = heard
         self._name = name
 
-    def init(self, context: ProcessorContext) -> None:
-        self._context = context
-
     def process(self, record: Record[Any, Any]) -> None:
-        context = self._context
+        context = self.context
         self._heard.note(self._name, *record, context.record_metadata, context.headers, context.current_stream_time_ms)
         context.forward(record)
 
@@ -128,12 +126,12 @@ class CuriousWithStore(Curious):
         if record.key is not None:
             count = (self._store.get(record.key) or 0) + 1
             self._store.put(record.key, None if count == 5 else count)
-            self._context.forward(record._replace(value=f"{count}"))
+            self.context.forward(record._replace(value=f"{count}"))
         super().process(record)
 
     def punctuate(self, time_ms: int) -> None:
         self._store.put("time", time_ms)
-        self._context.forward(Record("time", "passes", time_ms))
+        self.context.forward(Record("time", "passes", time_ms))
 
 
 class CatchesErrors(Curious):
@@ -143,8 +141,8 @@ class CatchesErrors(Curious):
         try:
             super().process(record)
         except Trouble as error:
-            self._context.forward(record._replace(value=repr(error)[:20]))
-        self._context.forward(record._replace(headers=(("a", b"header"),)))
+            self.context.forward(record._replace(value=repr(error)[:20]))
+        self.context.forward(record._replace(headers=(("a", b"header"),)))
 
 
 def not_liked(batch: RecordColumns[Any, Any]) -> None:

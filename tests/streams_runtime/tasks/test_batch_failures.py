@@ -17,6 +17,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
+from tests.known import known
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
@@ -230,8 +231,7 @@ class Standing(Processor[str, str]):
     def process_batch(self, batch: Columns) -> None:
         for rows in ([0], []):
             metadata = self._context.record_metadata
-            assert metadata is not None
-            self.seen.append((metadata.offset, self._context.current_stream_time_ms, self._context.headers))
+            self.seen.append((known(metadata).offset, self._context.current_stream_time_ms, self._context.headers))
             self._context.forward_batch(batch.take(rows))
 
 

@@ -27,6 +27,7 @@ from streams_runtime.tasks.checkpoint_file import (
     parse_checkpoint,
 )
 from tests.assignor.protocol.codec_vectors import Line, line_id, lines_of
+from tests.known import known
 
 P0 = TopicPartition("app-counts-changelog", 0)
 P1 = TopicPartition("app-totals-changelog", 0)
@@ -167,8 +168,7 @@ def test_should_never_leave_a_broken_file_when_killed_while_writing(tmp_path: Pa
         with subprocess.Popen(
             [sys.executable, "-c", _WRITES_FOR_EVER, str(tmp_path)], stdout=subprocess.PIPE
         ) as process:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
+            assert known(process.stdout).readline() == b"ready\n"
             time.sleep(chance.uniform(0, 0.03))  # the moment of the kill is what this test draws
             process.send_signal(signal.SIGKILL)
         offsets = file.read()
@@ -261,8 +261,7 @@ PARTITIONS = st.builds(
 def test_should_read_back_what_was_written(offsets: dict[TopicPartition, int]) -> None:
     text = format_checkpoint(offsets)
 
-    assert text is not None
-    assert parse_checkpoint(text.encode()) == offsets
+    assert parse_checkpoint(known(text).encode()) == offsets
 
 
 @given(st.binary() | st.from_regex(rb"0\n[0-9]\n([ a-z0-9-]*\n){0,4}", fullmatch=True))

@@ -23,6 +23,7 @@ from streams_runtime.tasks.exception_handling import (
     fail,
     log_and_continue,
 )
+from tests.known import known
 from tests.streams_runtime.manual_clock import ManualClock
 
 TASK = TaskId(0, 3)
@@ -119,7 +120,7 @@ def test_should_send_the_raw_record_with_headers_to_the_dead_letter_topic() -> N
     handling(dead_letter, mailbox).processing_failed(record)
     (letter,) = mailbox.letters
     headers = dict(letter.headers)
-    trace = headers.pop("__streams.errors.stacktrace")
+    trace = known(headers.pop("__streams.errors.stacktrace"))
     assert letter[:4] == ("dead", b"k", b"v", 9)
     assert headers == {
         "h": b"1",
@@ -130,7 +131,6 @@ def test_should_send_the_raw_record_with_headers_to_the_dead_letter_topic() -> N
         "__streams.errors.offset": b"17",
         "__streams.errors.task": b"0_3",
     }
-    assert trace is not None
     assert b"Traceback" in trace
     assert b"OwnError: broken" in trace
 

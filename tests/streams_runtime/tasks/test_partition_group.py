@@ -14,6 +14,7 @@ from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.tasks.input_lags import ASK_AGAIN_MS, InputLags
 from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup, RecordQueue
+from tests.known import known
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
@@ -64,8 +65,7 @@ class Group:
         queue, records = run
         assert records == 1
         record = queue.poll()
-        assert record is not None
-        return queue.partition.topic, record.timestamp_ms
+        return queue.partition.topic, known(record).timestamp_ms
 
     def take_all(self, now_ms: int = 0) -> list[tuple[str, int]]:
         taken = []

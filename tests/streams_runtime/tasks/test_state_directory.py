@@ -16,6 +16,7 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory, stored_process_id
+from tests.known import known
 from tests.streams_runtime.tasks.other_processes import end_soon, hold, hold_and_fork, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state
 
@@ -163,8 +164,7 @@ def test_should_refuse_a_second_instance_in_the_same_process(tmp_path: Path, dir
 def test_should_let_the_next_process_in_when_the_holder_is_killed(tmp_path: Path) -> None:
     with other_process(hold, tmp_path, TASK) as (process, pipe):
         assert pipe.recv() == "held"
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(known(process.pid), signal.SIGKILL)
         process.join()
         directory = StateDirectory(tmp_path, "app", SystemClock())
         assert directory.lock(TASK)

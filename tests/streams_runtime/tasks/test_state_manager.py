@@ -49,26 +49,12 @@ def test_should_refuse_two_stores_of_one_name_or_one_changelog(directory: StateD
 # --- which stores
 
 
-def test_should_tell_changelogs_and_which_of_them_are_sources(directory: StateDirectory) -> None:
-    task = Task(
-        directory,
-        False,
-        changelogs={"counts": COUNTS, "table": TABLE, "scratch": None},
-        source_changelogs=frozenset({TABLE}),
-    )
-    assert task.state.changelog_partitions == {COUNTS, TABLE}
-    assert not task.state.changelog_as_source(COUNTS)
-    assert task.state.changelog_as_source(TABLE)
-    assert list(task.state.stores) == ["counts", "table", "scratch"]
-
-
 def test_should_let_only_stores_with_a_changelog_of_their_own_log_changes(directory: StateDirectory) -> None:
-    task = Task(
-        directory,
-        False,
-        changelogs={"counts": COUNTS, "table": TABLE, "scratch": None},
-        source_changelogs=frozenset({TABLE}),
-    )
+    changelogs = {"counts": COUNTS, "table": TABLE, "scratch": None}
+    task = Task(directory, False, changelogs=changelogs, source_changelogs=frozenset({TABLE}))
+    assert task.state.changelog_partitions == {COUNTS, TABLE}
+    assert (task.state.changelog_as_source(COUNTS), task.state.changelog_as_source(TABLE)) == (False, True)
+    assert list(task.state.stores) == ["counts", "table", "scratch"]
     task.initialize()
     loggers = {name: store.context.changes if store.context else "closed" for name, store in task.stores.items()}
     assert loggers == {"counts": task.changes, "table": None, "scratch": None}
@@ -196,13 +182,6 @@ def test_should_not_call_a_recycled_store_without_offset_corrupt_under_exactly_o
     state.open_stores(store_context(TASK, task.path))
     state.load_checkpoint()
     assert state.changelog_offsets() == {COUNTS: 0}
-
-
-def test_should_refuse_to_recycle_into_the_same_kind(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    task.initialize()
-    with pytest.raises(ProcessorStateError, match="it is active already"):
-        task.state.transition_to(TaskType.ACTIVE, store_context(TASK, task.path))
 
 
 # --- the lock

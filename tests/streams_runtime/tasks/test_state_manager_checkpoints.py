@@ -168,18 +168,6 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
     assert not state.checkpoint_due()  # counted anew from here
 
 
-@both_guarantees
-def test_should_checkpoint_a_standby_at_its_first_commit_and_when_offsets_moved_by_more_than_10_000(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
-    task = Task(directory, exactly_once, TaskType.STANDBY)
-    state = task.initialize()
-    for offset, written in ((0, True), (1, False), (10_000, False), (10_001, True), (10_002, False)):
-        state.restore(COUNTS, batch_of(COUNTS, offset, (b"a", b"%d" % offset)))
-        assert state.maybe_checkpoint(enforce=False) is written
-        assert (task.disk() == {COUNTS: offset}) is written
-
-
 def test_should_flush_every_store_before_each_write(directory: StateDirectory) -> None:
     task = Task(directory, False, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()

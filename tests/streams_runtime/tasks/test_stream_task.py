@@ -18,6 +18,7 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.tasks.stream_task import StreamTask
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import (
     COUNTS,
     EXACTLY_ONCE,
@@ -313,14 +314,14 @@ def test_should_read_other_partitions_when_they_change_and_claim_them(tmp_path: 
     assert one.task.input_partitions == one.task.claim.epochs.keys() == {IN, OTHER}
 
 
-class Seen(Processor[Any, Any]):
+class Seen(PassOn):
     """Notes down what the context says about each record."""
 
-    context: ProcessorContext
-    notes: list[tuple[object, ...]]
+    def __init__(self, notes: list[tuple[object, ...]]) -> None:
+        self.notes = notes
 
     def init(self, context: ProcessorContext) -> None:
-        self.context = context
+        super().init(context)
         self.notes.append(("init", context.record_metadata, context.headers, context.current_stream_time_ms))
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -331,13 +332,7 @@ class Seen(Processor[Any, Any]):
 
 def seeing(*topics: str) -> tuple[Topology, list[tuple[object, ...]]]:
     notes: list[tuple[object, ...]] = []
-
-    def supplier() -> Seen:
-        made = Seen()
-        made.notes = notes
-        return made
-
-    return Topology().add_source("source", topics).add_processor("seen", supplier, "source"), notes
+    return Topology().add_source("source", topics).add_processor("seen", lambda: Seen(notes), "source"), notes
 
 
 def test_should_process_no_more_than_it_is_asked_to(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from streams_runtime.processors.api import HandlerResponse, Processor, Processor
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
+from tests.known import known
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble, uppercase
@@ -56,8 +57,7 @@ def test_should_write_a_dead_letter_in_the_transaction_of_its_offset(
         b"0_0",
     ]
     committed = one.committed()
-    assert committed is not None
-    assert committed.offset == 1
+    assert known(committed).offset == 1
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
