@@ -138,8 +138,7 @@ class Group:
             if not self.group.ready(now_ms):
                 self.noted.append("no")
                 return
-            run = self.group.next_run(now_ms, 1)
-            queue, _ = known(run)
+            queue, _ = known(self.group.next_run(now_ms, 1))
             record = known(queue.poll())
             self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
             place = (queue.partition.topic, queue.polled_metadata().offset, record.timestamp_ms)

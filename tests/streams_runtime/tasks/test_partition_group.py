@@ -64,8 +64,7 @@ class Group:
             return None
         queue, records = run
         assert records == 1
-        record = queue.poll()
-        return queue.partition.topic, known(record).timestamp_ms
+        return queue.partition.topic, known(queue.poll()).timestamp_ms
 
     def take_all(self, now_ms: int = 0) -> list[tuple[str, int]]:
         taken = []

@@ -50,8 +50,7 @@ def test_should_ask_about_an_output(tmp_path: Path, at_once: bool, guarantee: st
     asked = AskedHandler()
     with running(tmp_path, uppercase(at_once=at_once), asked, guarantee=guarantee) as task:
         assert task.output() == ["A", "B"]
-        committed = task.committed()
-        assert known(committed).offset == 3
+        assert known(task.committed()).offset == 3
     assert asked.nodes == [("sink", 1)]
 
 

@@ -56,8 +56,7 @@ def test_should_write_a_dead_letter_in_the_transaction_of_its_offset(
         b"0",
         b"0_0",
     ]
-    committed = one.committed()
-    assert known(committed).offset == 1
+    assert known(one.committed()).offset == 1
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
