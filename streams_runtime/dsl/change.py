@@ -14,6 +14,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from assignor.errors import StreamsError
 from streams_runtime.serdes import Serde
+from streams_runtime.serdes.varints import read_varint, varint
 
 V = TypeVar("V")
 
@@ -47,7 +48,7 @@ class ChangedSerde(Generic[V]):
         new, old = value
         if new is not None and old is not None:
             new_data = self.value_serde.serialize(new)
-            return b"".join((_varint(len(new_data)), new_data, self.value_serde.serialize(old), b"\2"))
+            return b"".join((varint(len(new_data)), new_data, self.value_serde.serialize(old), b"\2"))
         if new is not None:
             return b"".join((self.value_serde.serialize(new), b"\1"))
         if old is not None:
@@ -63,7 +64,7 @@ class ChangedSerde(Generic[V]):
         if flag == _OLD:
             return Change(None, self.value_serde.deserialize(data[:-1]))
         if flag == _BOTH:
-            size, at = _read_varint(data)
+            size, at = read_varint(data, 0, StreamsError, "A change's length does not end within five bytes")
             if not 0 <= size <= len(data) - 1 - at:
                 raise StreamsError(f"A change of {len(data)} bytes cannot hold a new value of {size} bytes")
             return Change(
@@ -73,25 +74,3 @@ class ChangedSerde(Generic[V]):
 
     def with_inner(self, change: Callable[[Serde[Any]], Serde[Any]]) -> ChangedSerde[V]:
         return ChangedSerde(change(self.value_serde))
-
-
-def _varint(value: int) -> bytes:
-    """Returns the zigzag encoding: seven bits in a byte, lowest bits first. `value` is not negative."""
-    rest = value << 1
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
-
-
-def _read_varint(data: bytes) -> tuple[int, int]:
-    """The value, and the offset after it."""
-    rest = shift = 0
-    for at, byte in enumerate(data[:5]):
-        rest |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (rest >> 1) ^ -(rest & 1), at + 1
-        shift += 7
-    raise StreamsError("A change's length does not end within five bytes")

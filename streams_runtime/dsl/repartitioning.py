@@ -180,7 +180,7 @@ class RepartitionMerging:
         `node`, so that they begin at `one`, the new node of the one topic.
         """
         # the node itself, and the nodes above it up to the change
-        between = _above(node, stop_at=changer) | {node}
+        between = nodes_above(node, stop_at=changer) | {node}
         for branch in [child for child in changer.children if child in between]:
             one.add_child(branch)
             changer.remove_child(branch)
@@ -197,9 +197,9 @@ class RepartitionMerging:
         """Topics below a merge of streams with changed keys become one, directly below the merge. If there are several
         such merges, the last merge counts.
         """
-        above_of = {node: _above(node) for nodes in self._behind.values() for node in nodes}
+        above_of = {node: nodes_above(node) for nodes in self._behind.values() for node in nodes}
         gathered: dict[GraphNode, dict[RepartitionNode, None]] = {merge: {} for merge in self._merges}
-        above_merges = {merge: _above(merge) for merge in self._merges}
+        above_merges = {merge: nodes_above(merge) for merge in self._merges}
         for changer, nodes in list(self._behind.items()):
             # The merges that are below the change and above all of its topics, in the order of the calls: a merge comes
             # after the merges above it. The topics move from the change to the last of these merges.
@@ -242,7 +242,7 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
     return None
 
 
-def _above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
+def nodes_above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
     """All nodes above this one. `stop_at`: the search stops at this node, and the result does not contain this node."""
     above: set[GraphNode] = set()
     waiting = [node]

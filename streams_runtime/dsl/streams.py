@@ -28,6 +28,7 @@ from streams_runtime.dsl.streams_graph import Stage, TableStage
 from streams_runtime.dsl.table_aggregates import TableAggregation
 from streams_runtime.dsl.windows import TimeWindows
 from streams_runtime.processors.api import Processor, StreamPartitioner
+from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.topology import check_functions, checked_topics
 from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import Windowed
@@ -54,60 +55,51 @@ class KStream(Generic[K, V]):
 
     def map(self, mapper: Callable[[K, V], tuple[K2, V2]], *, name: str | None = None) -> KStream[K2, V2]:
         """Give each record a new key and value."""
-        check_functions("KStream.map", mapper=mapper)
-        supplier = StreamOperator(processors.mapping, mapper)
+        supplier = _operator("KStream.map", processors.mapping, mapper=mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-MAP-", supplier, name))
 
     def flat_map(
         self, mapper: Callable[[K, V], Iterable[tuple[K2, V2]]], *, name: str | None = None
     ) -> KStream[K2, V2]:
         """Replace each record by any number of records with new keys and values."""
-        check_functions("KStream.flat_map", mapper=mapper)
-        supplier = StreamOperator(processors.flat_mapping, mapper)
+        supplier = _operator("KStream.flat_map", processors.flat_mapping, mapper=mapper)
         return KStream(stream_operations.with_new_records(self._stage, "KSTREAM-FLATMAP-", supplier, name))
 
     def select_key(self, selector: Callable[[K, V], K2], *, name: str | None = None) -> KStream[K2, V]:
         """Give each record a new key."""
-        check_functions("KStream.select_key", selector=selector)
-        supplier = StreamOperator(processors.selecting_keys, selector)
+        supplier = _operator("KStream.select_key", processors.selecting_keys, selector=selector)
         return KStream(stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name))
 
     def map_values(self, mapper: Callable[[V], V2], *, name: str | None = None) -> KStream[K, V2]:
         """Give each record a new value."""
-        check_functions("KStream.map_values", mapper=mapper)
-        supplier = StreamOperator(processors.mapping_values, mapper)
+        supplier = _operator("KStream.map_values", processors.mapping_values, mapper=mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def map_values_with_key(self, mapper: Callable[[K, V], V2], *, name: str | None = None) -> KStream[K, V2]:
         """Give each record a new value. The mapper must not change the key."""
-        check_functions("KStream.map_values_with_key", mapper=mapper)
-        supplier = StreamOperator(processors.mapping_values_with_key, mapper)
+        supplier = _operator("KStream.map_values_with_key", processors.mapping_values_with_key, mapper=mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUES-", supplier, name))
 
     def flat_map_values(self, mapper: Callable[[V], Iterable[V2]], *, name: str | None = None) -> KStream[K, V2]:
         """Replace each record by any number of records with the same key and new values."""
-        check_functions("KStream.flat_map_values", mapper=mapper)
-        supplier = StreamOperator(processors.flat_mapping_values, mapper)
+        supplier = _operator("KStream.flat_map_values", processors.flat_mapping_values, mapper=mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def flat_map_values_with_key(
         self, mapper: Callable[[K, V], Iterable[V2]], *, name: str | None = None
     ) -> KStream[K, V2]:
         """Replace each record by any number of records with new values. The mapper must not change the key."""
-        check_functions("KStream.flat_map_values_with_key", mapper=mapper)
-        supplier = StreamOperator(processors.flat_mapping_values_with_key, mapper)
+        supplier = _operator("KStream.flat_map_values_with_key", processors.flat_mapping_values_with_key, mapper=mapper)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-FLATMAPVALUES-", supplier, name))
 
     def filter(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
         """Keep the records for which the predicate is true."""
-        check_functions("KStream.filter", predicate=predicate)
-        supplier = StreamOperator(processors.filtering, predicate)
+        supplier = _operator("KStream.filter", processors.filtering, predicate=predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
     def filter_not(self, predicate: Callable[[K, V], bool], *, name: str | None = None) -> KStream[K, V]:
         """Keep the records for which the predicate is false."""
-        check_functions("KStream.filter_not", predicate=predicate)
-        supplier = StreamOperator(processors.filtering_out, predicate)
+        supplier = _operator("KStream.filter_not", processors.filtering_out, predicate=predicate)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTER-", supplier, name))
 
     def map_batches(
@@ -154,14 +146,12 @@ class KStream(Generic[K, V]):
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
         """Call `action` with each record and hand the record on."""
-        check_functions("KStream.peek", action=action)
-        supplier = StreamOperator(processors.peeking, action)
+        supplier = _operator("KStream.peek", processors.peeking, action=action)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-PEEK-", supplier, name))
 
     def for_each(self, action: Callable[[K, V], object], *, name: str | None = None) -> None:
         """Call `action` with each record; the stream ends here."""
-        check_functions("KStream.for_each", action=action)
-        supplier = StreamOperator(processors.ending, action)
+        supplier = _operator("KStream.for_each", processors.ending, action=action)
         stream_operations.unchanged(self._stage, "KSTREAM-FOREACH-", supplier, name)
 
     def split(self, *, name: str | None = None) -> BranchedKStream[K, V]:
@@ -237,8 +227,7 @@ class KStream(Generic[K, V]):
 
         `name`: the name of the node and of the repartition topic.
         """
-        check_functions("KStream.group_by", selector=selector)
-        supplier = StreamOperator(processors.selecting_keys, selector)
+        supplier = _operator("KStream.group_by", processors.selecting_keys, selector=selector)
         stage: Stage[K2, V] = stream_operations.with_new_keys(self._stage, "KSTREAM-KEY-SELECT-", supplier, name)
         return KGroupedStream(StreamGrouping(stage.with_serdes(key_serde, value_serde), name))
 
@@ -580,6 +569,12 @@ class KGroupedTable(Generic[K, V]):
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)
         return KTable(self._grouping.aggregated(aggregation, store, name))
+
+
+def _operator(operation: str, receiver: Callable[..., Receiver], **functions: Callable[..., object]) -> StreamOperator:
+    """Raises TopologyError for a function that cannot be called. `receiver`: see `StreamOperator`."""
+    check_functions(operation, **functions)
+    return StreamOperator(receiver, *functions.values())
 
 
 def _without_key(mapper: Callable[[V], V2], key: object, value: V) -> V2:

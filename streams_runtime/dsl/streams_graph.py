@@ -21,7 +21,7 @@ from assignor.errors import TopologyError
 from streams_runtime.configs import MERGE_REPARTITION_TOPICS, REUSE_KTABLE_SOURCE_TOPICS
 from streams_runtime.dsl.graph_nodes import GraphNode, StreamSourceNode, TableNode, TableSourceNode
 from streams_runtime.dsl.naming import Naming
-from streams_runtime.dsl.repartitioning import RepartitionMerging, RepartitionNode
+from streams_runtime.dsl.repartitioning import RepartitionMerging, RepartitionNode, nodes_above
 from streams_runtime.dsl.table_operators import TableOperator
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import Serde
@@ -131,16 +131,10 @@ class StreamsGraph:
 
     def _let_null_keys_through(self) -> None:
         """Records without key have to reach left joins of streams, so repartition topics above such joins keep them."""
-        nodes_above_joins: set[GraphNode] = set()
-        waiting = [node for node in self._nodes if node.takes_null_keys]
-        while waiting:
-            for parent in waiting.pop().parents:
-                if parent not in nodes_above_joins:
-                    nodes_above_joins.add(parent)
-                    waiting.append(parent)
-        for node in nodes_above_joins:
-            if isinstance(node, RepartitionNode):
-                node.keeps_null_keys = True
+        for join in [node for node in self._nodes if node.takes_null_keys]:
+            for node in nodes_above(join):
+                if isinstance(node, RepartitionNode):
+                    node.keeps_null_keys = True
 
 
 K = TypeVar("K")

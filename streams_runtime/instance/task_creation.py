@@ -19,9 +19,10 @@ from streams_runtime.common.states import TaskType
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Consumer, Log
 from streams_runtime.membership.member_events import Partitions
+from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.state_stores.thread_cache import ThreadCache
-from streams_runtime.tasks.exception_handling import ExceptionHandling, FailedInputRecord
+from streams_runtime.tasks.exception_handling import ExceptionHandling
 from streams_runtime.tasks.input_lags import InputLags
 from streams_runtime.tasks.input_offsets import InputClaim, InputOffsets
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
@@ -96,7 +97,7 @@ class TaskCreator:
         )
         offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
-        def reading_failed(failed: FailedInputRecord) -> None:
+        def reading_failed(failed: FailedRecord) -> None:
             offsets.begin_work()  # the record is consumed, and the handler may send a dead letter
             handling.deserialization_failed(failed)
 

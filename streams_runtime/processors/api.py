@@ -5,7 +5,7 @@ Source: `Processor`, `ProcessorContext`, `PunctuationType`, `Cancellable`, `Punc
 
 from collections.abc import Callable
 from enum import StrEnum
-from typing import Any, Generic, Protocol, TypeVar, runtime_checkable
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from assignor.types import TaskId
 from streams_runtime.common.record_columns import RecordColumns
@@ -29,7 +29,6 @@ Punctuator = Callable[[int], None]
 class Cancellable(Protocol):
     def cancel(self) -> None:
         """Stop the punctuation. `cancel` may be called inside the callback, and more than once."""
-        ...
 
 
 class ProcessorContext(Protocol):
@@ -50,7 +49,6 @@ class ProcessorContext(Protocol):
 
         Differs from Kafka: there, punctuators may get metadata without a topic, with partition and offset -1.
         """
-        ...
 
     @property
     def headers(self) -> Headers: ...
@@ -58,14 +56,12 @@ class ProcessorContext(Protocol):
     @property
     def current_stream_time_ms(self) -> int:
         """The highest timestamp of the records that the task has processed; -1 before the first record."""
-        ...
 
     @property
     def current_system_time_ms(self) -> int: ...
 
     def state_store(self, name: str) -> Any:
         """The store of this name. Raises StreamsRuntimeError if the processor is not connected to it."""
-        ...
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children, or to the child of this name.
@@ -73,11 +69,9 @@ class ProcessorContext(Protocol):
         An error of a node below goes to the handler of processing errors. If the handler decides to continue, `forward`
         returns as if there was no error; otherwise it raises the error.
         """
-        ...
 
     def forward_batch(self, columns: RecordColumns[Any, Any], child: str | None = None) -> None:
         """Forward each row as a record, in the order of the rows."""
-        ...
 
     def schedule(
         self, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None = None
@@ -86,11 +80,9 @@ class ProcessorContext(Protocol):
 
         Raises StreamsRuntimeError for an interval under 1 ms, and in a standby.
         """
-        ...
 
     def commit(self) -> None:
         """Ask for a commit at the end of this pass of the thread's loop."""
-        ...
 
 
 class Processor(Generic[KIn, VIn]):
@@ -152,25 +144,20 @@ class HandlerResponse(StrEnum):
     DEAD_LETTER = "dead-letter"
 
 
-class FailedRecord(Protocol):
-    """A record as it was read, with the error and the node that failed."""
+class FailedRecord(NamedTuple):
+    """A record as it was read, with the error and the node that failed.
 
-    @property
-    def task_id(self) -> TaskId: ...
-    @property
-    def metadata(self) -> RecordMetadata: ...
-    @property
-    def node(self) -> str: ...
-    @property
-    def key(self) -> bytes | None: ...
-    @property
-    def value(self) -> bytes | None: ...
-    @property
-    def headers(self) -> Headers: ...
-    @property
-    def timestamp_ms(self) -> int: ...
-    @property
-    def error(self) -> Exception: ...
+    A failed punctuation has metadata with an empty topic, no key, no value, and the time at which it fired.
+    """
+
+    task_id: TaskId
+    metadata: RecordMetadata
+    node: str
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+    timestamp_ms: int
+    error: Exception
 
 
 ExceptionHandler = Callable[[FailedRecord], HandlerResponse]

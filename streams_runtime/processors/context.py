@@ -232,7 +232,7 @@ class NodeContext:
 
     @property
     def current_stream_time_ms(self) -> int:
-        return self._task("current_stream_time_ms").current_stream_time_ms
+        return self._task("current_stream_time_ms").stream_time_ms
 
     @property
     def current_system_time_ms(self) -> int:

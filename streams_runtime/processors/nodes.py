@@ -43,16 +43,11 @@ class NodeRunner(ABC):
 
 
 class SourceRunner(NodeRunner):
-    """A source. `receiver`: hands a record to all nodes below. The task reads the records; for the other attributes see
-    `SourceSettings`.
-    """
+    """A source. `receiver`: hands a record to all nodes below. The task reads the records."""
 
     def __init__(self, name: str, settings: SourceSettings, current: CurrentNode) -> None:
         super().__init__(NodeContext(name, frozenset(), current))
-        self.key_serde = settings.key_serde
-        self.value_serde = settings.value_serde
-        self.timestamp_extractor = settings.timestamp_extractor
-        self.auto_offset_reset = settings.auto_offset_reset
+        self.settings = settings
         self.receiver: Receiver = self._not_running
 
     def connect(self, children: Children) -> Receiver:

@@ -52,7 +52,7 @@ class TaskRuntime(Protocol):
     def headers(self) -> Headers: ...
 
     @property
-    def current_stream_time_ms(self) -> int: ...
+    def stream_time_ms(self) -> int: ...
 
     @property
     def current_system_time_ms(self) -> int: ...
@@ -75,18 +75,15 @@ class TaskRuntime(Protocol):
 
         `partitioner`: None for Kafka's hash of the key's bytes.
         """
-        ...
 
     @property
     def position(self) -> RunPosition | None:
         """The position of the current record in its run; None outside of a run: in a punctuation or in a flush."""
-        ...
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
         """Make the record at this position of the run the current one. `in_batch`: as in `RunPosition`; this argument
         is used, not the field of `position`.
         """
-        ...
 
     def schedule(
         self, node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, start_time_ms: int | None
@@ -101,4 +98,3 @@ class TaskRuntime(Protocol):
         about the task or about several records: the caller then raises the error again. Raises ProcessingFailed if the
         handler ends the thread.
         """
-        ...

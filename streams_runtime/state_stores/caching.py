@@ -44,8 +44,6 @@ class CachingStore(WrappedStateStore[LoggingStore]):
     `cache`: the cache of this store, None in a standby and in a task without a cache. Cache keys are changelog keys.
     """
 
-    __slots__ = ("_owner", "_task_cache", "cache")
-
     key_overhead = 0
     caches_reads = False
     """See `TaskCache.add`."""
@@ -96,8 +94,6 @@ class CachingStore(WrappedStateStore[LoggingStore]):
 class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
     """A `KeyValueBytesStore` with a record cache. Values that the task reads from the store below stay in the cache."""
 
-    __slots__ = ()
-
     caches_reads = True
 
     def put(self, key: bytes, value: bytes | None) -> None:
@@ -143,8 +139,6 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     read from the store below do not enter the cache. A change of an expired window is cached and forwarded like any
     other change. The window can be read while it is in the cache; when it is flushed, the store below drops it.
     """
-
-    __slots__ = ("_segment_interval_ms",)
 
     key_overhead = _SEGMENT_BYTES
 

@@ -85,17 +85,6 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
     at most `timestamp_checks.accepted_to_ms`, the time up to which the topic accepts every timestamp.
     """
 
-    __slots__ = (
-        "_changes",
-        "_clock",
-        "_limits",
-        "_log_change",
-        "_name",
-        "_timestamped",
-        "always_accepted_bytes",
-        "timestamp_checks",
-    )
-
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
         self._name = inner.name  # read once: each change needs it, and the property calls each layer below
@@ -155,8 +144,6 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 class ChangeLoggingKeyValueBytesStore(ChangeLoggingStore[KeyValueBytesStore]):
     """A `KeyValueBytesStore` that logs its changes."""
 
-    __slots__ = ()
-
     def get(self, key: bytes) -> bytes | None:
         return self._inner.get(key)
 
@@ -193,8 +180,6 @@ class ChangeLoggingWindowBytesStore(ChangeLoggingStore[WindowBytesStore]):
     Differs from Kafka: in a store with duplicates a put of None deletes nothing and is not logged. Kafka logs a
     deletion with a sequence number that no value has.
     """
-
-    __slots__ = ()
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self.check(key, value)
@@ -250,10 +235,6 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     Raises the errors of `RocksDBStore`. A failed write may be raised by a later call than the `put` of the change,
     because `put` only puts the change into memory.
     """
-
-    __slots__ = (
-        "_clean", "_clean_bytes", "_max_bytes", "_on_evict", "_pending", "_pending_bytes", "owner_thread",
-    )  # fmt: skip
 
     def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
         """`on_evict`: called when keys leave the read cache, or are written without entering it."""

@@ -37,8 +37,6 @@ class _InMemoryStore:
     read takes the content first, then checks `_open`, so it never answers from the empty content of a closed store.
     """
 
-    __slots__ = ("_name", "_open")
-
     persistent = False
 
     def __init__(self, name: str) -> None:
@@ -78,8 +76,6 @@ class InMemoryKeyValueStore(_InMemoryStore):
     of all keys. Keys that are added later are not in the range. Later changes and deletions of keys that the iterator
     has not reached are in the range, as Kafka documents. Source: `InMemoryKeyValueStore`.
     """
-
-    __slots__ = ("_added", "_entries", "_lock", "_sorted_keys")
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
@@ -187,8 +183,6 @@ class WindowBuckets(Generic[Entry]):
     hold the lock. Adding has a fast path, because records are usually in order of time.
     """
 
-    __slots__ = ("_by_start", "_lock", "_starts")
-
     def __init__(self) -> None:
         self._lock = Lock()
         self._by_start: dict[int, Bucket[Entry]] = {}
@@ -230,8 +224,6 @@ class WindowBuckets(Generic[Entry]):
 
 class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
     """The base of both window stores. `Entry`: the value, or the duplicates, of one key and window start."""
-
-    __slots__ = ("_buckets", "_expired", "_retention")
 
     _retains_duplicates = False
 
@@ -333,8 +325,6 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
 class InMemoryWindowStore(_InMemoryWindows[bytes]):
     """A `WindowBytesStore` with one value for each key and start."""
 
-    __slots__ = ()
-
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
         self._require_open()
         if self._observe(start_ms):
@@ -356,8 +346,6 @@ class InMemoryWindowStore(_InMemoryWindows[bytes]):
 
 class InMemoryDuplicatesWindowStore(_InMemoryWindows[dict[int, bytes]]):
     """A `WindowBytesStore` that keeps every value of each key and start, by sequence number."""
-
-    __slots__ = ("_sequence",)
 
     _retains_duplicates = True
 

@@ -21,8 +21,6 @@ V = TypeVar("V")
 class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
     """A `KeyValueStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes."""
 
-    __slots__ = ("_get", "_put")
-
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner, key_serde, value_serde)
         self._get, self._put = inner.get, inner.put
@@ -153,8 +151,6 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
     """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp without a value deletes, like a put of None."""
-
-    __slots__ = ("value_serde",)
 
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self.value_serde = value_serde

@@ -73,8 +73,6 @@ class Cursors:
     the task closes the store, so `close` ends all iterators. Source: `RocksDBStore.openIterators`.
     """
 
-    __slots__ = ("_closed", "_failure", "_lock", "_open")
-
     def __init__(self, failure: Callable[[Exception], Exception]) -> None:
         """`failure`: converts an error of the database into the error to raise."""
         self._failure = failure
@@ -133,8 +131,6 @@ class Cursors:
 
 class RocksDBStore:
     """The store below `WriteBehindStore`. Errors of RocksDB become ProcessorStateErrors that name the directory."""
-
-    __slots__ = ("_convert", "_cursors", "_database", "_directory", "_format", "_name", "_write_options")
 
     persistent = True
 

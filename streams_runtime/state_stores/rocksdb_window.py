@@ -50,18 +50,6 @@ _logger = logging.getLogger(__name__)
 class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     """A `WindowBytesStore` on disk."""
 
-    __slots__ = (
-        "_expired",
-        "_file_format",
-        "_in_memory_from_ms",
-        "_newest_ms",
-        "_read_again",
-        "_retain_duplicates",
-        "_retention",
-        "_segments",
-        "_sequence",
-    )
-
     def __init__(self, name: str, retention_ms: int, *, retain_duplicates: bool, timestamped: bool = False) -> None:
         """`timestamped`: True if values begin with their timestamp."""
         self._file_format = window_format(retention_ms, retain_duplicates=retain_duplicates, timestamped=timestamped)

@@ -183,8 +183,6 @@ Inner = TypeVar("Inner", bound=StateStore)
 class WrappedStateStore(Generic[Inner]):
     """A store around an inner store. It passes the calls of a task on to it. Source: `WrappedStateStore`."""
 
-    __slots__ = ("_inner",)
-
     def __init__(self, inner: Inner) -> None:
         self._inner = inner
 
@@ -222,8 +220,6 @@ class WrappedStateStore(Generic[Inner]):
 
 class SerdesStore(WrappedStateStore[Inner], Generic[Inner, K, V]):
     """A store of objects around a store of bytes."""
-
-    __slots__ = ("_deserialize_key", "_deserialize_value", "_serialize_key", "_serialize_value", "key_serde")
 
     def __init__(self, inner: Inner, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         super().__init__(inner)

@@ -27,8 +27,6 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
     Differs from Kafka: a window that starts before 1970 is refused. Kafka puts such a window into a wrong segment.
     """
 
-    __slots__ = ("window_size_ms",)
-
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
     ) -> None:
@@ -70,8 +68,6 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
 
 class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
     """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp without a value deletes."""
-
-    __slots__ = ("value_serde",)
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int

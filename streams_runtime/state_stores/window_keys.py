@@ -108,15 +108,6 @@ def window_end_ms(start_ms: int, window_size_ms: int) -> int:
 class WindowRetention:
     """Observed stream time and expiry of a store, from its `open` to its `close`. Only the task's thread changes it."""
 
-    __slots__ = (
-        "earliest_readable_ms",
-        "first_live_segment",
-        "next_expiry_ms",
-        "observed_ms",
-        "retention_ms",
-        "segment_interval_ms",
-    )
-
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
         self.segment_interval_ms = segment_interval_ms(retention_ms)

@@ -15,13 +15,12 @@ and not a warning, because a disk that refuses this file will refuse the stores 
 import logging
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 from assignor.errors import DecodeError, IllegalStateError
 from assignor.types import TopicPartition
-from operating_system.processes import with_advice
-from streams_runtime.common.errors import ProcessorStateError
-from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem
+from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, as_state_errors
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
 """The name of the file. All files whose names begin with it belong to the checkpoint and are not state."""
@@ -42,8 +41,6 @@ class CheckpointFile:
     becomes a ProcessorStateError.
     """
 
-    __slots__ = ("_files", "path")
-
     def __init__(self, task_directory: Path, files: FileSystem = SYSTEM_FILES) -> None:
         self._files = files
         self.path = task_directory / CHECKPOINT_FILE_NAME
@@ -52,14 +49,11 @@ class CheckpointFile:
         """The offsets in the file, OFFSET_UNKNOWN included; empty when there is no file. Raises DecodeError for a
         broken file.
         """
-        try:
-            data = self._files.read(self.path)
-        except FileNotFoundError:
-            return {}
-        except OSError as error:
-            raise ProcessorStateError(
-                f"the checkpoint file {self.path} cannot be read: {with_advice(error)}"
-            ) from error
+        with as_state_errors(f"the checkpoint file {self.path} cannot be read"):
+            try:
+                data = self._files.read(self.path)
+            except FileNotFoundError:
+                return {}
         return parse_checkpoint(data)
 
     def load(self) -> dict[TopicPartition, int] | None:
@@ -80,30 +74,25 @@ class CheckpointFile:
         if text is None:
             self.delete()
             return
-        try:
+        with as_state_errors(f"the checkpoint file {self.path} cannot be written"):
             self._files.write_whole(self.path, text.encode(), written_as=f"{CHECKPOINT_FILE_NAME}.tmp", synced=True)
-        except OSError as error:
-            raise ProcessorStateError(f"the checkpoint file {self.path} cannot be written: {error}") from error
 
     def delete(self) -> None:
         """Delete the file. On return there is no file, even if the machine fails afterwards."""
-        try:
+        with (
+            as_state_errors(f"the checkpoint file {self.path} cannot be deleted"),
+            suppress(FileNotFoundError, NotADirectoryError),
+        ):
             self._files.delete(self.path)
             self._files.sync_directory(self.path.parent)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise ProcessorStateError(f"the checkpoint file {self.path} cannot be deleted: {error}") from error
 
     def _set_aside(self) -> Path:
         number = 1
         while self._files.exists(aside := self.path.with_name(f"{CHECKPOINT_FILE_NAME}.corrupt-{number}")):
             number += 1
-        try:
+        with as_state_errors(f"the broken checkpoint file {self.path} cannot be renamed"):
             self._files.rename(self.path, aside)
             self._files.sync_directory(self.path.parent)
-        except OSError as error:
-            raise ProcessorStateError(f"the broken checkpoint file {self.path} cannot be renamed: {error}") from error
         return aside
 
 
@@ -158,8 +147,6 @@ class _Lines:
     """The lines of the file as `BufferedReader.readLine` splits them, and the position at which the current line
     starts.
     """
-
-    __slots__ = ("_at", "_lines", "_text")
 
     def __init__(self, data: bytes) -> None:
         try:

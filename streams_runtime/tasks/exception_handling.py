@@ -24,9 +24,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
-from typing import NamedTuple
 
-from assignor.types import TaskId
 from streams_runtime.common.clock import Clock, SystemClock
 from streams_runtime.common.errors import (
     ProcessingFailed,
@@ -86,21 +84,6 @@ def dead_letter(record: FailedRecord) -> HandlerResponse:
     """A handler that sends the record to `errors.dead.letter.queue.topic.name`. Processing continues."""
     _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.DEAD_LETTER
-
-
-class FailedInputRecord(NamedTuple):
-    """A `FailedRecord`. A failed punctuation has the metadata NO_RECORD, no key, no value, and the time at which it
-    fired.
-    """
-
-    task_id: TaskId
-    metadata: RecordMetadata
-    node: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers
-    timestamp_ms: int
-    error: Exception
 
 
 def described(record: FailedRecord) -> str:
@@ -168,8 +151,6 @@ class ExceptionHandling:
     `sink`: called with the names of a node and of a topic; returns the function that writes records to the topic, with
     keys and values as bytes. `dead_letter_topic`: the topic's full name, None if it is not set.
     """
-
-    __slots__ = ("_clock", "_dead_letter_topic", "_deserialization", "_losses", "_processing", "_sink")
 
     def __init__(
         self,

@@ -25,6 +25,8 @@ import shutil
 import threading
 import time
 import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
@@ -35,10 +37,18 @@ from streams_runtime.common.errors import LockError, ProcessorStateError
 _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 
+@contextmanager
+def as_state_errors(what: str) -> Iterator[None]:
+    """Raises ProcessorStateError for an OSError in the block. `what`: the begin of the message."""
+    try:
+        yield
+    except OSError as error:
+        raise ProcessorStateError(f"{what}: {with_advice(error)}") from error
+
+
 class HeldLock(Protocol):
     def release(self) -> None:
         """Release the lock. A second call does nothing."""
-        ...
 
 
 class FileSystem:
@@ -165,10 +175,8 @@ class DirectoryLock:
             if waited_ms:
                 time.sleep(_RETRY_MS / 1000)
             with _guard:
-                try:
+                with as_state_errors(f"{name} ({directory}) cannot be locked"):
                     descriptor = _lock_file(path)
-                except OSError as error:
-                    raise ProcessorStateError(f"{name} ({directory}) cannot be locked: {with_advice(error)}") from error
                 if descriptor is not None:
                     lock = cls(path, descriptor)
                     _held.add(lock)

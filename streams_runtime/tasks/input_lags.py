@@ -24,8 +24,6 @@ class InputLags:
     isolation level can reach these ends.
     """
 
-    __slots__ = ("_asked_at_ms", "_consumer", "_ends", "_log")
-
     def __init__(self, log: Log, consumer: Consumer) -> None:
         self._log = log
         self._consumer = consumer

@@ -66,28 +66,6 @@ class InputOffsets:
     commit is prepared and not done yet. `prepared`: the offsets of the commit in progress.
     """
 
-    __slots__ = (
-        "_aborted_before",
-        "_configs",
-        "_consumer",
-        "_exactly_once",
-        "_known_to_group",
-        "_log",
-        "_losses",
-        "_producer",
-        "_remembered",
-        "_repartition_topics",
-        "_sources",
-        "_task_id",
-        "_windows",
-        "changelogs_needed_from",
-        "commit_needed",
-        "commit_pending",
-        "commit_requested",
-        "committed_offsets",
-        "prepared",
-    )
-
     def __init__(
         self,
         graph: ProcessorGraph,
@@ -144,10 +122,12 @@ class InputOffsets:
         self.committed_offsets.update((partition, one.offset) for partition, one in committed.items())
         self._remembered = None
         self.changelogs_needed_from = {}
-        for one in committed.values():
-            for store, offset in decode_needed_from(one.metadata).items():
+        partition_times_ms: dict[TopicPartition, int] = {}
+        for partition, one in committed.items():
+            partition_times_ms[partition], needed_from = decode_metadata(one.metadata)
+            for store, offset in needed_from.items():
                 self.changelogs_needed_from[store] = max(offset, self.changelogs_needed_from.get(store, 0))
-        return {partition: decode_partition_time(one.metadata) for partition, one in committed.items()}
+        return partition_times_ms
 
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
         """Continue as auto.offset.reset says in partitions whose positions are out of range. Reports the skipped
@@ -271,7 +251,7 @@ class InputOffsets:
             # the application wrote these records itself, and their input is committed, so no task would write them
             # again
             return OffsetReset.EARLIEST
-        return self._sources[partition.topic].auto_offset_reset or self._configs.auto_offset_reset
+        return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
     def _reset_positions(self, partitions: Collection[TopicPartition], why: str) -> dict[TopicPartition, int]:
         by_reset: dict[OffsetReset, list[TopicPartition]] = {}
@@ -306,17 +286,21 @@ def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int]
     return base64.b64encode(_HEADER.pack(_VERSION, partition_time_ms) + processors).decode()
 
 
-def decode_partition_time(metadata: str) -> int:
-    """The partition time in milliseconds since the epoch; UNKNOWN_TIME for metadata that cannot be read."""
-    data = _decoded(metadata)
-    return UNKNOWN_TIME if data is None else max(int(_HEADER.unpack_from(data)[1]), UNKNOWN_TIME)
+def decode_metadata(metadata: str) -> tuple[int, dict[str, int]]:
+    """Returns the partition time in milliseconds since the epoch and, by store, the first offset of its changelog that
+    is needed. For metadata that cannot be read, returns UNKNOWN_TIME and an empty mapping.
+    """
+    try:
+        data = base64.b64decode(metadata, validate=True)
+    except (binascii.Error, ValueError):
+        return UNKNOWN_TIME, {}
+    if len(data) < _HEADER.size or data[0] not in _READABLE:
+        return UNKNOWN_TIME, {}
+    partition_time_ms = max(int(_HEADER.unpack_from(data)[1]), UNKNOWN_TIME)
+    return partition_time_ms, _needed_from(data) if data[0] == _VERSION and len(data) > _HEADER.size else {}
 
 
-def decode_needed_from(metadata: str) -> dict[str, int]:
-    """Returns, by store, the first offset of its changelog that is needed. Empty if the metadata cannot be read."""
-    data = _decoded(metadata)
-    if data is None or data[0] != _VERSION or len(data) == _HEADER.size:
-        return {}
+def _needed_from(data: bytes) -> dict[str, int]:
     found: dict[str, int] = {}
     at = _HEADER.size + _INT.size
     try:
@@ -334,23 +318,12 @@ def decode_needed_from(metadata: str) -> dict[str, int]:
     return found
 
 
-def _decoded(metadata: str) -> bytes | None:
-    """The decoded bytes, which have at least version and time; None for metadata that cannot be read."""
-    try:
-        data = base64.b64decode(metadata, validate=True)
-    except (binascii.Error, ValueError):
-        return None
-    return data if len(data) >= _HEADER.size and data[0] in _READABLE else None
-
-
 class InputClaim:
     """The claim of the input partitions of one active task.
 
     `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, even if it was
     released; None before the first claim.
     """
-
-    __slots__ = ("_group_id", "_is_released", "_log", "_producer", "_task_id", "newest")
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
         self._task_id = task_id

@@ -45,9 +45,9 @@ from streams_runtime.common.losses import ALREADY_A_NOTICE, DropReason, TaskLoss
 from streams_runtime.common.records import LATEST_MS, Headers, RawRecord, Record, RecordMetadata, record_timestamp
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.base import Consumer, RecordBatch
+from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.serdes import BytesSerde, serde_for_topic
-from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_lags import InputLags
 
 MAX_TASK_IDLE_DISABLED = -1
@@ -95,39 +95,12 @@ class RecordQueue:
     has handed out so far.
     """
 
-    __slots__ = (
-        "_backlog",
-        "_batches",
-        "_deserialize_key",
-        "_deserialize_value",
-        "_extract_timestamp",
-        "_head",
-        "_headers",
-        "_keys",
-        "_length",
-        "_losses",
-        "_on_failure",
-        "_rows",
-        "_run_start",
-        "_task_id",
-        "_time_before_ms",
-        "_timestamps",
-        "_values",
-        "handed_out",
-        "offsets",
-        "partition",
-        "partition_time_ms",
-        "place",
-        "source",
-        "topic_bytes",
-    )
-
     def __init__(
         self,
         task_id: TaskId,
         partition: TopicPartition,
         source: SourceRunner,
-        on_failure: Callable[[FailedInputRecord], None],
+        on_failure: Callable[[FailedRecord], None],
         losses: TaskLosses | None = None,
     ) -> None:
         self.partition = partition
@@ -138,11 +111,11 @@ class RecordQueue:
         self._losses = losses or uncounted(task_id)
         self._on_failure = on_failure
         # None saves a call per record: `BytesSerde` returns the bytes as they are
-        keys = serde_for_topic(source.key_serde, partition.topic, is_key=True)
-        values = serde_for_topic(source.value_serde, partition.topic, is_key=False)
+        keys = serde_for_topic(source.settings.key_serde, partition.topic, is_key=True)
+        values = serde_for_topic(source.settings.value_serde, partition.topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
         self._deserialize_value = None if isinstance(values, BytesSerde) else values.deserialize
-        self._extract_timestamp = source.timestamp_extractor
+        self._extract_timestamp = source.settings.timestamp_extractor
         self._batches: deque[RecordBatch] = deque()
         self.clear()
 
@@ -276,11 +249,11 @@ class RecordQueue:
         """The record that was handed out last, not deserialised; valid as `polled_metadata` is."""
         return self._raw_at(self.place - 1)
 
-    def failed(self, place: int, node: str, error: Exception) -> FailedInputRecord:
+    def failed(self, place: int, node: str, error: Exception) -> FailedRecord:
         """The record at this place of the current batch, not deserialised, with its error."""
         topic, partition = self.partition
         metadata = RecordMetadata(topic, partition, self.offsets[place])
-        return FailedInputRecord(self._task_id, metadata, node, *self._raw_at(place), error)
+        return FailedRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, max_records: int) -> int:
         """Count the records of the current batch after the next record, up to the first timestamp that is not below
@@ -417,21 +390,6 @@ class PartitionGroup:
     `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
     `consumer`: reads the partitions. `paused`: the partitions that are paused because they have too many records here.
     """
-
-    __slots__ = (
-        "_consumer",
-        "_deadlines",
-        "_heap",
-        "_idle",
-        "_lags",
-        "_max_buffered",
-        "_max_task_idle_ms",
-        "_new_queue",
-        "_only_queue",
-        "_queues",
-        "partitions",
-        "paused",
-    )
 
     def __init__(
         self,

@@ -24,7 +24,6 @@ Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `sc
 
 import contextlib
 from collections.abc import Iterator
-from typing import Any
 
 from assignor.types import JAVA_LONG_MAX
 from streams_runtime.common.clock import Clock
@@ -33,14 +32,12 @@ from streams_runtime.common.losses import TaskLosses
 from streams_runtime.common.records import Headers, RawRecord, RecordMetadata
 from streams_runtime.configs import StreamsConfig
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, PunctuationType, Punctuator, StreamPartitioner
-from streams_runtime.processors.context import Receiver
+from streams_runtime.processors.api import Cancellable, FailedRecord, PunctuationType, Punctuator
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition
-from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 from streams_runtime.state_stores.thread_cache import ContextTuple, TaskCache, ThreadCache, extra_bytes
-from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling, FailedInputRecord
+from streams_runtime.tasks.exception_handling import NO_RECORD, ExceptionHandling
 from streams_runtime.tasks.input_offsets import InputOffsets
 from streams_runtime.tasks.partition_group import UNKNOWN_TIME, PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
@@ -60,34 +57,6 @@ class ProcessorRuntime:
     began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
     """
 
-    __slots__ = (
-        "_buffer",
-        "_clock",
-        "_current",
-        "_exactly_once",
-        "_flush_context",
-        "_handling",
-        "_in_batch",
-        "_must_punctuate",
-        "_offsets",
-        "_punctuated_ms",
-        "_stream_time_before_ms",
-        "_stream_time_punctuations",
-        "_system_time_punctuations",
-        "application_id",
-        "cache",
-        "collector",
-        "current_system_time_ms",
-        "graph",
-        "init_time_ms",
-        "keeps_raw",
-        "losses",
-        "queue",
-        "stores",
-        "stream_time_ms",
-        "task_id",
-    )
-
     def __init__(
         self,
         graph: ProcessorGraph,
@@ -105,6 +74,7 @@ class ProcessorRuntime:
         self.application_id = configs.application_id
         self.graph = graph
         self.collector = collector
+        self.sink = collector.sink
         self.losses = losses
         self.cache = None if cache is None else TaskCache(cache, self)
         self.stores: dict[str, StateStore] = {}
@@ -304,8 +274,8 @@ class ProcessorRuntime:
             node = self.graph.failed_node(error) or schedule.node
             self._handling.processing_failed(self._failed_punctuation(node, error))
 
-    def _failed_punctuation(self, node: str, error: Exception) -> FailedInputRecord:
-        return FailedInputRecord(self.task_id, NO_RECORD, node, None, None, (), self._punctuated_ms, error)
+    def _failed_punctuation(self, node: str, error: Exception) -> FailedRecord:
+        return FailedRecord(self.task_id, NO_RECORD, node, None, None, (), self._punctuated_ms, error)
 
     # --- flush
 
@@ -346,20 +316,6 @@ class ProcessorRuntime:
         return () if self.queue is None else self.queue.polled_headers()
 
     @property
-    def current_stream_time_ms(self) -> int:
-        return self.stream_time_ms
-
-    def sink(
-        self,
-        node: str,
-        topic: str,
-        key_serde: Serde[Any],
-        value_serde: Serde[Any],
-        partitioner: StreamPartitioner | None,
-    ) -> Receiver:
-        return self.collector.sink(node, topic, key_serde, value_serde, partitioner)
-
-    @property
     def position(self) -> RunPosition | None:
         if self.queue is None or self._flush_context is not None:
             return None
@@ -394,7 +350,7 @@ class ProcessorRuntime:
         if self._flush_context is not None:
             timestamp_ms, headers, _, _, raw, _ = self._flush_context
             raw = raw or RawRecord(None, None, headers, timestamp_ms)
-            failed = FailedInputRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
+            failed = FailedRecord(self.task_id, self.record_metadata or NO_RECORD, node, *raw, error)
         elif self._in_batch:
             return False
         elif self.queue is not None:

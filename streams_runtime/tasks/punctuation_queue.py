@@ -49,8 +49,6 @@ class PunctuationQueue:
     `due_ms`: no schedule is due before this time.
     """
 
-    __slots__ = ("_schedules", "due_ms")
-
     def __init__(self) -> None:
         self._schedules: JavaPriorityQueue[PunctuationSchedule] = JavaPriorityQueue(attrgetter("time_ms"))
         self.due_ms = JAVA_LONG_MAX

@@ -20,11 +20,12 @@ from assignor.types import TaskId, TopicPartition
 from streams_runtime.common.errors import SchemaRegistryUnavailable
 from streams_runtime.common.losses import counted_before
 from streams_runtime.logs.base import RecordBatch
+from streams_runtime.processors.api import FailedRecord
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.state_stores.key_value import SerdesTimestampedKeyValueStore
 from streams_runtime.state_stores.state_store import StateStore
-from streams_runtime.tasks.exception_handling import FailedInputRecord, described
+from streams_runtime.tasks.exception_handling import described
 from streams_runtime.tasks.partition_group import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
@@ -92,7 +93,7 @@ class SourceChangelog:
             return batch.keys[place], batch.values[place]
         return store.key_serde.serialize(key), None if value is None else store.value_serde.serialize(value)
 
-    def _left_out(self, record: FailedInputRecord) -> None:
+    def _left_out(self, record: FailedRecord) -> None:
         if isinstance(record.error, SchemaRegistryUnavailable):
             raise record.error
         _logger.debug("%s; the record is not restored", described(record))

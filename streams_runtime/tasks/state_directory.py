@@ -44,7 +44,7 @@ from operating_system.processes import with_advice
 from streams_runtime.common.clock import Clock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import CHECKPOINT_FILE_NAME, CheckpointFile
-from streams_runtime.tasks.file_system import LOCK_FILE_NAME, SYSTEM_FILES, FileSystem, HeldLock
+from streams_runtime.tasks.file_system import LOCK_FILE_NAME, SYSTEM_FILES, FileSystem, HeldLock, as_state_errors
 
 PROCESS_FILE_NAME = "kafka-streams-process-metadata"
 CLUSTER_FILE_NAME = "cluster-id"
@@ -127,10 +127,9 @@ class StateDirectory:
                 )
         elif self.files.exists(file):
             return  # the file has this cluster id already
-        try:  # after the deletion: a process that dies before this line deletes again when it starts
+        with as_state_errors(f"the file {file} cannot be written"):
+            # after the deletion: a process that dies before this line deletes again when it starts
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
-        except OSError as error:
-            raise ProcessorStateError(f"the file {file} cannot be written: {with_advice(error)}") from error
 
     def task_directory(self, task: TaskId) -> Path:
         """The task's own directory. Makes it if it does not exist."""
@@ -297,8 +296,8 @@ class StateDirectory:
     def _discard(self, directory: Path, paths: list[Path]) -> None:
         """Rename, then delete. A rename is all or nothing, so there is never half a store at the path of a store."""
         deleted = directory / _DELETED
-        try:
-            files = self.files
+        files = self.files
+        with as_state_errors(f"state in {directory} cannot be deleted"):
             files.delete_tree(deleted, ignore_errors=True)
             # Names for the renamed paths. `delete_tree` may have failed above, so each `next` skips the names in use.
             numbers = (number for number in itertools.count() if not files.exists(deleted / str(number)))
@@ -308,8 +307,6 @@ class StateDirectory:
                     files.rename(path, deleted / str(next(numbers)))
             if files.exists(deleted):
                 files.delete_tree(deleted)
-        except OSError as error:
-            raise ProcessorStateError(f"state in {directory} cannot be deleted: {error}") from error
 
     def _clean(self, task: TaskId, cleanup_delay_ms: int) -> bool:
         directory = self._path(task)
@@ -347,18 +344,15 @@ class StateDirectory:
         self.files.delete_directory(directory)
 
     def _make_directory(self, directory: Path) -> None:
-        try:
+        with as_state_errors(f"the directory {directory} is not there and cannot be made"):
             self.files.make_directory(directory)
-        except OSError as error:
-            raise ProcessorStateError(f"the directory {directory} is not there and cannot be made: {error}") from error
 
     def _names(self, directory: Path) -> list[str]:
-        try:
-            return self.files.names(directory)
-        except (FileNotFoundError, NotADirectoryError):
-            return []
-        except OSError as error:
-            raise ProcessorStateError(f"the directory {directory} cannot be read: {error}") from error
+        with as_state_errors(f"the directory {directory} cannot be read"):
+            try:
+                return self.files.names(directory)
+            except (FileNotFoundError, NotADirectoryError):
+                return []
 
 
 def _is_state(name: str) -> bool:

@@ -353,11 +353,8 @@ class StateManager:
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
         """Become the state of the other type of task: stores stay open, offsets stay in memory.
 
-        Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError if the state is
-        already of this type.
+        Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError.
         """
-        if task_type is self.task_type:
-            raise ProcessorStateError(f"cannot be recycled: it is {task_type.value} already", self.task_id)
         if self.exactly_once and task_type is TaskType.ACTIVE:
             self.delete_checkpoint()
         self.task_type = task_type

@@ -250,8 +250,6 @@ class TaskDeadline:
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
     """
 
-    __slots__ = ("_deadline_ms", "_operation", "_task_id", "_timeout_ms")
-
     def __init__(self, task_id: TaskId, timeout_ms: int, operation: str = "make progress") -> None:
         self._task_id = task_id
         self._timeout_ms = timeout_ms

@@ -146,6 +146,7 @@ _SIMPLE: dict[str, Callable[..., Any]] = {
     "merge": lambda operator, stream, other: stream.merge(other, name=operator.name),
     "repartition": lambda operator, stream: stream.repartition(name=operator.name, **operator.serdes),
     "groupByKey": lambda operator, stream: stream.group_by_key(name=operator.name, **operator.serdes),
+    "groupBy": lambda operator, stream: stream.group_by(KEYS.get(operator["f"]), name=operator.name, **operator.serdes),
 }
 """Operators of a stream that have no store and no options of their own."""
 
@@ -192,12 +193,6 @@ def to(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> None:
 def to_table(maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
     option = maker.materialized(operator)
     return stream.to_table(store=option.store, **option.serdes, name=operator.name)
-
-
-@on(KStream, "groupBy")
-def group_by(_maker: DslMaker, operator: Operator, stream: KStream[Any, Any]) -> Any:
-    selector = KEYS.get(operator["f"])
-    return stream.group_by(selector, **operator.serdes, name=operator.name)
 
 
 @on(KStream, "process")

@@ -5,9 +5,8 @@ from functools import partial
 from typing import Any
 
 from streams_runtime import Cancellable, Processor, ProcessorContext, PunctuationType, Record, ValueAndTimestamp
-from tests.dsl_vectors.cases import Case, NotKnown
+from tests.dsl_vectors.cases import Case
 from tests.dsl_vectors.functions import KEYS, fail_on, hash_of, num, text
-from tests.dsl_vectors.json_values import MAX_LONG
 from tests.dsl_vectors.registry import Registry
 
 NO_METADATA = "none"
@@ -66,22 +65,13 @@ class CaseProcessor(Processor[Any, Any]):
 def processor_supplier(
     written: list[Any], store_names: list[str], case: Case, without_metadata: str
 ) -> Callable[[], CaseProcessor]:
-    """Raises NotKnown, also for a query in an input of the case that a store of this project does not have."""
+    """Raises NotKnown for a processor or a key function that this project does not have."""
     PROCESSORS.get(written)
     if written[0] == "newKey":
         KEYS.get(written[1])
-    known = QUERIES.get(written[0], {})
-    for record in case.inputs if known else ():
-        value = record.get("value")
-        if isinstance(value, str) and value.startswith("?") and _query_name(value) not in known:
-            raise NotKnown(f"{written[0]} {_query_name(value)}")
     types = {operator["store"]: operator["storeType"] for operator in case.operators if "store" in operator}
     has_timestamps = any(types.get(name, "").startswith("timestamped") for name in store_names)
     return partial(CaseProcessor, written, store_names, has_timestamps, without_metadata)
-
-
-def _query_name(value: str) -> str:
-    return value[1:].split(":")[0]
 
 
 # punctuations
@@ -248,25 +238,6 @@ def run_key_value_script(processor: CaseProcessor, record: AnyRecord) -> None:
     KEY_VALUE_QUERIES[name](processor, record, *(None if each == "*" else each for each in parameters))
 
 
-@PROCESSORS.named("windowScript")
-def run_window_script(width_ms: int, processor: CaseProcessor, record: AnyRecord) -> None:
-    """A value is added to the one of its window. `?name` asks for windows around the record."""
-    key, value, timestamp_ms, _headers = record
-    store = processor.store
-    if key is None:
-        return
-    if text(value).startswith("?"):
-        WINDOW_QUERIES[_query_name(value)](processor, record, width_ms)
-        return
-    start_ms = timestamp_ms // width_ms * width_ms
-    if value is None:
-        store.put(key, None, start_ms)
-        return
-    before = store.fetch(key, start_ms)
-    store.put(key, text(value) if before is None else f"{before}+{text(value)}", start_ms)
-    processor.answer(record, key, store.fetch(key, start_ms))
-
-
 # queries of keyValueScript: parameters after the record
 
 KEY_VALUE_QUERIES: dict[str, Callable[..., None]] = {
@@ -286,22 +257,3 @@ KEY_VALUE_QUERIES: dict[str, Callable[..., None]] = {
         record, processor.store.prefix_scan(prefix.encode())
     ),
 }
-
-# queries of windowScript: the width of windows after the record
-
-
-def _fetch(processor: CaseProcessor, record: AnyRecord, width_ms: int) -> None:
-    from_ms, to_ms = max(0, record.timestamp_ms - 2 * width_ms), record.timestamp_ms + width_ms
-    found = processor.store.fetch_range(record.key, from_ms, to_ms)
-    processor.answer_all(record, [(f"t{start_ms}", value) for start_ms, value in found])
-
-
-WINDOW_QUERIES: dict[str, Callable[..., None]] = {
-    "fetch": _fetch,
-    "all": lambda processor, record, _width_ms: processor.answer_all(record, processor.store.fetch_all(0, MAX_LONG)),
-    "fetchAll": lambda processor, record, width_ms: processor.answer_all(
-        record, processor.store.fetch_all(max(0, record.timestamp_ms - width_ms), record.timestamp_ms)
-    ),
-}
-
-QUERIES = {"keyValueScript": KEY_VALUE_QUERIES, "windowScript": WINDOW_QUERIES}

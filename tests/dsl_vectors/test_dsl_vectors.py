@@ -2,7 +2,8 @@
 
 import copy
 import json
-import re
+import logging
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,11 @@ Change = Callable[[Written], None]
 @pytest.fixture(scope="module")
 def judgements() -> list[tuple[Written, Judgement]]:
     """Of the sample, each case run once."""
-    return [(case.written, judge(case)) for case in read_cases(SAMPLE)]
+    logging.disable(logging.CRITICAL)  # cases fail on purpose
+    try:
+        return [(case.written, judge(case)) for case in read_cases(SAMPLE)]
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 @pytest.fixture(scope="module")
@@ -43,12 +48,10 @@ def judged_file(path: Path, *cases: Written) -> int:
     return main([str(path)])
 
 
-def test_should_be_equal_to_kafka_or_documented_on_the_sample(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([str(SAMPLE)]) == 0
-
-    printed = capsys.readouterr().out
-    assert "  documented: the old value of a new aggregate is None" in printed
-    assert re.fullmatch(r"all: 268 cases, .*, 0 different, \d+ not known", printed.splitlines()[-1])
+def test_should_be_equal_to_kafka_or_documented_on_the_sample(judgements: list[tuple[Written, Judgement]]) -> None:
+    verdicts = Counter(judgement.verdict for _, judgement in judgements)
+    assert (verdicts.total(), verdicts[Verdict.EQUAL], verdicts[Verdict.DOCUMENTED]) == (335, 173, 10)
+    assert [written["id"] for written, judgement in judgements if judgement.verdict is Verdict.DIFFERENT] == []
 
 
 def test_should_name_what_is_not_known(
@@ -74,53 +77,34 @@ def test_should_name_what_is_not_known(
 # changed answers
 
 
-def change_key(written: Written) -> None:
-    written["outputs"][-1]["key"] = "other"
-
-
-def change_order(written: Written) -> None:
-    written["outputs"].reverse()
-
-
-def leave_out_output(written: Written) -> None:
-    written["outputs"].pop()
-
-
-def repeat_output(written: Written) -> None:
-    written["outputs"].append(written["outputs"][-1])
-
-
-def change_type(written: Written) -> None:
+def make_timestamp_a_float(written: Written) -> None:
     """1 and 1.0 are equal in Python."""
     written["outputs"][-1]["timestamp_ms"] = float(written["outputs"][-1]["timestamp_ms"])
+
+
+def rename_internal_topic(written: Written) -> None:
+    name, counts = written["internal"].popitem()
+    written["internal"][f"{name}-other"] = counts
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        change_key,
-        change_order,
-        leave_out_output,
-        repeat_output,
-        change_type,
+        pytest.param(lambda written: written["outputs"].reverse(), id="order"),
+        pytest.param(lambda written: written["outputs"].pop(), id="one output left out"),
+        pytest.param(lambda written: written["outputs"].append(written["outputs"][-1]), id="one output repeated"),
+        pytest.param(make_timestamp_a_float, id="type"),
+        pytest.param(rename_internal_topic, id="name of an internal topic"),
     ],
 )
-def test_should_report_a_changed_output(
+def test_should_report_a_changed_answer(
     change: Change, equal: list[Written], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    written = first(equal, lambda each: len(each["outputs"]) > 2)
+    written = first(equal, lambda each: len(each["outputs"]) > 2 and bool(each.get("internal")))
     change(written)
 
     assert judged_file(tmp_path / "changed.jsonl", written) == 1
     assert f"different: {written['id']}" in capsys.readouterr().out
-
-
-def test_should_report_an_internal_topic_of_another_name(equal: list[Written], tmp_path: Path) -> None:
-    written = first(equal, lambda each: bool(each.get("internal")))
-    name, counts = written["internal"].popitem()
-    written["internal"][f"{name}-other"] = counts
-
-    assert judged_file(tmp_path / "changed.jsonl", written) == 1
 
 
 def test_should_report_an_error_that_is_not_there(equal: list[Written], tmp_path: Path) -> None:
@@ -131,17 +115,18 @@ def test_should_report_an_error_that_is_not_there(equal: list[Written], tmp_path
 
 
 def test_should_notice_a_change_of_any_value_of_an_answer(judgements: list[tuple[Written, Judgement]]) -> None:
-    """Each number, text and null of the answers of all cases that are equal."""
+    """Each fourth number, text and null of the answers of all cases that are equal."""
     changes = 0
     for written, judgement in judgements:
         if judgement.verdict is not Verdict.EQUAL or judgement.run is None:
             continue
-        for place in places({part: written[part] for part in ANSWER if part in written}):
-            changed = copy.deepcopy(written)
-            change_at(changed, place)
+        changed = copy.deepcopy(written)
+        for place in list(places({part: written[part] for part in ANSWER if part in written}))[changes % 4 :: 4]:
+            before = change_at(changed, place)
             assert differences(Case(changed), judgement.run) != [], (written["id"], place)
+            change_at(changed, place, before)
             changes += 1
-    assert changes > 2_000
+    assert changes > 1_500
 
 
 def places(value: Any) -> Iterator[tuple[str | int, ...]]:
@@ -154,26 +139,32 @@ def places(value: Any) -> Iterator[tuple[str | int, ...]]:
         yield ()
 
 
-def change_at(written: Any, place: tuple[str | int, ...]) -> None:
+def change_at(written: Any, place: tuple[str | int, ...], new: Any = ...) -> Any:
+    """Puts `new`, or without it another value, at this place. Returns the value that was there."""
     *way, last = place
     for step in way:
         written = written[step]
     value = written[last]
-    if isinstance(value, int):
-        written[last] = value + 1
-    elif value is None:
-        written[last] = "other"
-    else:
-        written[last] = f"{value} other"
+    if new is ...:
+        new = value + 1 if isinstance(value, int) else "other" if value is None else f"{value} other"
+    written[last] = new
+    return value
 
 
 # documented differences
 
 
+def test_should_name_the_documented_differences_that_it_found(
+    judgements: list[tuple[Written, Judgement]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written, judgement = next(each for each in judgements if each[1].verdict is Verdict.DOCUMENTED)
+
+    assert judged_file(tmp_path / "cases.jsonl", written) == 0
+    assert f"  documented: {judgement.reasons[0]}: 1" in capsys.readouterr().out.splitlines()
+
+
 def test_should_still_report_a_changed_answer_of_a_documented_case(judgements: list[tuple[Written, Judgement]]) -> None:
-    documented = [written for written, judgement in judgements if judgement.verdict is Verdict.DOCUMENTED]
-    assert len(documented) >= 8
-    for written in documented:
+    for written in [written for written, judgement in judgements if judgement.verdict is Verdict.DOCUMENTED]:
         changed = copy.deepcopy(written)
         changed["outputs"][-1]["timestamp_ms"] += 1
 

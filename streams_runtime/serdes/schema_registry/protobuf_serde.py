@@ -129,10 +129,12 @@ class DescribedProtobufSerde(RegistrySerde[Any]):
 
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[Any]:
         file = _file(registry, registry.schema(schema_id, _AS_DESCRIPTOR), f"schema {schema_id}")
+        written = FileDescriptorProto()
+        file.CopyToProto(written)
 
         def decode(data: bytes) -> Any:
             steps, at = read_message_indexes(data, HEADER_BYTES)
-            descriptor = _message_at(file, steps)
+            descriptor = file.pool.FindMessageTypeByName(_full_name(written, steps))
             try:
                 message = message_factory.GetMessageClass(descriptor).FromString(data[at:])
             except DecodeError as error:
@@ -175,20 +177,11 @@ def _descriptor_of(schema: Schema, what: str) -> FileDescriptorProto | None:
 
 def _steps(descriptor: Descriptor) -> tuple[int, ...]:
     """The path of a message type: the indexes of its enclosing messages, outermost first, and then its own index."""
-    names: list[str] = []
-    around: Descriptor | None = descriptor
-    while around is not None:
-        names.insert(0, around.name)
-        around = around.containing_type
-    file = FileDescriptorProto()
-    descriptor.file.CopyToProto(file)
     steps: list[int] = []
-    messages: Sequence[DescriptorProto] = file.message_type
-    for name in names:
-        step = next(position for position, message in enumerate(messages) if message.name == name)
-        steps.append(step)
-        messages = messages[step].nested_type
-    return tuple(steps)
+    while (parent := descriptor.containing_type) is not None:
+        steps.insert(0, list(parent.nested_types).index(descriptor))
+        descriptor = parent
+    return (list(descriptor.file.message_types_by_name.values()).index(descriptor), *steps)
 
 
 def _full_name(file: FileDescriptorProto, steps: Sequence[int]) -> str:
@@ -200,19 +193,6 @@ def _full_name(file: FileDescriptorProto, steps: Sequence[int]) -> str:
         names.append(messages[step].name)
         messages = messages[step].nested_type
     return ".".join(names)
-
-
-def _message_at(file: FileDescriptor, steps: tuple[int, ...]) -> Descriptor:
-    messages = list(file.message_types_by_name.values())
-    found: Descriptor | None = None
-    for step in steps:
-        if not 0 <= step < len(messages):
-            raise SerializationError(f"{file.name} has no message at {list(steps)}")
-        found = messages[step]
-        messages = list(found.nested_types)
-    if found is None:
-        raise SerializationError(f"{file.name}: the record does not say which message it is")
-    return found
 
 
 def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:

@@ -17,10 +17,12 @@ from confluent_kafka.schema_registry import Schema
 from streams_runtime.common.errors import SerializationError
 from streams_runtime.serdes.schema_registry.registry import Registry
 from streams_runtime.serdes.schema_registry.registry_settings import RegistrySettings
+from streams_runtime.serdes.varints import read_varint, varint
 
 _HEADER = struct.Struct(">bI")
 HEADER_BYTES = _HEADER.size
 _MOST_STEPS = 100
+_CUT_OFF = "the message indexes of Protobuf are cut off"
 
 
 def header(schema_id: int) -> bytes:
@@ -46,43 +48,21 @@ def schema_id_of(data: bytes) -> int:
 def message_indexes(steps: Sequence[int]) -> bytes:
     if tuple(steps) == (0,):
         return b"\0"
-    return _varint(len(steps)) + b"".join(_varint(step) for step in steps)
+    return varint(len(steps)) + b"".join(varint(step) for step in steps)
 
 
 def read_message_indexes(data: bytes, at: int) -> tuple[tuple[int, ...], int]:
     """Returns the steps of the path, and the index in `data` at which the message begins. Raises SerializationError."""
-    count, at = _read_varint(data, at)
+    count, at = read_varint(data, at, SerializationError, _CUT_OFF)
     if count == 0:
         return (0,), at
     if not 0 < count <= _MOST_STEPS:
         raise SerializationError(f"{count} message indexes are not possible; the data is no Protobuf of a registry")
     steps = []
     for _ in range(count):
-        step, at = _read_varint(data, at)
+        step, at = read_varint(data, at, SerializationError, _CUT_OFF)
         steps.append(step)
     return tuple(steps), at
-
-
-def _varint(value: int) -> bytes:
-    """Encodes a number that is not negative as a zig-zag varint: seven bits a byte, lowest bits first."""
-    rest = value << 1
-    encoded = bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    encoded.append(rest)
-    return bytes(encoded)
-
-
-def _read_varint(data: bytes, at: int) -> tuple[int, int]:
-    rest = shift = 0
-    for position in range(at, min(at + 5, len(data))):
-        byte = data[position]
-        rest |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return (rest >> 1) ^ -(rest & 1), position + 1
-        shift += 7
-    raise SerializationError("the message indexes of Protobuf are cut off")
 
 
 T = TypeVar("T")

@@ -4,9 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
-from streams_runtime.serdes import STRING, Serde
+from streams_runtime import STRING, Serde, StreamsBuilder, TopologyTestDriver
 
 
 class Driven:

@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.dsl import KGroupedStream, Materialized, StreamsBuilder
-from streams_runtime.serdes import JSON, LONG, STRING
+from streams_runtime import JSON, LONG, STRING, KGroupedStream, Materialized, StreamsBuilder
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from tests.streams_runtime.dsl.driven import driven
 
@@ -15,9 +14,7 @@ def grouped(builder: StreamsBuilder) -> KGroupedStream[str, str]:
     return builder.stream("in", STRING, STRING).group_by_key()
 
 
-def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_leave_out_records_without_key_or_value_and_say_where(caplog: pytest.LogCaptureFixture) -> None:
     builder = StreamsBuilder()
     g = grouped(builder)
     g.count().to_stream().to("count")

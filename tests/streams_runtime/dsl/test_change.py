@@ -22,12 +22,6 @@ FORMS = [
 ]
 
 
-@pytest.mark.parametrize("change, data", FORMS)
-def test_should_write_and_read_kafkas_forms(change: Change[str], data: bytes) -> None:
-    assert SERDE.serialize(change) == data
-    assert SERDE.deserialize(data) == change
-
-
 @given(st.none() | st.binary(max_size=300), st.none() | st.binary(max_size=300))
 def test_should_read_what_it_wrote(new: bytes | None, old: bytes | None) -> None:
     serde = ChangedSerde(BYTES)

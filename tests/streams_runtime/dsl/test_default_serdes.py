@@ -109,10 +109,7 @@ def test_should_prefer_the_serde_that_is_given() -> None:
 @pytest.mark.parametrize(
     ("topology", "message"),
     [
-        (
-            lambda builder: builder.stream("in").to("out"),
-            "-SOURCE-0000000000, which reads in, needs a key serde",
-        ),
+        (lambda builder: builder.stream("in").to("out"), "-SOURCE-0000000000, which reads in, needs a key serde"),
         (lambda builder: builder.stream("in", STRING).to("out"), "which reads in, needs a value serde"),
         (
             lambda builder: builder.stream("in", STRING, STRING).map(_swapped).group_by_key().count(store="n"),

@@ -4,8 +4,7 @@ import logging
 
 import pytest
 
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.serdes import STRING
+from streams_runtime import STRING, StreamsBuilder
 from tests.streams_runtime.dsl.driven import driven
 
 
@@ -13,9 +12,7 @@ def both(first: str | None, second: str | None) -> str:
     return f"{first}+{second}"
 
 
-def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_leave_out_records_without_key_or_value_and_say_where(caplog: pytest.LogCaptureFixture) -> None:
     builder = StreamsBuilder()
     table = builder.table("table", STRING, STRING)
     builder.stream("stream", STRING, STRING).join(table, both).to("out", value_serde=STRING)
@@ -25,21 +22,6 @@ def test_should_leave_out_records_without_key_or_value_and_say_where_they_were(
         assert run.read("out") == [("a", "2+A", 4)]
     skipped = "Skipping record due to null join key or value. topic=[stream] partition=[0] offset=[%d]"
     assert [record.getMessage() for record in caplog.records] == [skipped % 0, skipped % 1]
-
-
-@pytest.mark.parametrize("left_join, expected", [(False, ["1+A", "2+A"]), (True, ["1+A", "2+A", "3+None"])])
-def test_should_read_a_join_of_tables_that_is_not_kept_from_both_sides(left_join: bool, expected: list[str]) -> None:
-    builder = StreamsBuilder()
-    left, right = builder.table("left", STRING, STRING), builder.table("right", STRING, STRING)
-    joined = left.left_join(right, both) if left_join else left.join(right, both)
-    builder.stream("stream", STRING, STRING).join(joined, lambda value, found: found).to("out", value_serde=STRING)
-    with driven(builder) as run:
-        run.pipe("right", ("a", "A", 1))
-        run.pipe("left", ("a", "1", 2))
-        run.pipe("stream", ("a", "", 3), ("b", "", 4))
-        run.pipe("left", ("a", "2", 5), ("b", "3", 6))
-        run.pipe("stream", ("a", "", 7), ("b", "", 8))
-        assert [value for _, value, _ in run.read("out")] == expected
 
 
 def test_should_group_a_join_of_tables_with_the_old_values_of_both() -> None:

@@ -5,15 +5,13 @@ from typing import Any
 
 import pytest
 
-from assignor.errors import InputError, TopologyError
-from streams_runtime.common.records import Record
-from streams_runtime.dsl import KStream, KTable, StreamsBuilder
+from assignor import InputError
+from assignor.errors import TopologyError
+from streams_runtime import LONG, STRING, KStream, KTable, Record, StreamsBuilder, Topology, TopologyTestDriver
 from streams_runtime.dsl.stream_processors import StreamOperator, leaving_out_null_keys
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.context import CurrentNode, NodeContext
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING, StringSerde
+from streams_runtime.serdes import StringSerde
 from streams_runtime.state_stores.builders import key_value_store
 from tests.streams_runtime.dsl.driven import driven
 from tests.streams_runtime.processors.recording_runtime import PassOn, RecordingRuntime
@@ -88,9 +86,7 @@ def test_should_go_through_the_repartition_topic_that_the_user_asked_for() -> No
         (("a",), "latest", "Can't configure different offset reset policies on the same input topic(s)"),
     ],
 )
-def test_should_refuse_to_read_a_topic_again_in_another_way(
-    topics: tuple[str, ...], reset: str | None, reason: str
-) -> None:
+def test_should_refuse_to_read_a_topic_in_two_ways(topics: tuple[str, ...], reset: str | None, reason: str) -> None:
     builder = StreamsBuilder()
     builder.stream("a", STRING, STRING)
     builder.stream(topics, STRING, STRING, auto_offset_reset=reset)
@@ -122,9 +118,7 @@ def test_should_refuse_streams_and_tables_of_another_builder() -> None:
         stream.join(other.table("table", STRING, STRING), lambda v, t: v)
 
 
-def test_should_count_the_records_that_an_operator_drops_where_there_is_no_input_record(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
+def test_should_count_records_that_an_operator_drops_without_an_input_record(caplog: pytest.LogCaptureFixture) -> None:
     """As in a punctuator."""
     runtime = RecordingRuntime(record_metadata=None)
     context = NodeContext("table", frozenset(), CurrentNode())
@@ -208,10 +202,7 @@ def _groups() -> Any:
         ("joiner of KTable.join", lambda no: _table().join(_table(), no)),
         ("joiner of KTable.left_join", lambda no: _table().left_join(_table(), no)),
         ("adder of KGroupedTable.aggregate", lambda no: _groups().aggregate(int, no, max, value_serde=LONG)),
-        (
-            "subtractor of KGroupedTable.aggregate",
-            lambda no: _groups().aggregate(int, max, no, value_serde=LONG),
-        ),
+        ("subtractor of KGroupedTable.aggregate", lambda no: _groups().aggregate(int, max, no, value_serde=LONG)),
         ("adder of KGroupedTable.reduce", lambda no: _groups().reduce(no, max)),
         ("subtractor of KGroupedTable.reduce", lambda no: _groups().reduce(max, no)),
     ],

@@ -7,14 +7,12 @@ from typing import Any
 import pytest
 
 from assignor.errors import StreamsError, TopologyError
-from streams_runtime.dsl import KTable, StreamsBuilder
+from streams_runtime import BYTES, DOUBLE, JSON, LONG, STRING, KTable, StreamsBuilder, TopologyTestDriver
 from streams_runtime.dsl.change import Change
 from streams_runtime.dsl.materialized import Materialized, StoreFactory
 from streams_runtime.dsl.table_aggregates import COUNT, KTableAggregate, KTableRepartitionMap
 from streams_runtime.dsl.windows import TimeWindows
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.processors.context import CurrentNode, NodeContext, Operator, ignore
-from streams_runtime.serdes import BYTES, DOUBLE, JSON, LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store, timestamped_key_value_store
 from streams_runtime.state_stores.state_store import ValueAndTimestamp
 from tests.streams_runtime.dsl.driven import driven
@@ -49,50 +47,12 @@ def test_should_follow_the_order_of_the_topic_when_timestamps_go_back(caplog: py
     ]
 
 
-def test_should_not_remove_what_never_passed_when_old_values_are_known() -> None:
-    builder = StreamsBuilder()
-    x = table(builder, "kept")
-    x.filter(lambda k, v: v > "m").to_stream().to("late")
-    x.filter(lambda k, v: v > "m", store="filtered").to_stream().to("kept-late")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "b", 1), ("a", "z", 2), ("a", "c", 3), ("a", "d", 4), ("a", None, 5))
-        assert run.read("late") == run.read("kept-late") == [("a", "z", 2), ("a", None, 3)]
-        assert list(run.driver.get_key_value_store("filtered").all()) == []
-
-
-def test_should_know_the_old_aggregate_when_the_function_changes_it_in_place() -> None:
-    def add(key: str, value: str, so_far: list[str]) -> list[str]:
-        so_far.append(value)
-        return so_far
-
-    builder = StreamsBuilder()
-    lists = builder.stream("in", STRING, STRING).group_by_key().aggregate(list, add, value_serde=JSON)
-    sizes = lists.group_by(lambda k, v: ("all", len(v)), key_serde=STRING, value_serde=LONG)
-    sizes.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("a", "y", 2), ("b", "z", 3))
-        assert run.read("out", LONG) == [("all", 1, 1), ("all", 2, 2), ("all", 3, 3)]
-
-
-def test_should_restore_a_table_from_its_own_topic_when_optimizing() -> None:
-    builder = StreamsBuilder(optimize=True)
-    table(builder, "kept").to_stream().to("out")
-    (subtopology,) = builder.build().group_topology("app").subtopologies
-    assert [(store.name, store.changelog_topic, store.source_topic_as_changelog) for store in subtopology.stores] == [
-        ("kept", None, "in")
-    ]
-    with driven(builder) as run:
-        run.pipe("in", ("a", "1", 1))
-        assert run.driver.produced_topic_names() == {"out"}
-        assert run.driver.get_key_value_store("kept").get("a") == ValueAndTimestamp("1", 1)
-
-
 @pytest.mark.parametrize(
     ("first", "second"), [(1, True), (True, 1), (1, 1.0), (False, 0), (0.0, -0.0), ({"a": 1, "b": 2}, {"b": 2, "a": 1})]
 )
 @pytest.mark.parametrize("serde", [JSON, None])
 @pytest.mark.parametrize("store", [None, "rows"])
-def test_should_move_a_row_between_groups_that_are_equal_only_in_python(
+def test_should_move_a_row_between_groups_equal_only_in_python(
     first: Any, second: Any, serde: Any, store: str | None
 ) -> None:
     """They are two keys on the log and in a store. `serde` None: the default one."""

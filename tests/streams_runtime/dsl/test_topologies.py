@@ -9,11 +9,7 @@ from typing import Any
 import pytest
 from pyspark import cloudpickle
 
-from streams_runtime.common.records import Record
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime import LONG, STRING, Record, StreamsBuilder, Topology, TopologyTestDriver
 from tests.streams_runtime.dsl.topologies import CASES, OPTIMIZED, Case
 from tests.streams_runtime.processors.recording_runtime import PassOn
 
@@ -80,9 +76,7 @@ LEFT_ALONE_BY_KAFKA = {
 
 
 @pytest.mark.parametrize("name, case, optimize", ALL, ids=[name for name, _, _ in ALL])
-def test_should_need_the_topics_that_kafka_does_and_keep_joined_ones_together(
-    name: str, case: Case, optimize: bool
-) -> None:
+def test_should_need_kafkas_topics_and_keep_joined_ones_together(name: str, case: Case, optimize: bool) -> None:
     expected = dict(TOPICS[name])
     if name in LEFT_ALONE_BY_KAFKA:
         there, expected["copartition"] = LEFT_ALONE_BY_KAFKA[name]

@@ -2,8 +2,7 @@
 
 from typing import assert_type
 
-from streams_runtime.dsl import KGroupedStream, KStream, KTable, StreamsBuilder, TimeWindows
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime import LONG, STRING, KGroupedStream, KStream, KTable, StreamsBuilder, TimeWindows
 from streams_runtime.state_stores.state_store import Windowed
 
 

@@ -11,9 +11,8 @@ from assignor.topology.definition import SinkNode
 from assignor.topology.group_topology import ChangelogType
 from streams_runtime.dsl import Materialized, StreamsBuilder, TimeWindowedKStream, TimeWindowedSerde, TimeWindows
 from streams_runtime.dsl.windows import WindowedStreamPartitioner
-from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.topology import SinkSettings
-from streams_runtime.serdes import JSON, LONG, STRING
+from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.state_store import Windowed
 from tests.streams_runtime.dsl.driven import driven
 
@@ -99,11 +98,6 @@ def test_should_refuse_a_retention_under_size_plus_grace() -> None:
         group.windowed_by(TimeWindows(10, grace_ms=5)).count(store=Materialized("short", retention_ms=14))
 
 
-def test_should_send_all_windows_of_a_key_to_the_partition_of_the_key() -> None:
-    partitioner = WindowedStreamPartitioner(STRING)
-    assert {partitioner(at("ab", start), None, 7) for start in range(0, 100, 10)} == {partition_of(b"ab", 7)}
-
-
 def test_should_partition_a_sink_of_windowed_keys_by_the_key_alone() -> None:
     builder = StreamsBuilder()
     counts = windowed(builder, TimeWindows(10)).count().to_stream()
@@ -119,17 +113,3 @@ def test_should_partition_a_sink_of_windowed_keys_by_the_key_alone() -> None:
 
 def always_first(key: Windowed[str], value: int, partitions: int) -> int:
     return 0
-
-
-def test_should_know_the_old_aggregate_of_a_window_when_the_function_changes_it_in_place() -> None:
-    def add(key: str, value: str, so_far: list[str]) -> list[str]:
-        so_far.append(value)
-        return so_far
-
-    builder = StreamsBuilder()
-    lists = windowed(builder, TimeWindows(10)).aggregate(list, add, value_serde=JSON)
-    sizes = lists.group_by(lambda window, v: (window.key, len(v)), key_serde=STRING, value_serde=LONG)
-    sizes.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
-    with driven(builder) as run:
-        run.pipe("in", ("a", "x", 1), ("a", "y", 2), ("a", "z", 11))
-        assert run.read("out", LONG) == [("a", 1, 1), ("a", 2, 2), ("a", 3, 11)]

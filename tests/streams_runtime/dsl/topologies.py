@@ -6,9 +6,7 @@ each.
 
 from collections.abc import Callable
 
-from streams_runtime.dsl import KStream, KTable, Materialized, StreamsBuilder, TimeWindows
-from streams_runtime.processors.api import Processor
-from streams_runtime.serdes import LONG, STRING
+from streams_runtime import LONG, STRING, KStream, KTable, Materialized, Processor, StreamsBuilder, TimeWindows
 from streams_runtime.state_stores.builders import key_value_store
 
 Case = Callable[[StreamsBuilder], None]

@@ -4,7 +4,7 @@
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -97,45 +97,32 @@ class Scripted(Processor[str, str]):
                 stored = ValueAndTimestamp(value, record.timestamp_ms + later_ms)
             store = self.context.state_store(name)
             if name in windowed:
-                answer = answered_by_windows(store, call, key, stored, *times)
+                answer = ANSWERS_OF_WINDOWS[call](store, key, stored, *times)
             else:
-                answer = answered(store, call, key, value, stored)
+                answer = ANSWERS[call](store, key, value, stored)
             if answer is not None:
                 self.context.forward(record._replace(key=call, value=answer))
 
 
-def answered(store: Any, call: str, key: str, value: Any, stored: Any) -> str | None:
-    match call:
-        case "put":
-            store.put(key, stored)
-            return None
-        case "absent":
-            return shown(store.put_if_absent(key, stored))
-        case "delete":
-            return shown(store.delete(key))
-        case "get":
-            return shown(store.get(key))
-        case "range":
-            return entries(store.range(key, value))
-        case "reverse":
-            return entries(store.reverse_range(key, value))
-        case "all":
-            return entries(store.all())
-        case _:
-            return entries(store.prefix_scan(key.encode()))
+# What a store answers to a call with key, value and the value as the store takes it.
+ANSWERS: dict[str, Callable[[Any, str, Any, Any], str | None]] = {
+    "put": lambda store, key, _value, stored: store.put(key, stored),
+    "absent": lambda store, key, _value, stored: shown(store.put_if_absent(key, stored)),
+    "delete": lambda store, key, _value, _stored: shown(store.delete(key)),
+    "get": lambda store, key, _value, _stored: shown(store.get(key)),
+    "range": lambda store, key, value, _stored: entries(store.range(key, value)),
+    "reverse": lambda store, key, value, _stored: entries(store.reverse_range(key, value)),
+    "all": lambda store, _key, _value, _stored: entries(store.all()),
+    "prefix": lambda store, key, _value, _stored: entries(store.prefix_scan(key.encode())),
+}
 
-
-def answered_by_windows(store: Any, call: str, key: str, stored: Any, from_ms: int, to_ms: int) -> str | None:
-    match call:
-        case "put":
-            store.put(key, stored, from_ms)
-            return None
-        case "fetch":
-            return shown(store.fetch(key, from_ms))
-        case "range":
-            return entries(store.fetch_range(key, from_ms, to_ms))
-        case _:
-            return entries(store.fetch_all(from_ms, to_ms))
+# The same of a window store, with key, value and two times.
+ANSWERS_OF_WINDOWS: dict[str, Callable[[Any, str, Any, int, int], str | None]] = {
+    "put": lambda store, key, stored, from_ms, _to_ms: store.put(key, stored, from_ms),
+    "fetch": lambda store, key, _stored, from_ms, _to_ms: shown(store.fetch(key, from_ms)),
+    "range": lambda store, key, _stored, from_ms, to_ms: entries(store.fetch_range(key, from_ms, to_ms)),
+    "all": lambda store, _key, _stored, from_ms, to_ms: entries(store.fetch_all(from_ms, to_ms)),
+}
 
 
 def entries(found: Iterator[tuple[Any, Any]]) -> str:

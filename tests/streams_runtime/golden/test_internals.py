@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from assignor.types import TaskId, TopicPartition
+from assignor import TaskId, TopicPartition
 from streams_runtime import BYTES, DOUBLE, LONG, STRING, StreamsConfig, ValueAndTimestamp, Windowed
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import TaskCorrupted
@@ -24,12 +24,12 @@ from streams_runtime.processors.topology import SourceSettings
 from streams_runtime.state_stores.value_and_timestamp import ValueAndTimestampSerde
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import CheckpointFile
-from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_offsets import encode_partition_time
 from streams_runtime.tasks.partition_group import PartitionGroup, RecordQueue
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import STORES_DIRECTORY, StateManager
+from tests.known import known
 from tests.streams_runtime.golden.recorded import Recorded, recorded
 from tests.streams_runtime.tasks.file_store import FileStore, MemoryStore, store_context
 
@@ -100,7 +100,7 @@ class KnownLags:
         pass
 
 
-def never(failed: FailedInputRecord) -> None:
+def never(failed: FailedRecord) -> None:
     raise AssertionError(failed)
 
 
@@ -138,11 +138,8 @@ class Group:
             if not self.group.ready(now_ms):
                 self.noted.append("no")
                 return
-            run = self.group.next_run(now_ms, 1)
-            assert run is not None
-            queue, _ = run
-            record = queue.poll()
-            assert record is not None
+            queue, _ = known(self.group.next_run(now_ms, 1))
+            record = known(queue.poll())
             self.stream_time_ms = max(self.stream_time_ms, record.timestamp_ms)
             place = (queue.partition.topic, queue.polled_metadata().offset, record.timestamp_ms)
             self.noted.append("@".join(map(str, (*place, self.stream_time_ms, queue.partition_time_ms))))

@@ -4,16 +4,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from assignor import TaskId
 from assignor.topology.builder import LOGGED
 from assignor.topology.group_topology import ChangelogConfig
-from assignor.types import TaskId
+from streams_runtime import Headers, Processor, ProcessorContext, PunctuationType, Record, RecordMetadata, Serde
 from streams_runtime.common.losses import TaskLosses, uncounted
-from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
-from streams_runtime.processors.api import Processor, ProcessorContext, PunctuationType, Punctuator, StreamPartitioner
+from streams_runtime.processors.api import Punctuator, StreamPartitioner
 from streams_runtime.processors.context import Receiver
 from streams_runtime.processors.runtime import RunPosition
-from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore, StoreContext
 
 TASK = TaskId(0, 0)
@@ -55,7 +54,7 @@ class RecordingRuntime:
     task_id: TaskId = TASK
     record_metadata: RecordMetadata | None = METADATA
     headers: Headers = (("h", b"1"),)
-    current_stream_time_ms: int = 11
+    stream_time_ms: int = 11
     current_system_time_ms: int = 12
     losses: TaskLosses = field(default_factory=lambda: uncounted(TASK))
     position: RunPosition | None = None

@@ -6,11 +6,8 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.common.errors import StreamsRuntimeError
-from streams_runtime.common.records import Record, RecordMetadata
-from streams_runtime.processors.api import ProcessorContext, PunctuationType
+from streams_runtime import ProcessorContext, PunctuationType, Record, RecordMetadata, StreamsRuntimeError, Topology
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.topology import Topology
 from tests.streams_runtime.processors.recording_runtime import (
     TASK,
     EmptyStore,
@@ -58,10 +55,7 @@ def test_should_forward_to_all_children_in_the_order_they_were_added() -> None:
     graph = holding(runtime)
     inside(graph, lambda context: context.forward(Record(b"x", b"y", 9, (("h", None),))))
 
-    assert runtime.sent == [
-        Sent("b", b"x", b"y", 9, (("h", None),)),
-        Sent("c", b"x", b"y", 9, (("h", None),)),
-    ]
+    assert runtime.sent == [Sent("b", b"x", b"y", 9, (("h", None),)), Sent("c", b"x", b"y", 9, (("h", None),))]
 
 
 def test_should_forward_to_the_one_child_that_is_named() -> None:

@@ -10,7 +10,7 @@ from streams_runtime.common.records import Record
 from streams_runtime.logs.base import OffsetReset
 from streams_runtime.processors.api import Processor, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
-from streams_runtime.processors.topology import Topology
+from streams_runtime.processors.topology import SourceSettings, Topology
 from streams_runtime.serdes import LONG, STRING
 from tests.streams_runtime.processors.recording_runtime import EmptyStoreBuilder, PassOn, RecordingRuntime
 
@@ -103,10 +103,8 @@ def test_should_restore_a_store_from_its_source_topic_when_that_serves_as_change
 
 
 def test_should_tell_how_a_source_reads() -> None:
-    source = ProcessorGraph.build(two_subtopologies(), 0, "app").sources["a"]
-
-    told = (source.key_serde, source.value_serde, source.timestamp_extractor, source.auto_offset_reset)
-    assert told == (STRING, LONG, None, OffsetReset.LATEST)
+    settings = ProcessorGraph.build(two_subtopologies(), 0, "app").sources["a"].settings
+    assert settings == SourceSettings(STRING, LONG, None, OffsetReset.LATEST)
 
 
 def test_should_make_new_processors_and_stores_for_each_task() -> None:

@@ -92,9 +92,7 @@ def test_should_take_schemas_that_are_no_records(registry: FakeSchemaRegistry, s
     assert serde.deserialize(serde.serialize(value)) == value
 
 
-def test_should_ask_the_registry_once_for_a_schema_and_not_before_the_first_record(
-    registry: FakeSchemaRegistry,
-) -> None:
+def test_should_ask_the_registry_once_and_not_before_the_first_record(registry: FakeSchemaRegistry) -> None:
     serde: AvroSerde[Any] = AvroSerde(ORDER, _configs(registry)).for_topic("orders", is_key=False)
     assert registry.asked == []
 
@@ -162,12 +160,6 @@ class Order:
 
 def _order(document: dict[str, Any]) -> Order:
     return Order(**document)
-
-
-def test_should_give_objects_of_the_users_own(registry: FakeSchemaRegistry) -> None:
-    serde = AvroSerde(ORDER, _configs(registry), to_dict=asdict, from_dict=_order).for_topic("orders", is_key=False)
-
-    assert serde.deserialize(serde.serialize(Order("a", 5))) == Order("a", 5)
 
 
 def test_should_travel_without_what_it_has_learnt(registry: FakeSchemaRegistry) -> None:

@@ -11,9 +11,7 @@ from tests.streams_runtime.serdes.fake_schema_registry import FakeSchemaRegistry
 PAGE = "docs/how-to/use-avro-or-protobuf.md"
 
 
-def test_should_run_the_code_of_the_page(
-    registry: FakeSchemaRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_run_the_page(registry: FakeSchemaRegistry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SCHEMA_REGISTRY_URL", registry.url)
     found = [block for block in blocks(PAGE) if block.language == "python"]
 

@@ -65,9 +65,7 @@ def test_should_check_values_on_request_only(registry: FakeSchemaRegistry) -> No
     assert strict.deserialize(strict.serialize(VALUE)) == VALUE
 
 
-def test_should_check_values_against_its_own_schema_or_the_one_they_were_written_with(
-    registry: FakeSchemaRegistry,
-) -> None:
+def test_should_check_values_against_its_own_schema_or_the_writers(registry: FakeSchemaRegistry) -> None:
     registry.register("texts", {"schemaType": "JSON", "schema": '{"type": "string"}'})
     elsewhere = [{"name": "text", "subject": "texts", "version": 1}]
     registry.register("others", {"schemaType": "JSON", "schema": '{"$ref": "text"}', "references": elsewhere})

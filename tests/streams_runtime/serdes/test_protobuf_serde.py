@@ -37,9 +37,7 @@ ORDERED: Any = Order(id="a", total=Money(cents=1_250), lines=[Line(article="pen"
     ],
     ids=["first of its file", "empty", "second", "nested", "nested in a file of others"],
 )
-def test_should_write_the_way_to_the_message_before_its_bytes(
-    registry: FakeSchemaRegistry, message: Any, steps: bytes
-) -> None:
+def test_should_write_the_path_to_the_message_first(registry: FakeSchemaRegistry, message: Any, steps: bytes) -> None:
     serde = _serde(registry, type(message))
 
     data = serde.serialize(message)

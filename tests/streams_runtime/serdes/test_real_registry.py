@@ -13,10 +13,8 @@ from urllib.request import Request, urlopen
 
 import pytest
 
-from streams_runtime import STRING, AvroSerde, JsonSchemaSerde, ProtobufSerde, RecordProducer
+from streams_runtime import STRING, AvroSerde, JsonSchemaSerde, NewTopic, ProtobufSerde, RecordProducer, open_log
 from streams_runtime.common.errors import SchemaRegistryUnavailable, SerializationError
-from streams_runtime.logs.base import NewTopic
-from streams_runtime.logs.opening import open_log
 from tests import program
 from tests.checkout import ROOT
 from tests.oracle import jars

@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.dsl import TimeWindowedSerde
-from streams_runtime.serdes import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, Serdes
+from streams_runtime import BYTES, DOUBLE, INTEGER, JSON, LONG, STRING, Serde, Serdes, TimeWindowedSerde
 from streams_runtime.serdes.defaults import DefaultSerde, DefaultSerdes
 from streams_runtime.state_stores.state_store import Windowed
 

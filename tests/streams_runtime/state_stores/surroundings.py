@@ -1,6 +1,7 @@
 """The context in which these tests open stores: a changelog that is a list, and a clock that the test sets."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -84,3 +85,8 @@ def as_batch(changes: list[Change]) -> RecordBatch:
 
 def everything(store: Any) -> list[tuple[str, int, str]]:
     return sorted((windowed.key, windowed.start_ms, value) for windowed, value in store.fetch_all(0, JAVA_LONG_MAX))
+
+
+def in_another_thread(call: Callable[[], object]) -> object:
+    with ThreadPoolExecutor(1) as other:
+        return other.submit(call).result()

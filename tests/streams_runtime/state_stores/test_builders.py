@@ -119,8 +119,6 @@ def test_should_refuse_a_name_that_is_none_for_a_topic_and_a_directory(name: str
         (9, 10, r"store w: retention \(9 ms\) must not be smaller than the window size \(10 ms\)"),
     ],
 )
-def test_should_refuse_times_that_no_window_store_can_have(
-    retention_ms: int, window_size_ms: int, message: str
-) -> None:
+def test_should_refuse_times_of_no_window_store(retention_ms: int, window_size_ms: int, message: str) -> None:
     with pytest.raises(InputError, match=message):
         window_store("w", STRING, LONG, retention_ms=retention_ms, window_size_ms=window_size_ms)

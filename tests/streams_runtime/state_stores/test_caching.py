@@ -1,6 +1,5 @@
 """A store with a record cache: reads see it, a flush writes each changed key once, evictions keep it small."""
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -17,7 +16,12 @@ from streams_runtime.state_stores import StoreContext, key_value_store, window_s
 from streams_runtime.state_stores.builders import builder_without_caching
 from streams_runtime.state_stores.thread_cache import ContextTuple, NamedCache, TaskCache, ThreadCache
 from tests.examples import share
-from tests.streams_runtime.state_stores.surroundings import RecordedChanges, SetClock, set_flush_listener
+from tests.streams_runtime.state_stores.surroundings import (
+    RecordedChanges,
+    SetClock,
+    in_another_thread,
+    set_flush_listener,
+)
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS_OF_A_STORE, Model
 
 PLENTY = 1_000_000
@@ -92,11 +96,7 @@ def test_should_keep_what_the_task_reads_and_not_what_others_read(cached: Cached
     cached.task.flush()
     cached.thread.resize(0)
     cached.thread.resize(PLENTY)
-    read: list[Any] = []
-    reader = threading.Thread(target=lambda: read.append(cached.store.get("a")))
-    reader.start()
-    reader.join()
-    assert read == [1]
+    assert in_another_thread(lambda: cached.store.get("a")) == 1
     assert cached.thread.size_bytes == 0
     assert cached.store.get("a") == 1
     assert cached.thread.size_bytes == 54
@@ -104,11 +104,7 @@ def test_should_keep_what_the_task_reads_and_not_what_others_read(cached: Cached
 
 def test_should_show_others_what_is_not_flushed_yet(cached: Cached) -> None:
     cached.store.put("a", 1)
-    read: list[Any] = []
-    reader = threading.Thread(target=lambda: read.extend([cached.store.get("a"), dict(cached.store.all())]))
-    reader.start()
-    reader.join()
-    assert read == [1, {"a": 1}]
+    assert in_another_thread(lambda: (cached.store.get("a"), dict(cached.store.all()))) == (1, {"a": 1})
 
 
 def test_should_never_show_the_value_before_while_one_is_flushed(cached: Cached) -> None:

@@ -13,29 +13,6 @@ KINDS = pytest.mark.parametrize("persistent", [True, False], ids=["rocksdb", "in
 
 
 @KINDS
-def test_should_log_changes_with_the_timestamp_of_the_current_record(tmp_path: Path, persistent: bool) -> None:
-    changes, clock = RecordedChanges(), SetClock(record_timestamp_ms=10)
-    store = key_value_store("store", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path, changes, clock))
-    store.put("a", "1")
-    clock.record_timestamp_ms = 20
-    store.put_all([("b", "2"), ("a", None)])
-    clock.record_timestamp_ms = 30
-    store.delete("nobody")
-    store.put_if_absent("b", "3")
-    store.put_if_absent("c", "4")
-    store.close()
-
-    assert changes.changes == [
-        Change("store", b"a", b"1", 10),
-        Change("store", b"b", b"2", 20),
-        Change("store", b"a", None, 20),
-        Change("store", b"nobody", None, 30),
-        Change("store", b"c", b"4", 30),
-    ]
-
-
-@KINDS
 def test_should_number_duplicates_in_the_changelog(tmp_path: Path, persistent: bool) -> None:
     changes = RecordedChanges()
     store = window_store(

@@ -9,9 +9,7 @@ from threading import Barrier, Lock, Thread
 
 import pytest
 
-from streams_runtime.common.errors import InvalidStateStore
-from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import key_value_store, window_store
+from streams_runtime import BYTES, InvalidStateStore, key_value_store, window_store
 from streams_runtime.state_stores.in_memory_stores import InMemoryKeyValueStore
 from tests.streams_runtime.state_stores.surroundings import context
 

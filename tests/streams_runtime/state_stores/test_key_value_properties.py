@@ -6,8 +6,7 @@ from tempfile import TemporaryDirectory
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.serdes import BYTES
-from streams_runtime.state_stores import KeyValueStore, key_value_store
+from streams_runtime import BYTES, KeyValueStore, key_value_store
 from tests.examples import share
 from tests.streams_runtime.state_stores.surroundings import batch, context
 

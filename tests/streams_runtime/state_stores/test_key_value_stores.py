@@ -7,9 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from streams_runtime.common.errors import InvalidStateStore, StreamsRuntimeError
-from streams_runtime.serdes import BYTES, LONG, STRING
-from streams_runtime.state_stores import KeyValueStore, key_value_store
+from streams_runtime import BYTES, LONG, STRING, InvalidStateStore, KeyValueStore, StreamsRuntimeError, key_value_store
 from tests.streams_runtime.state_stores.surroundings import batch, context
 
 Store = KeyValueStore[str, int]

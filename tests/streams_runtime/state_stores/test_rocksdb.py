@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from statistics import median
@@ -25,6 +26,7 @@ from streams_runtime.state_stores import (
     window_store,
 )
 from streams_runtime.state_stores.window_keys import window_key
+from tests.known import known
 from tests.streams_runtime.state_stores.surroundings import CHANGELOG, context
 
 _WRITER = """
@@ -72,9 +74,7 @@ def test_should_have_on_disk_what_was_flushed_and_no_log_of_the_rest_after_a_kil
 
 @pytest.mark.parametrize("damage", ["garbage", "", None], ids=["overwritten", "emptied", "deleted"])
 @pytest.mark.parametrize("name", ["CURRENT", "MANIFEST-*", "*.sst"])
-def test_should_say_where_and_what_to_do_when_the_files_are_corrupt(
-    tmp_path: Path, name: str, damage: str | None
-) -> None:
+def test_should_say_what_to_do_when_the_files_are_corrupt(tmp_path: Path, name: str, damage: str | None) -> None:
     filled(tmp_path, 1000).close()
     (broken,) = (tmp_path / "rocksdb" / "store").glob(name)
     if damage is None:
@@ -107,9 +107,7 @@ except StreamsRuntimeError as error:
 
 
 @pytest.mark.parametrize("open_files", [6, 8, 10])  # at different files of the store
-def test_should_not_advise_to_delete_the_state_when_the_process_has_no_file_left(
-    tmp_path: Path, open_files: int
-) -> None:
+def test_should_not_advise_to_delete_the_state_without_free_files(tmp_path: Path, open_files: int) -> None:
     filled(tmp_path, 10).close()
     program = [sys.executable, "-c", _WITHOUT_FILES, str(tmp_path), str(open_files)]
     message = subprocess.run(program, capture_output=True, text=True, check=True).stdout
@@ -128,14 +126,19 @@ def test_should_say_that_another_owner_has_it_open(tmp_path: Path) -> None:
     store.close()
 
 
-def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> None:
-    filled(tmp_path, 5000).close()
-    (table,) = (tmp_path / "rocksdb" / "store").glob("*.sst")
+def damaged(directory: Path, where: Callable[[int], slice]) -> KeyValueStore[bytes, bytes]:
+    """An open store with wrong bytes in its only file. `where`: takes the size of the file."""
+    filled(directory, 5000).close()
+    (table,) = (directory / "rocksdb" / "store").glob("*.sst")
     content = bytearray(table.read_bytes())
-    for place in range(len(content) // 3, len(content) // 3 + 8192):
-        content[place] ^= 0xFF
+    wrong = where(len(content))
+    content[wrong] = bytes(byte ^ 0xFF for byte in content[wrong])
     table.write_bytes(content)
-    store = opened(tmp_path)
+    return opened(directory)
+
+
+def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> None:
+    store = damaged(tmp_path, lambda size: slice(size // 3, size // 3 + 8192))
 
     for entries in (store.all(), store.reverse_range(None, None)):
         with pytest.raises(ProcessorStateError, match=r"RocksDB failed in .*block checksum mismatch"):
@@ -146,12 +149,7 @@ def test_should_never_end_a_range_early_at_a_broken_block(tmp_path: Path) -> Non
 
 
 def test_should_let_go_of_the_files_when_closed_even_if_somebody_keeps_the_error_of_a_range(tmp_path: Path) -> None:
-    filled(tmp_path, 5000).close()
-    (table,) = (tmp_path / "rocksdb" / "store").glob("*.sst")
-    content = bytearray(table.read_bytes())
-    content[5:60] = bytes(byte ^ 0xFF for byte in content[5:60])
-    table.write_bytes(content)
-    store = opened(tmp_path)
+    store = damaged(tmp_path, lambda size: slice(5, 60))
     with pytest.raises(ProcessorStateError) as kept:
         list(store.all())
     store.close()
@@ -277,8 +275,7 @@ def test_should_restore_at_half_the_speed_of_rocksdict_alone_or_more(tmp_path: P
         for batch in given:
             written = WriteBatch(raw_mode=True)
             for key, value in zip(batch.keys, batch.values, strict=True):
-                assert key is not None
-                written.put(key, value)
+                written.put(known(key), value)
             alone.write(written, no_log)
         theirs.append(time.perf_counter() - began)
         began = time.perf_counter()

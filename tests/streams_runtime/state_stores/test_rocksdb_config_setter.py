@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from assignor.errors import InputError
-from streams_runtime import LONG, STRING, StreamsConfig, TopologyTestDriver, key_value_store, window_store
+from assignor import InputError
+from streams_runtime import LONG, STRING, StreamsConfig, Topology, TopologyTestDriver, key_value_store, window_store
 from streams_runtime.common.errors import ProcessorStateError
-from streams_runtime.processors.topology import Topology
 from streams_runtime.state_stores.state_store import StoreBuilder
+from tests.known import known
 from tests.streams_runtime.state_stores.surroundings import context
 from tests.streams_runtime.word_counting import CountWord
 
@@ -78,8 +78,7 @@ def test_should_take_a_function_or_a_class_or_its_name(value: object) -> None:
         def set_write_buffer_size(self, size: int) -> None:
             changed.append(size)
 
-    assert configs.rocksdb_config_setter is not None
-    configs.rocksdb_config_setter("store", Options())
+    known(configs.rocksdb_config_setter)("store", Options())
     assert changed == [BYTES_SET]
 
 

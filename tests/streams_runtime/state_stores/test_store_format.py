@@ -97,9 +97,7 @@ def test_should_find_its_windows_after_the_retention_changed(
     again.close()
 
 
-def test_should_ask_for_its_changelog_when_windows_lay_elsewhere_and_nothing_tells_the_retention(
-    tmp_path: Path,
-) -> None:
+def test_should_ask_for_its_changelog_when_nothing_tells_the_retention(tmp_path: Path) -> None:
     filled(tmp_path, 11 * MINUTE_MS, NOW_MS)
     forget_format(tmp_path)
     same = windows_of(11 * MINUTE_MS)
@@ -218,9 +216,7 @@ def leave(directory: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("there, wanted", list(permutations(KINDS, 2)))
-def test_should_refuse_the_files_of_each_other_kind_of_store_and_leave_them_alone(
-    tmp_path: Path, there: str, wanted: str
-) -> None:
+def test_should_refuse_the_files_of_each_other_kind_of_store(tmp_path: Path, there: str, wanted: str) -> None:
     leave(tmp_path, there)
     store = KINDS[wanted][0].build()
     with pytest.raises(StoreOfAnotherKind) as refused:

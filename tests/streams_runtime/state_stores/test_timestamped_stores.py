@@ -5,8 +5,7 @@ from typing import Any
 
 import pytest
 
-from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import ValueAndTimestamp, timestamped_key_value_store, timestamped_window_store
+from streams_runtime import STRING, ValueAndTimestamp, timestamped_key_value_store, timestamped_window_store
 from streams_runtime.state_stores.builders import TimestampedWindowStoreBuilder
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import window_format
@@ -29,31 +28,6 @@ def test_should_keep_eight_bytes_of_timestamp_before_the_value_on_disk(tmp_path:
 
     assert list(on_disk.scan(None, None)) == [(b"a", b"\0\0\0\0\0\0\x01\x02one")]
     on_disk.close()
-
-
-@KINDS
-def test_should_give_value_and_timestamp_back(tmp_path: Path, persistent: bool) -> None:
-    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path))
-    store.put_all([("a", ONE), ("b", TWO)])
-
-    assert (store.get("a"), store.get("c")) == (ONE, None)
-    assert list(store.all()) == [("a", ONE), ("b", TWO)]
-    assert [store.put_if_absent("a", TWO), store.delete("b")] == [ONE, TWO]
-    store.close()
-
-
-@KINDS
-def test_should_delete_when_the_value_beside_the_timestamp_is_none(tmp_path: Path, persistent: bool) -> None:
-    nothing: ValueAndTimestamp[str] = ValueAndTimestamp(None, 5)  # type: ignore[arg-type]
-    store = timestamped_key_value_store("table", STRING, STRING, persistent=persistent).build()
-    store.open(context(tmp_path))
-    store.put_all([("a", ONE), ("b", TWO), ("c", ONE)])
-    store.put("a", nothing)
-    store.put_all([("b", nothing)])
-
-    assert list(store.all()) == [("c", ONE)]
-    store.close()
 
 
 @KINDS

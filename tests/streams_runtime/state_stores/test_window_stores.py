@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from assignor.types import JAVA_LONG_MAX
-from streams_runtime.common.errors import ChangelogOfAnotherKind, InvalidStateStore, StreamsRuntimeError
-from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import Windowed, window_store
+from streams_runtime import STRING, InvalidStateStore, StreamsRuntimeError, Windowed, window_store
+from streams_runtime.common.errors import ChangelogOfAnotherKind
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from streams_runtime.state_stores.rocksdb_window import RocksDBWindowStore, window_format
 from streams_runtime.state_stores.window import SerdesWindowStore
@@ -58,9 +57,7 @@ def open_store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Open]
         (-1, 10**30, [10, 20, 30, SEGMENT_MS - 1, SEGMENT_MS, SEGMENT_MS + 50]),
     ],
 )
-def test_should_take_both_ends_of_a_range_of_times(
-    open_store: Open, from_ms: int, to_ms: int, expected: list[int]
-) -> None:
+def test_should_take_both_ends_of_a_range(open_store: Open, from_ms: int, to_ms: int, expected: list[int]) -> None:
     store = open_store()
     for start_ms in (SEGMENT_MS + 50, 30, 10, SEGMENT_MS, 20, SEGMENT_MS - 1):
         store.put("a", str(start_ms), start_ms)
@@ -90,9 +87,7 @@ def test_should_restore_windows_of_several_segments_in_one_batch(open_store: Ope
 
 
 @pytest.mark.parametrize("retain_duplicates", [False, True])
-def test_should_tell_its_context_what_it_drops_as_expired(
-    open_store: Open, tmp_path: Path, retain_duplicates: bool
-) -> None:
+def test_should_tell_its_context_what_has_expired(open_store: Open, tmp_path: Path, retain_duplicates: bool) -> None:
     expired: list[str] = []
     store = open_store(retain_duplicates)
     store.rebind(replace(context(tmp_path), expired=expired.append))  # as a task does that takes it over
@@ -137,9 +132,7 @@ def test_should_drop_an_expired_window_of_a_live_segment_in_memory_only(
         (True, window_key(b"a", 1, -1)),
     ],
 )
-def test_should_refuse_a_changelog_key_that_is_no_window_key(
-    open_store: Open, retain_duplicates: bool, key: bytes
-) -> None:
+def test_should_refuse_a_changelog_key_of_no_window(open_store: Open, retain_duplicates: bool, key: bytes) -> None:
     store = open_store(retain_duplicates)
     records: list[tuple[bytes | None, bytes | None, int]] = [(window_key(b"a", 1, 0), b"one", 0), (key, b"two", 0)]
 
@@ -171,36 +164,6 @@ def test_should_restore_duplicates_and_never_overwrite_them(open_store: Open) ->
 
     assert everything(store) == [("a", 10, value) for value in ("new", "newer", "one", "three")]
     assert [value for _, value in store.fetch_range("a", 10, 10)] == ["one", "new", "three", "newer"]
-
-
-def test_should_keep_duplicates_from_before_a_restart(tmp_path: Path) -> None:
-    store = window_store(
-        "windows", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS, retain_duplicates=True
-    ).build()
-    for value in ("before", "after"):
-        store.open(context(tmp_path))
-        store.put("a", value, 10)
-        store.close()
-    store.open(context(tmp_path))
-
-    assert list(store.fetch_range("a", 0, 20)) == [(10, "before"), (10, "after")]
-    store.close()
-
-
-def test_should_find_its_segments_again_when_it_is_opened_again(tmp_path: Path) -> None:
-    store = window_store("w", STRING, STRING, retention_ms=RETENTION_MS, window_size_ms=SIZE_MS).build()
-    store.open(context(tmp_path))
-    now_ms = 1_700_000_000_000
-    for start_ms in range(now_ms - RETENTION_MS + 1, now_ms + 1, 20_000):
-        store.put("a", str(start_ms), start_ms)
-    windows = list(store.fetch_range("a", 0, JAVA_LONG_MAX))
-    store.close()
-    store.open(context(tmp_path))
-
-    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == windows
-    store.put("a", "much later", now_ms + 2 * RETENTION_MS)
-    assert list(store.fetch_range("a", 0, JAVA_LONG_MAX)) == [(now_ms + 2 * RETENTION_MS, "much later")]
-    store.close()
 
 
 def test_should_delete_whole_segments_from_disk_when_they_expire(tmp_path: Path) -> None:

@@ -1,9 +1,8 @@
 """What a RocksDB store holds back: it is read as if it were written, and nothing of it is lost but in a crash."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from threading import Thread
 
 import pytest
 from hypothesis import given
@@ -15,7 +14,7 @@ from streams_runtime.state_stores.change_logging import WriteBehindStore
 from streams_runtime.state_stores.key_value import SerdesKeyValueStore
 from streams_runtime.state_stores.rocksdb import RocksDBStore
 from tests.examples import share
-from tests.streams_runtime.state_stores.surroundings import context
+from tests.streams_runtime.state_stores.surroundings import context, in_another_thread
 from tests.streams_runtime.state_stores.test_key_value_properties import CALLS, Model, answer_of
 
 
@@ -47,14 +46,6 @@ def store(inner: CountedStore, tmp_path: Path) -> Iterator[WriteBehindStore]:
     store.close()
 
 
-def in_another_thread(call: Callable[[], object]) -> object:
-    answers: list[object] = []
-    thread = Thread(target=lambda: answers.append(call()))
-    thread.start()
-    thread.join()
-    return answers[0]
-
-
 def test_should_write_a_key_once_however_often_it_changes(store: WriteBehindStore, inner: CountedStore) -> None:
     for number in range(100):
         store.put(b"a", b"%d" % number)
@@ -83,9 +74,7 @@ def test_should_let_other_threads_read_what_is_not_written(store: WriteBehindSto
     assert len(inner.written) == 2
 
 
-def test_should_remember_what_it_has_read_also_that_there_is_nothing(
-    store: WriteBehindStore, inner: CountedStore
-) -> None:
+def test_should_remember_what_it_has_read_even_nothing(store: WriteBehindStore, inner: CountedStore) -> None:
     assert store.get(b"a") is None
     inner.write([b"a"], [b"past it"])
     assert store.get(b"a") is None
@@ -118,9 +107,7 @@ def test_should_be_closed_even_if_the_last_write_fails(inner: CountedStore, tmp_
         store.put(b"a", b"1")
 
 
-def test_should_hold_back_no_more_than_its_share(
-    inner: CountedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_hold_back_its_share_only(inner: CountedStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(change_logging, "ALL_STORES_BYTES", 0)
     store = WriteBehindStore(inner)
     store.open(context(tmp_path))

@@ -9,12 +9,8 @@ from pathlib import Path
 from assignor.types import TaskId, TopicPartition
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.logs.record_limits import RecordLimits
-from streams_runtime.state_stores.state_store import StoreContext
-
-
-class NoRecordClock:
-    record_timestamp_ms = -1
-    stream_time_ms = -1
+from streams_runtime.state_stores.state_store import NoRecords, StoreContext
+from tests.known import known
 
 
 class ChangesSeen:
@@ -31,7 +27,7 @@ class ChangesSeen:
 
 
 def store_context(task: TaskId, directory: Path, changes: ChangesSeen | None = None) -> StoreContext:
-    return StoreContext(task, directory, changes, NoRecordClock())
+    return StoreContext(task, directory, changes, NoRecords())
 
 
 def batch_of(partition: TopicPartition, first_offset: int, *entries: tuple[bytes, bytes | None]) -> RecordBatch:
@@ -99,8 +95,7 @@ class FileStore(MemoryStore):
 
     @property
     def file(self) -> Path:
-        assert self.context is not None
-        return self.context.directory / "rocksdb" / self._name / "data"
+        return known(self.context).directory / "rocksdb" / self._name / "data"
 
     def open(self, context: StoreContext) -> None:
         super().open(context)

@@ -25,6 +25,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.state_stores.thread_cache import ThreadCache
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import APPLICATION, EXACTLY_ONCE, IN, OTHER, RunningTask, Trouble
 
 MANY = "many"
@@ -100,18 +101,15 @@ class Heard:
         return None if value == "x" else f"{aggregate}{value}"[:20]
 
 
-class Curious(Processor[Any, Any]):
+class Curious(PassOn):
     """It looks at everything that a context tells."""
 
     def __init__(self, heard: Heard, name: str) -> None:
         self._heard = heard
         self._name = name
 
-    def init(self, context: ProcessorContext) -> None:
-        self._context = context
-
     def process(self, record: Record[Any, Any]) -> None:
-        context = self._context
+        context = self.context
         self._heard.note(self._name, *record, context.record_metadata, context.headers, context.current_stream_time_ms)
         context.forward(record)
 
@@ -128,12 +126,12 @@ class CuriousWithStore(Curious):
         if record.key is not None:
             count = (self._store.get(record.key) or 0) + 1
             self._store.put(record.key, None if count == 5 else count)
-            self._context.forward(record._replace(value=f"{count}"))
+            self.context.forward(record._replace(value=f"{count}"))
         super().process(record)
 
     def punctuate(self, time_ms: int) -> None:
         self._store.put("time", time_ms)
-        self._context.forward(Record("time", "passes", time_ms))
+        self.context.forward(Record("time", "passes", time_ms))
 
 
 class CatchesErrors(Curious):
@@ -143,8 +141,8 @@ class CatchesErrors(Curious):
         try:
             super().process(record)
         except Trouble as error:
-            self._context.forward(record._replace(value=repr(error)[:20]))
-        self._context.forward(record._replace(headers=(("a", b"header"),)))
+            self.context.forward(record._replace(value=repr(error)[:20]))
+        self.context.forward(record._replace(headers=(("a", b"header"),)))
 
 
 def not_liked(batch: RecordColumns[Any, Any]) -> None:
@@ -186,6 +184,43 @@ class CuriousOfBatches(Processor[Any, Any]):
             self._context.forward_batch(batch.take([row]).with_values([f"{value}?"]))
 
 
+def grouped(stream: KStream[Any, Any]) -> Any:
+    return stream.group_by_key(key_serde=STRING, value_serde=STRING)
+
+
+# By name, the operations that make one stream of a stream, a function of the user and the name of the step.
+_OPERATIONS: dict[str, Callable[[Any, Heard, str], Any]] = {
+    "map": lambda stream, heard, name: stream.map(partial(heard.mapped, name)),
+    "select_key": lambda stream, heard, name: stream.select_key(partial(heard.key, name)),
+    "flat_map": lambda stream, heard, name: stream.flat_map(partial(heard.flat, name)),
+    "map_values": lambda stream, heard, name: stream.map_values(partial(heard.value, name)),
+    "map_values_with_key": lambda stream, heard, name: stream.map_values_with_key(partial(heard.value_with_key, name)),
+    "filter": lambda stream, heard, name: stream.filter(partial(heard.is_wanted, name)),
+    "filter_not": lambda stream, heard, name: stream.filter_not(partial(heard.is_wanted, name)),
+    "peek": lambda stream, heard, name: stream.peek(partial(heard.peek, name)),
+    "process": lambda stream, heard, name: stream.process(partial(Curious, heard, name)),
+    "process and catch": lambda stream, heard, name: stream.process(partial(CatchesErrors, heard, name)),
+    "map_batches": lambda stream, heard, name: stream.map_batches(mapped_rows),
+    "map_values_batches": lambda stream, heard, name: stream.map_values_batches(new_values),
+    "filter_batches": lambda stream, heard, name: stream.filter_batches(wanted_rows),
+    "other number of rows": lambda stream, heard, name: stream.map_batches(twice_or_never),
+    "process_batch": lambda stream, heard, name: stream.process(CuriousOfBatches),
+    "count": lambda stream, heard, name: grouped(stream).count(store=name).to_stream().map_values(str),
+    "reduce": lambda stream, heard, name: grouped(stream).reduce(partial(heard.reduced, name), store=name).to_stream(),
+    "aggregate": lambda stream, heard, name: (
+        grouped(stream)
+        .aggregate(partial(heard.nothing, name), partial(heard.aggregated, name), value_serde=STRING, store=name)
+        .to_stream()
+    ),
+    "table": lambda stream, heard, name: (
+        grouped(stream)
+        .reduce(partial(heard.reduced, name), store=name)
+        .filter(partial(heard.is_wanted, name))
+        .to_stream()
+    ),
+}
+
+
 def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
     """Each step goes on from one of the streams so far; its number says from which."""
     builder = StreamsBuilder()
@@ -194,91 +229,36 @@ def topology_of(steps: list[tuple[str, int]], heard: Heard) -> Topology:
     other = builder.table("other", STRING, STRING, store="other") if reads_table else None
     for number, (step, which) in enumerate(steps):
         stream, name = streams[which % len(streams)], f"{step}-{number}".replace(" ", "-")
-
-        def function(method: Callable[..., Any], name: str = name) -> Any:
-            return partial(method, name)
-
         match step:
-            case "map":
-                streams.append(stream.map(function(heard.mapped)))
-            case "select_key":
-                streams.append(stream.select_key(function(heard.key)))
-            case "flat_map":
-                streams.append(stream.flat_map(function(heard.flat)))
-            case "map_values":
-                streams.append(stream.map_values(function(heard.value)))
-            case "map_values_with_key":
-                streams.append(stream.map_values_with_key(function(heard.value_with_key)))
             case "flat_map_values":
-                streams.append(stream.flat_map_values(function(heard.values if number < 8 else heard.one_value)))
-            case "filter":
-                streams.append(stream.filter(function(heard.is_wanted)))
-            case "filter_not":
-                streams.append(stream.filter_not(function(heard.is_wanted)))
-            case "peek":
-                streams.append(stream.peek(function(heard.peek)))
+                function = heard.values if number < 8 else heard.one_value
+                streams.append(stream.flat_map_values(partial(function, name)))
             case "for_each":
-                stream.for_each(function(heard.peek))
+                stream.for_each(partial(heard.peek, name))
             case "split":
-                split = stream.split(name=f"split-{number}-").branch(function(heard.is_wanted), name="even")
+                split = stream.split(name=f"split-{number}-").branch(partial(heard.is_wanted, name), name="even")
                 streams += split.default_branch(name="rest").values()
             case "merge":
                 streams.append(stream.merge(streams[-1]))
-            case "to out":
-                stream.to("out", key_serde=STRING, value_serde=STRING)
-            case "to many":
-                stream.to(MANY, key_serde=STRING, value_serde=STRING)
-            case "process":
-                streams.append(stream.process(partial(Curious, heard, name)))
+            case "to out" | "to many":
+                stream.to("out" if step == "to out" else MANY, key_serde=STRING, value_serde=STRING)
             case "process with a store":
                 builder.add_state_store(key_value_store(name, STRING, LONG))
                 streams.append(stream.process(partial(CuriousWithStore, heard, name), stores=[name]))
-            case "process and catch":
-                streams.append(stream.process(partial(CatchesErrors, heard, name)))
-            case "map_batches":
-                streams.append(stream.map_batches(mapped_rows))
-            case "map_values_batches":
-                streams.append(stream.map_values_batches(new_values))
-            case "filter_batches":
-                streams.append(stream.filter_batches(wanted_rows))
-            case "other number of rows":
-                streams.append(stream.map_batches(twice_or_never))
-            case "process_batch":
-                streams.append(stream.process(CuriousOfBatches))
-            case "count":
-                table = stream.group_by_key(key_serde=STRING, value_serde=STRING).count(store=f"count-{number}")
-                streams.append(table.to_stream().map_values(str))
-            case "reduce":
-                kept = stream.group_by_key(key_serde=STRING, value_serde=STRING).reduce(
-                    function(heard.reduced), store=f"reduce-{number}"
-                )
-                streams.append(kept.to_stream())
-            case "aggregate":
-                initializer, aggregator = function(heard.nothing), function(heard.aggregated)
-                made = stream.group_by_key(key_serde=STRING, value_serde=STRING).aggregate(
-                    initializer, aggregator, value_serde=STRING, store=f"aggregate-{number}"
-                )
-                streams.append(made.to_stream())
             case "windowed":
-                windows = TimeWindows(4, 2 + 2 * (which % 2), 3)
-                window = stream.group_by_key(key_serde=STRING, value_serde=STRING).windowed_by(windows)
-                if which < 2:
-                    counts = window.count(store=f"windowed-{number}")
-                    streams.append(counts.to_stream().map(lambda key, value: (key.key, f"{key.start_ms}:{value}")))
-                else:
-                    reduced = window.reduce(function(heard.reduced), store=f"windowed-{number}")
-                    streams.append(reduced.to_stream().map(lambda key, value: (key.key, f"{key.start_ms}:{value}")))
+                window = grouped(stream).windowed_by(TimeWindows(4, 2 + 2 * (which % 2), 3))
+                table = (
+                    window.count(store=name) if which < 2 else window.reduce(partial(heard.reduced, name), store=name)
+                )
+                streams.append(table.to_stream().map(lambda key, value: (key.key, f"{key.start_ms}:{value}")))
             case "join" if other is not None:
-                streams.append(stream.join(other, function(heard.reduced)))
+                streams.append(stream.join(other, partial(heard.reduced, name)))
             case "left join" if other is not None:
-                streams.append(stream.left_join(other, function(heard.reduced)))
+                streams.append(stream.left_join(other, partial(heard.reduced, name)))
             case "of table" if other is not None:
                 streams.append(other.to_stream())
-            case "table":
-                of_table = stream.group_by_key(key_serde=STRING, value_serde=STRING).reduce(
-                    function(heard.reduced), store=f"table-{number}"
-                )
-                streams.append(of_table.filter(function(heard.is_wanted)).to_stream())
+            case _:
+                streams.append(_OPERATIONS[step](stream, heard, name))
     return builder.build()
 
 

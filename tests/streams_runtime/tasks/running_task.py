@@ -17,7 +17,7 @@ from streams_runtime.instance.application import Application
 from streams_runtime.instance.task_creation import TaskCreator
 from streams_runtime.local_run.topology_test_driver import MockClock
 from streams_runtime.logs.base import NewTopic, OffsetAndMetadata, RecordBatch
-from streams_runtime.processors.api import ExceptionHandler, Processor, ProcessorContext
+from streams_runtime.processors.api import ExceptionHandler, ProcessorContext
 from streams_runtime.processors.graph import ProcessorGraph
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import BYTES, LONG, STRING
@@ -72,14 +72,13 @@ class UpperAtOnce(Upper):
     headers = (("sent", b"at once"),)
 
 
-class Count(Processor[str, str]):
+class Count(PassOn):
     """Counts by key, and hands on the counts."""
 
-    context: ProcessorContext
     store: KeyValueStore[str, int]
 
     def init(self, context: ProcessorContext) -> None:
-        self.context = context
+        super().init(context)
         self.store = context.state_store("counts")
 
     def process(self, record: Record[str, Any]) -> None:

@@ -17,6 +17,7 @@ from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
+from tests.known import known
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import COUNTS, EXACTLY_ONCE, IN, OUT, RunningTask, Trouble
@@ -196,9 +197,7 @@ def test_should_process_the_whole_run_again_after_the_log_was_away(tmp_path: Pat
 
 
 @pytest.mark.parametrize("topics", [["in"], ["in", "other"]])
-def test_should_process_a_batch_before_the_record_behind_it_that_cannot_be_read(
-    tmp_path: Path, topics: list[str]
-) -> None:
+def test_should_process_a_batch_before_an_unreadable_record_behind_it(tmp_path: Path, topics: list[str]) -> None:
     builder = StreamsBuilder()
     stream: KStream[Any, Any] = builder.stream(topics, STRING, STRING)
     stream.map_values_batches(upper).to("out", key_serde=STRING, value_serde=STRING)
@@ -232,8 +231,7 @@ class Standing(Processor[str, str]):
     def process_batch(self, batch: Columns) -> None:
         for rows in ([0], []):
             metadata = self._context.record_metadata
-            assert metadata is not None
-            self.seen.append((metadata.offset, self._context.current_stream_time_ms, self._context.headers))
+            self.seen.append((known(metadata).offset, self._context.current_stream_time_ms, self._context.headers))
             self._context.forward_batch(batch.take(rows))
 
 
@@ -280,9 +278,7 @@ def refuse_bad(value: str) -> str:
 
 
 @pytest.mark.parametrize("headers", [(), (("h", b"1"),)])
-def test_should_never_blame_the_last_record_of_a_batch_for_what_another_became(
-    tmp_path: Path, headers: Headers
-) -> None:
+def test_should_never_blame_the_last_record_of_a_batch_for_another(tmp_path: Path, headers: Headers) -> None:
     asked = AskedHandler()
     topology = topology_of(
         lambda stream: stream.process(lambda: OneByOne(headers)).process(Whole).map_values(refuse_bad, name="below")

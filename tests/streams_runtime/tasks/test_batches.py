@@ -136,7 +136,7 @@ IN_TURNS: list[Portion] = [([(b"a", b"%d" % at_ms, at_ms) for at_ms in (1, 5, 3,
 @example(["map_values_batches"], IN_TURNS, "join")
 @share(0.5)
 @given(IN_LINE, portions_of(GOOD), st.sampled_from(["join", "left join"]))
-def test_should_end_a_batch_where_another_partition_has_its_turn(
+def test_should_end_a_batch_at_the_turn_of_another_partition(
     steps: list[str], portions: list[Portion], join: str
 ) -> None:
     lines = [

@@ -7,6 +7,7 @@ from streams_runtime.logs.base import NewTopic
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.tasks.input_offsets import InputClaim
 from streams_runtime.tasks.record_collector import StreamsProducer
+from tests.known import known
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
@@ -24,8 +25,7 @@ def test_should_claim_again_only_after_a_release_or_for_other_partitions() -> No
         claim.take_if_needed(frozenset({A}))
     claim.take_if_needed(frozenset({A, B}))
     both = claim.newest
-    assert both is not None
-    assert both.epochs.keys() == {A, B}
+    assert known(both).epochs.keys() == {A, B}
     claim.release()
     claim.release()
     claim.take_if_needed(frozenset({A, B}))

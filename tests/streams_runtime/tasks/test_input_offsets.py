@@ -6,22 +6,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from streams_runtime.tasks.input_offsets import decode_needed_from, decode_partition_time, encode_partition_time
-
-
-def test_should_read_version_1() -> None:
-    text = base64.b64encode(b"\x01\x00\x00\x01\x8b\xcf\xe5\x68\x00").decode()
-    assert decode_partition_time(text) == 1_700_000_000_000
+from streams_runtime.tasks.input_offsets import decode_metadata, encode_partition_time
 
 
 @given(st.integers(-1, 2**63 - 1))
 def test_should_read_back_every_time(time_ms: int) -> None:
-    assert decode_partition_time(encode_partition_time(time_ms)) == time_ms
+    assert decode_metadata(encode_partition_time(time_ms)) == (time_ms, {})
 
 
-def test_should_read_version_2_with_processor_metadata_behind() -> None:
-    text = base64.b64encode(b"\x02" + (42).to_bytes(8, "big") + b"more").decode()
-    assert decode_partition_time(text) == 42
+@pytest.mark.parametrize(
+    ("data", "time_ms"),
+    [
+        pytest.param(b"\x01\x00\x00\x01\x8b\xcf\xe5\x68\x00", 1_700_000_000_000, id="version 1"),
+        pytest.param(b"\x02" + (42).to_bytes(8, "big") + b"more", 42, id="version 2 with processor metadata behind"),
+    ],
+)
+def test_should_read_kafkas_versions(data: bytes, time_ms: int) -> None:
+    assert decode_metadata(base64.b64encode(data).decode()) == (time_ms, {})
 
 
 @pytest.mark.parametrize(
@@ -38,13 +39,13 @@ def test_should_read_version_2_with_processor_metadata_behind() -> None:
     ids=["none", "word", "text", "not ascii", "too short", "version from the future", "negative"],
 )
 def test_should_not_know_the_time_when_metadata_is_foreign_or_broken(metadata: str) -> None:
-    assert decode_partition_time(metadata) == -1
+    assert decode_metadata(metadata) == (-1, {})
 
 
 @given(st.text(max_size=40))
 def test_should_never_fail_on_metadata(metadata: str) -> None:
-    assert decode_partition_time(metadata) >= -1
-    assert decode_needed_from(metadata) == {}
+    time_ms, needed_from = decode_metadata(metadata)
+    assert (time_ms >= -1, needed_from) == (True, {})
 
 
 def test_should_write_processor_metadata_in_kafkas_form() -> None:
@@ -56,16 +57,16 @@ def test_should_write_processor_metadata_in_kafkas_form() -> None:
 @given(st.dictionaries(st.text(max_size=20), st.integers(0, 2**63 - 1), max_size=20))
 def test_should_read_back_from_where_changelogs_are_needed(needed_from: dict[str, int]) -> None:
     text = encode_partition_time(7, needed_from)
-    assert (decode_partition_time(text), decode_needed_from(text)) == (7, needed_from)
+    assert decode_metadata(text) == (7, needed_from)
 
 
 def test_should_leave_out_what_brokers_would_not_take() -> None:
     text = encode_partition_time(7, {f"{number:0200}": number for number in range(100)})
     assert len(text) < 4_096
-    assert decode_needed_from(text) == {f"{number:0200}": number for number in range(10)}
+    assert decode_metadata(text)[1] == {f"{number:0200}": number for number in range(10)}
 
 
 @given(st.binary(max_size=80))
 def test_should_never_fail_on_processor_metadata(data: bytes) -> None:
     foreign = base64.b64encode(b"\x02" + bytes(8) + data).decode()
-    assert all(isinstance(offset, int) for offset in decode_needed_from(foreign).values())
+    assert all(isinstance(offset, int) for offset in decode_metadata(foreign)[1].values())

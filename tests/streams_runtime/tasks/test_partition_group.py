@@ -5,22 +5,22 @@ Cases follow Kafka's `PartitionGroupTest`.
 
 import pytest
 
-from assignor.types import TaskId, TopicPartition
-from streams_runtime.configs import StreamsConfig
-from streams_runtime.logs.base import Consumer, NewTopic, RecordBatch
+from assignor import TaskId, TopicPartition
+from streams_runtime import FailedRecord, NewTopic, StreamsConfig
+from streams_runtime.logs.base import Consumer, RecordBatch
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.input_lags import ASK_AGAIN_MS, InputLags
 from streams_runtime.tasks.partition_group import InputPosition, PartitionGroup, RecordQueue
+from tests.known import known
 from tests.streams_runtime.tasks.watched_log import WatchedLog
 
 A, B, C = (TopicPartition(topic, 0) for topic in "abc")
 
 
-def never(failed: FailedInputRecord) -> None:
+def never(failed: FailedRecord) -> None:
     raise AssertionError(failed)
 
 
@@ -64,9 +64,7 @@ class Group:
             return None
         queue, records = run
         assert records == 1
-        record = queue.poll()
-        assert record is not None
-        return queue.partition.topic, record.timestamp_ms
+        return queue.partition.topic, known(queue.poll()).timestamp_ms
 
     def take_all(self, now_ms: int = 0) -> list[tuple[str, int]]:
         taken = []
@@ -111,7 +109,7 @@ def test_should_wait_as_long_as_nothing_is_known_of_a_partition() -> None:
 
 @pytest.mark.parametrize("partitions", [(A,), (A, B)])
 @pytest.mark.parametrize("max_task_idle_ms", [-1, 0])
-def test_should_wait_for_nothing_but_records_when_it_is_empty(
+def test_should_wait_for_records_alone_when_empty(
     partitions: tuple[TopicPartition, ...], max_task_idle_ms: int
 ) -> None:
     one = Group(max_task_idle_ms, *partitions)
@@ -166,9 +164,7 @@ def test_should_not_ask_the_log_for_an_end_that_the_consumer_knows(monkeypatch: 
     assert one.log.calls == ["end_offsets"]
 
 
-def test_should_wait_for_a_partition_with_more_while_the_log_cannot_tell_of_another_one(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_should_wait_for_a_partition_with_more_while_the_log_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
     one = Group(0, A, B, C)
     one.on_log(A, 5)
     one.buffer(A)

@@ -6,50 +6,15 @@ from streams_runtime.processors.api import PunctuationType
 from streams_runtime.tasks.punctuation_queue import PunctuationQueue, PunctuationSchedule, first_schedule
 
 
-class Fired:
-    """The times at which anything fired."""
-
-    def __init__(self, queue: PunctuationQueue) -> None:
-        self.queue = queue
-        self.times: list[int] = []
-
-    def at(self, now_ms: int) -> list[int]:
-        def punctuate(schedule: PunctuationSchedule) -> None:
-            schedule.callback(now_ms)
-
-        before = len(self.times)
-        punctuated = self.queue.maybe_punctuate(now_ms, punctuate)
-        assert punctuated == (len(self.times) > before)
-        return self.times[before:]
-
-
-def scheduled(time_ms: int, interval_ms: int) -> tuple[Fired, PunctuationSchedule]:
-    queue = PunctuationQueue()
-    fired = Fired(queue)
-    schedule = PunctuationSchedule("node", time_ms, interval_ms, fired.times.append)
-    queue.add(schedule)
-    return fired, schedule
-
-
 def test_should_tell_when_the_next_one_is_due_that_is_not_cancelled() -> None:
-    fired, schedule = scheduled(10, 100)
-    fired.queue.add(PunctuationSchedule("node", 30, 100, fired.times.append))
-    assert fired.queue.next_time_ms() == 10
-    schedule.cancel()
-    assert fired.queue.next_time_ms() == 30
-    fired.queue.clear()
-    assert fired.queue.next_time_ms() is None
-
-
-def test_should_stay_due_when_an_error_cuts_it_short() -> None:
-    fired, schedule = scheduled(10, 10)
-
-    def fail(_: PunctuationSchedule) -> None:
-        raise TimeoutError
-
-    with pytest.raises(TimeoutError):
-        fired.queue.maybe_punctuate(15, fail)
-    assert (fired.at(16), schedule.time_ms) == ([16], 20)
+    queue, first = PunctuationQueue(), PunctuationSchedule("node", 10, 100, print)
+    queue.add(first)
+    queue.add(PunctuationSchedule("node", 30, 100, print))
+    assert queue.next_time_ms() == 10
+    first.cancel()
+    assert queue.next_time_ms() == 30
+    queue.clear()
+    assert queue.next_time_ms() is None
 
 
 @pytest.mark.parametrize(
@@ -67,9 +32,7 @@ def test_should_stay_due_when_an_error_cuts_it_short() -> None:
         (PunctuationType.WALL_CLOCK_TIME, 9_000, 350, 9_000),
     ],
 )
-def test_should_anchor_the_first_punctuation(
-    type: PunctuationType, start_time_ms: int | None, now_ms: int, first_ms: int
-) -> None:
+def test_should_anchor_the_first(type: PunctuationType, start_time_ms: int | None, now_ms: int, first_ms: int) -> None:
     """KIP-1146: start + n * interval only; without a start, stream time counts from 0 and wall-clock time from now."""
     schedule = first_schedule("n", 100, type, print, start_time_ms=start_time_ms, now_ms=now_ms)
     assert (schedule.time_ms, schedule.interval_ms) == (first_ms, 100)

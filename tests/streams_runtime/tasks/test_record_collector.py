@@ -4,13 +4,12 @@ from typing import Any
 
 import pytest
 
-from assignor.types import TaskId, TopicPartition
-from streams_runtime.common.errors import SerdeMismatch, StreamsRuntimeError
-from streams_runtime.logs.base import NewTopic
+from assignor import TaskId, TopicPartition
+from streams_runtime import LONG, STRING, NewTopic, StreamsRuntimeError
+from streams_runtime.common.errors import SerdeMismatch
 from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.processors.api import StreamPartitioner
 from streams_runtime.processors.context import Receiver
-from streams_runtime.serdes import LONG, STRING
 from streams_runtime.tasks.needed_changes import NeededChanges
 from streams_runtime.tasks.record_collector import RecordCollector, StreamsProducer
 from tests.streams_runtime.tasks.watched_log import WatchedLog
@@ -144,9 +143,7 @@ def test_should_send_changes_to_the_tasks_own_changelog_partition(log: WatchedLo
 
 
 @pytest.mark.parametrize("transactional_id", [None, "app-0"])
-def test_should_know_changelog_offsets_when_they_are_acknowledged(
-    log: WatchedLog, transactional_id: str | None
-) -> None:
+def test_should_know_changelog_offsets_once_acknowledged(log: WatchedLog, transactional_id: str | None) -> None:
     producer = StreamsProducer(log, transactional_id)
     one = RecordCollector(TASK, producer, {"counts": CHANGELOG})
     assert one.acknowledged_offsets() == {}

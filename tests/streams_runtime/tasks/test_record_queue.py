@@ -8,15 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from assignor.types import TaskId, TopicPartition
+from assignor import TaskId, TopicPartition
+from streams_runtime import STRING, FailedRecord, Headers, Record, RecordMetadata, Serdes
 from streams_runtime.common.losses import TaskLosses, uncounted
-from streams_runtime.common.records import Headers, Record, RecordMetadata
 from streams_runtime.logs.base import RecordBatch
 from streams_runtime.processors.context import CurrentNode
 from streams_runtime.processors.nodes import SourceRunner
 from streams_runtime.processors.topology import SourceSettings
-from streams_runtime.serdes import STRING, Serdes
-from streams_runtime.tasks.exception_handling import FailedInputRecord
 from streams_runtime.tasks.partition_group import RecordQueue
 
 TASK = TaskId(0, 2)
@@ -30,10 +28,10 @@ class Failed(Exception):
 
 def queue(
     settings: SourceSettings | None = None,
-    on_failure: Callable[[FailedInputRecord], None] | None = None,
+    on_failure: Callable[[FailedRecord], None] | None = None,
     losses: TaskLosses | None = None,
 ) -> RecordQueue:
-    def refuse(record: FailedInputRecord) -> None:
+    def refuse(record: FailedRecord) -> None:
         raise Failed(record)
 
     return RecordQueue(
@@ -85,7 +83,7 @@ def test_should_drop_records_with_negative_timestamps(caplog: pytest.LogCaptureF
 
 @pytest.mark.parametrize("look_first", [False, True])
 def test_should_tell_what_cannot_be_read_and_go_on_when_it_may(look_first: bool) -> None:
-    failures: list[FailedInputRecord] = []
+    failures: list[FailedRecord] = []
     one = queue(SourceSettings(value_serde=STRING), failures.append)
     one.add(batch([0, 1, 2], [1, 2, 3], [b"a", UNREADABLE, b"c"], [(), (("h", b"1"),), ()]))
     one.poll()
@@ -147,9 +145,7 @@ def test_should_end_a_run_at_a_record_that_fails_and_has_to_come_again(look_firs
 
 @pytest.mark.parametrize("look_first", [False, True])
 @pytest.mark.parametrize(("value", "timestamp_ms"), [(UNREADABLE, 2), (b"b", -1)])
-def test_should_take_a_run_back_that_ends_before_what_is_dropped(
-    look_first: bool, value: bytes, timestamp_ms: int
-) -> None:
+def test_should_take_a_run_back_that_ends_before_a_drop(look_first: bool, value: bytes, timestamp_ms: int) -> None:
     one = queue(SourceSettings(value_serde=STRING), lambda _: None)
     one.add(batch([0, 1, 2], [1, timestamp_ms, 3], [b"a", value, b"c"]))
     to = Delivered(one, fails=lambda _: False)

@@ -9,13 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from streams_runtime.common.errors import ProcessingFailed
-from streams_runtime.dsl import StreamsBuilder
-from streams_runtime.processors.api import ExceptionHandler, HandlerResponse
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import STRING
+from streams_runtime import STRING, ExceptionHandler, HandlerResponse, ProcessingFailed, StreamsBuilder, Topology
 from streams_runtime.state_stores.thread_cache import ThreadCache
 from streams_runtime.tasks.exception_handling import HEADER_MESSAGE, HEADER_STACKTRACE
+from tests.known import known
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.tasks.running_task import COUNTS, DEAD, IN, OUT, RunningTask, counting, uppercase
 
@@ -53,9 +50,7 @@ def test_should_ask_about_an_output(tmp_path: Path, at_once: bool, guarantee: st
     asked = AskedHandler()
     with running(tmp_path, uppercase(at_once=at_once), asked, guarantee=guarantee) as task:
         assert task.output() == ["A", "B"]
-        committed = task.committed()
-        assert committed is not None
-        assert committed.offset == 3
+        assert known(task.committed()).offset == 3
     assert asked.nodes == [("sink", 1)]
 
 

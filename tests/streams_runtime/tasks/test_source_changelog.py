@@ -204,7 +204,7 @@ def test_should_give_the_extractor_the_same_partition_time_when_records_are_read
 
 
 @pytest.mark.parametrize("configs", [{}, EXACTLY_ONCE], ids=["at_least_once", "exactly_once"])
-def test_should_go_on_from_a_checkpoint_with_the_records_that_the_table_took(
+def test_should_go_on_from_a_checkpoint_with_records_of_the_table(
     tmp_path: Path, configs: Mapping[str, object]
 ) -> None:
     topology = table(STRING, LONG, without_99)

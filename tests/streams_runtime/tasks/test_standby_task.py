@@ -15,6 +15,7 @@ from streams_runtime.tasks.checkpoint_file import CheckpointFile
 from streams_runtime.tasks.standby_task import CHECKPOINT_INTERVAL_MS, StandbyTask
 from streams_runtime.tasks.state_directory import StateDirectory
 from streams_runtime.tasks.state_manager import StateManager
+from tests.known import known
 from tests.streams_runtime.manual_clock import ManualClock
 from tests.streams_runtime.tasks.file_store import FileStore, batch_of, store_context
 
@@ -99,8 +100,7 @@ def test_should_run_as_soon_as_its_stores_are_open(start: StartStandby) -> None:
     standby.task.initialize_if_needed()
     assert standby.task.state is TaskState.RUNNING
     assert standby.task.stores["counts"].is_open
-    assert standby.store.context is not None
-    assert standby.store.context.changes is None, "a standby writes no changelog"
+    assert known(standby.store.context).changes is None, "a standby writes no changelog"
     standby.task.initialize_if_needed()
     assert standby.store.done == ["open counts"]
 
@@ -217,7 +217,7 @@ def test_should_leave_state_on_disk_alone_when_closed_dirty_before_it_had_the_lo
 
 
 @pytest.mark.parametrize("clean", [True, False])
-def test_should_close_the_stores_of_an_active_task_when_it_ends_before_it_was_initialized(
+def test_should_close_an_active_tasks_stores_when_it_ends_before_initialization(
     start: StartStandby, clean: bool
 ) -> None:
     standby = start(exactly_once=True)

@@ -16,6 +16,7 @@ from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import LockError, ProcessorStateError
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import PROCESS_FILE_NAME, StateDirectory, stored_process_id
+from tests.known import known
 from tests.streams_runtime.tasks.other_processes import end_soon, hold, hold_and_fork, other_process
 from tests.streams_runtime.tasks.state_on_disk import CHANGELOG, OTHER, TASK, in_thread, put_state
 
@@ -99,9 +100,7 @@ def test_should_give_a_tasks_lock_to_one_thread_at_a_time(directory: StateDirect
     assert not directory.lock(TASK)
 
 
-def test_should_give_a_directory_that_is_only_reported_to_the_thread_that_has_the_task(
-    directory: StateDirectory,
-) -> None:
+def test_should_give_a_reported_directory_to_the_thread_that_has_the_task(directory: StateDirectory) -> None:
     assert directory.lock(TASK, to_report=True)
     assert directory.lock(TASK, to_report=True)
     assert not in_thread(lambda: directory.lock(TASK, to_report=True)), "one thread reports it"
@@ -111,9 +110,7 @@ def test_should_give_a_directory_that_is_only_reported_to_the_thread_that_has_th
     assert not directory.lock(TASK, to_report=True)
 
 
-def test_should_keep_a_directory_that_the_thread_has_first_reported_and_then_locked_for_its_task(
-    directory: StateDirectory,
-) -> None:
+def test_should_keep_a_directory_that_was_first_reported_and_then_locked(directory: StateDirectory) -> None:
     assert directory.lock(TASK, to_report=True)
     assert directory.lock(TASK)
     assert not in_thread(lambda: directory.lock(TASK))
@@ -147,7 +144,7 @@ def test_should_refuse_a_second_process_and_name_directory_holder_and_remedy(tmp
         assert (tmp_path / "app" / "0_1" / ".lock").read_text() == f"{process.pid}\n"
 
 
-def test_should_refuse_a_second_process_the_task_when_the_applications_lock_file_is_lost(
+def test_should_refuse_a_second_process_the_task_without_the_applications_lock(
     tmp_path: Path, directory: StateDirectory
 ) -> None:
     assert directory.lock(TASK)
@@ -167,8 +164,7 @@ def test_should_refuse_a_second_instance_in_the_same_process(tmp_path: Path, dir
 def test_should_let_the_next_process_in_when_the_holder_is_killed(tmp_path: Path) -> None:
     with other_process(hold, tmp_path, TASK) as (process, pipe):
         assert pipe.recv() == "held"
-        assert process.pid is not None
-        os.kill(process.pid, signal.SIGKILL)
+        os.kill(known(process.pid), signal.SIGKILL)
         process.join()
         directory = StateDirectory(tmp_path, "app", SystemClock())
         assert directory.lock(TASK)
@@ -186,7 +182,7 @@ def test_should_give_up_waiting_in_the_end(tmp_path: Path, directory: StateDirec
         StateDirectory(tmp_path, "app", SystemClock(), lock_wait_ms=50)
 
 
-def test_should_let_others_in_after_close_and_warn_of_tasks_still_locked(
+def test_should_let_others_in_after_close_and_warn_of_locked_tasks(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     first = StateDirectory(tmp_path, "app", SystemClock())

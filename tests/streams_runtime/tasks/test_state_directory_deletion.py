@@ -108,9 +108,7 @@ def test_should_delete_directories_unlocked_and_unchanged_for_longer_than_the_de
     assert directory.clean_obsolete(DELAY_MS) == []
 
 
-def test_should_keep_directories_that_a_thread_or_a_process_has_locked(
-    tmp_path: Path, directory: StateDirectory
-) -> None:
+def test_should_keep_directories_that_a_thread_or_process_has_locked(tmp_path: Path, directory: StateDirectory) -> None:
     for task in (TASK, OTHER, TaskId(2, 0)):
         put_state(directory, task, age_ms=DELAY_MS * 2)
     directory.lock(TASK)
@@ -161,7 +159,7 @@ def test_should_lock_anew_a_directory_that_was_cleaned_away(directory: StateDire
     assert [one.name for one in path.iterdir()] == [".lock"]
 
 
-def test_should_go_on_with_the_others_when_one_cannot_be_deleted(
+def test_should_delete_the_others_when_one_cannot_be(
     directory: StateDirectory, caplog: pytest.LogCaptureFixture
 ) -> None:
     stuck = put_state(directory, TASK, age_ms=DELAY_MS * 2)

@@ -49,35 +49,19 @@ def test_should_refuse_two_stores_of_one_name_or_one_changelog(directory: StateD
 # --- which stores
 
 
-def test_should_tell_changelogs_and_which_of_them_are_sources(directory: StateDirectory) -> None:
-    task = Task(
-        directory,
-        False,
-        changelogs={"counts": COUNTS, "table": TABLE, "scratch": None},
-        source_changelogs=frozenset({TABLE}),
-    )
-    assert task.state.changelog_partitions == {COUNTS, TABLE}
-    assert not task.state.changelog_as_source(COUNTS)
-    assert task.state.changelog_as_source(TABLE)
-    assert list(task.state.stores) == ["counts", "table", "scratch"]
-
-
 def test_should_let_only_stores_with_a_changelog_of_their_own_log_changes(directory: StateDirectory) -> None:
-    task = Task(
-        directory,
-        False,
-        changelogs={"counts": COUNTS, "table": TABLE, "scratch": None},
-        source_changelogs=frozenset({TABLE}),
-    )
+    changelogs = {"counts": COUNTS, "table": TABLE, "scratch": None}
+    task = Task(directory, False, changelogs=changelogs, source_changelogs=frozenset({TABLE}))
+    assert task.state.changelog_partitions == {COUNTS, TABLE}
+    assert (task.state.changelog_as_source(COUNTS), task.state.changelog_as_source(TABLE)) == (False, True)
+    assert list(task.state.stores) == ["counts", "table", "scratch"]
     task.initialize()
     loggers = {name: store.context.changes if store.context else "closed" for name, store in task.stores.items()}
     assert loggers == {"counts": task.changes, "table": None, "scratch": None}
 
 
 @both_guarantees
-def test_should_checkpoint_a_source_topic_that_is_used_as_changelog(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
+def test_should_checkpoint_a_source_topic_used_as_changelog(directory: StateDirectory, exactly_once: bool) -> None:
     task = Task(directory, exactly_once, changelogs={"table": TABLE}, source_changelogs=frozenset({TABLE}))
     task.initialize().update_changelog_offsets({TABLE: 18})  # consumed, not written
     task.close_clean()
@@ -122,7 +106,7 @@ def test_should_close_what_was_opened_when_a_store_cannot_be_opened(directory: S
 
 
 @both_guarantees
-def test_should_delete_the_checkpoint_of_a_corrupted_task_and_wipe_at_close(
+def test_should_delete_a_corrupted_tasks_checkpoint_and_wipe_at_close(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     task = Task(directory, exactly_once, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
@@ -198,13 +182,6 @@ def test_should_not_call_a_recycled_store_without_offset_corrupt_under_exactly_o
     state.open_stores(store_context(TASK, task.path))
     state.load_checkpoint()
     assert state.changelog_offsets() == {COUNTS: 0}
-
-
-def test_should_refuse_to_recycle_into_the_same_kind(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    task.initialize()
-    with pytest.raises(ProcessorStateError, match="it is active already"):
-        task.state.transition_to(TaskType.ACTIVE, store_context(TASK, task.path))
 
 
 # --- the lock

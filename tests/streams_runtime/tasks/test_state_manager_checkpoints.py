@@ -33,9 +33,7 @@ from tests.streams_runtime.tasks.state_task import (
 
 
 @both_types
-def test_should_delete_the_checkpoint_once_loaded_under_exactly_once(
-    directory: StateDirectory, task_type: TaskType
-) -> None:
+def test_should_delete_a_loaded_checkpoint_under_exactly_once(directory: StateDirectory, task_type: TaskType) -> None:
     with_state(directory, exactly_once=True)
     task = Task(directory, True, task_type)
     task.state.lock()
@@ -48,7 +46,7 @@ def test_should_delete_the_checkpoint_once_loaded_under_exactly_once(
 
 
 @both_guarantees
-def test_should_start_over_when_somebody_deleted_a_store_and_left_the_checkpoint(
+def test_should_start_over_when_only_the_checkpoint_of_a_store_is_left(
     directory: StateDirectory, exactly_once: bool
 ) -> None:
     """The offset answers for a store that is not there; what lies before it would be missing without a word."""
@@ -116,9 +114,7 @@ def test_should_empty_a_store_of_which_the_checkpoint_says_that_its_offset_is_no
     assert task.stores["counts"].content == {}
 
 
-def test_should_empty_only_stores_that_the_checkpoint_does_not_name_under_at_least_once(
-    directory: StateDirectory,
-) -> None:
+def test_should_empty_only_stores_that_the_checkpoint_does_not_name(directory: StateDirectory) -> None:
     changelogs = {"counts": COUNTS, "totals": TOTALS, "scratch": None}
     before = Task(directory, False, changelogs=changelogs)
     before.initialize().update_changelog_offsets({COUNTS: 5, TOTALS: 7})
@@ -170,35 +166,6 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
     assert state.maybe_checkpoint(enforce=False) is written
     assert task.disk() == ({COUNTS: 6_099, TOTALS: 199 + moved - 6_000} if written else on_disk)
     assert not state.checkpoint_due()  # counted anew from here
-
-
-def test_should_checkpoint_an_active_when_forced_under_at_least_once(directory: StateDirectory) -> None:
-    task = Task(directory, False)
-    state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 2})
-    assert state.maybe_checkpoint(enforce=True)
-    assert task.disk() == {COUNTS: 1}
-
-
-def test_should_write_no_checkpoint_for_an_active_that_runs_under_exactly_once(directory: StateDirectory) -> None:
-    task = Task(directory, True)
-    state = task.initialize()
-    state.update_changelog_offsets({COUNTS: 1_000_000})
-    assert not state.checkpoint_due()
-    assert not state.maybe_checkpoint(enforce=False)
-    assert task.disk() is None
-
-
-@both_guarantees
-def test_should_checkpoint_a_standby_at_its_first_commit_and_when_offsets_moved_by_more_than_10_000(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
-    task = Task(directory, exactly_once, TaskType.STANDBY)
-    state = task.initialize()
-    for offset, written in ((0, True), (1, False), (10_000, False), (10_001, True), (10_002, False)):
-        state.restore(COUNTS, batch_of(COUNTS, offset, (b"a", b"%d" % offset)))
-        assert state.maybe_checkpoint(enforce=False) is written
-        assert (task.disk() == {COUNTS: offset}) is written
 
 
 def test_should_flush_every_store_before_each_write(directory: StateDirectory) -> None:

@@ -6,10 +6,9 @@ from typing import Any, cast
 
 import pytest
 
+from streams_runtime import STRING, StoreBuilder, key_value_store, timestamped_key_value_store, window_store
 from streams_runtime.common.errors import StoreOfAnotherKind, TaskCorrupted
 from streams_runtime.common.states import TaskType
-from streams_runtime.serdes import STRING
-from streams_runtime.state_stores import StoreBuilder, key_value_store, timestamped_key_value_store, window_store
 from streams_runtime.state_stores.window_keys import window_key
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN, CheckpointFile
 from streams_runtime.tasks.state_directory import StateDirectory
@@ -115,9 +114,7 @@ def test_should_restore_a_store_of_another_kind_from_its_changelog_and_leave_the
 
 
 @both_guarantees
-def test_should_refuse_a_store_of_another_kind_that_is_not_logged(
-    directory: StateDirectory, exactly_once: bool
-) -> None:
+def test_should_refuse_an_unlogged_store_of_another_kind(directory: StateDirectory, exactly_once: bool) -> None:
     Version(directory, KEY_VALUE, exactly_once, is_logged=False).run()
     version = Version(directory, WINDOWS, exactly_once, is_logged=False)
     with pytest.raises(StoreOfAnotherKind) as refused:
@@ -176,7 +173,7 @@ def test_should_restore_from_nothing_when_it_dies_while_a_changelog_is_read_agai
 
 
 @pytest.mark.parametrize("after", [LONGER, KEY_VALUE], ids=["another retention", "another kind"])
-def test_should_give_up_what_may_not_be_committed_though_the_store_has_changed(
+def test_should_give_up_what_may_not_be_committed_in_a_changed_store(
     directory: StateDirectory, after: StoreBuilder
 ) -> None:
     """Under exactly-once, after a process that ended without a checkpoint."""

@@ -18,6 +18,7 @@ from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.exception_handling import log_and_continue
 from streams_runtime.tasks.stream_task import StreamTask
+from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import (
     COUNTS,
     EXACTLY_ONCE,
@@ -44,14 +45,6 @@ class FailsToClose(Processor[Any, Any]):
 
     def close(self) -> None:
         raise Trouble("close")
-
-
-def test_should_drop_records_that_come_while_it_does_not_run(tmp_path: Path) -> None:
-    one = RunningTask(tmp_path).start()
-    one.write(IN, "a")
-    one.task.suspend()
-    one.poll()
-    assert (one.task.buffered_records, one.process()) == (0, 0)
 
 
 def test_should_begin_anew_when_resumed_before_it_was_initialised(tmp_path: Path) -> None:
@@ -232,9 +225,7 @@ def test_should_read_on_from_the_committed_offset_with_its_partition_time(tmp_pa
 
 
 @pytest.mark.parametrize(("reset", "expected"), [("earliest", ["A", "B", "C"]), ("latest", ["C"])])
-def test_should_begin_by_auto_offset_reset_when_nothing_is_committed(
-    tmp_path: Path, reset: str, expected: list[str]
-) -> None:
+def test_should_begin_by_auto_offset_reset_without_a_commit(tmp_path: Path, reset: str, expected: list[str]) -> None:
     one = RunningTask(tmp_path, configs={"auto.offset.reset": reset})
     one.write(IN, "a", "b")
     one.start()
@@ -315,14 +306,14 @@ def test_should_read_other_partitions_when_they_change_and_claim_them(tmp_path: 
     assert one.task.input_partitions == one.task.claim.epochs.keys() == {IN, OTHER}
 
 
-class Seen(Processor[Any, Any]):
+class Seen(PassOn):
     """Notes down what the context says about each record."""
 
-    context: ProcessorContext
-    notes: list[tuple[object, ...]]
+    def __init__(self, notes: list[tuple[object, ...]]) -> None:
+        self.notes = notes
 
     def init(self, context: ProcessorContext) -> None:
-        self.context = context
+        super().init(context)
         self.notes.append(("init", context.record_metadata, context.headers, context.current_stream_time_ms))
 
     def process(self, record: Record[Any, Any]) -> None:
@@ -333,13 +324,7 @@ class Seen(Processor[Any, Any]):
 
 def seeing(*topics: str) -> tuple[Topology, list[tuple[object, ...]]]:
     notes: list[tuple[object, ...]] = []
-
-    def supplier() -> Seen:
-        made = Seen()
-        made.notes = notes
-        return made
-
-    return Topology().add_source("source", topics).add_processor("seen", supplier, "source"), notes
+    return Topology().add_source("source", topics).add_processor("seen", lambda: Seen(notes), "source"), notes
 
 
 def test_should_process_no_more_than_it_is_asked_to(tmp_path: Path) -> None:
@@ -359,7 +344,9 @@ def test_should_process_nothing_before_it_runs_or_after(tmp_path: Path) -> None:
     one.write(IN, "a")
     one.poll()
     one.task.suspend()
-    assert (one.task.is_process_ready(0), one.process()) == (False, 0)
+    one.write(IN, "b")
+    one.poll()
+    assert (one.task.is_process_ready(0), one.process(), one.task.buffered_records) == (False, 0, 0)
 
 
 def test_should_tell_processors_where_a_record_is_from_and_what_time_it_is(tmp_path: Path) -> None:

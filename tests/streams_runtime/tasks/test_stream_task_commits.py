@@ -4,13 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from assignor.types import TopicPartition
+from assignor import TopicPartition
+from streams_runtime import STRING, NewTopic, Topology
 from streams_runtime.common.errors import TaskMigrated
-from streams_runtime.logs.base import NewTopic
-from streams_runtime.processors.api import ProcessorContext
-from streams_runtime.processors.topology import Topology
-from streams_runtime.serdes import LONG, STRING
-from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
@@ -20,7 +16,6 @@ from tests.streams_runtime.tasks.running_task import (
     OTHER,
     OUT,
     Configs,
-    Count,
     RunningTask,
     both_guarantees,
     counting,
@@ -112,9 +107,7 @@ def test_should_begin_repartition_topics_at_the_earliest_record(tmp_path: Path, 
 
 
 @both_guarantees
-def test_should_write_nothing_when_another_owner_has_claimed_its_input(
-    tmp_path: Path, configs: dict[str, object]
-) -> None:
+def test_should_write_nothing_when_another_owner_has_its_input(tmp_path: Path, configs: dict[str, object]) -> None:
     zombie = RunningTask(tmp_path, counting(), configs=configs).start()
     zombie.write(IN, "a")
     zombie.run()
@@ -124,26 +117,6 @@ def test_should_write_nothing_when_another_owner_has_claimed_its_input(
     zombie.task.close_dirty()
     zombie.producer.reset()
     assert (zombie.log.read(COUNTS), zombie.log.read(OUT), zombie.committed()) == ([], [], None)
-
-
-class CountAtStart(Count):
-    """Has written before the first record comes."""
-
-    def init(self, context: ProcessorContext) -> None:
-        super().init(context)
-        self.store.put("started", 1)
-
-
-@both_guarantees
-def test_should_have_to_commit_what_a_processor_wrote_in_init(tmp_path: Path, configs: dict[str, object]) -> None:
-    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
-    topology.add_state_store(key_value_store("counts", STRING, LONG))
-    topology.add_processor("count", CountAtStart, "source", stores=["counts"])
-    one = RunningTask(tmp_path, topology, configs=configs).start()
-    assert one.task.commit_needed()
-    one.commit()
-    assert [key for key, _, _ in one.log.read(COUNTS)] == [b"started"]
-    assert not one.task.commit_needed()
 
 
 def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from streams_runtime.processors.api import HandlerResponse, Processor, Processor
 from streams_runtime.processors.topology import Topology
 from streams_runtime.serdes import STRING
 from streams_runtime.tasks.exception_handling import dead_letter, log_and_continue
+from tests.known import known
 from tests.streams_runtime.asked import AskedHandler
 from tests.streams_runtime.processors.recording_runtime import PassOn
 from tests.streams_runtime.tasks.running_task import DEAD, EXACTLY_ONCE, IN, START_MS, RunningTask, Trouble, uppercase
@@ -55,9 +56,7 @@ def test_should_write_a_dead_letter_in_the_transaction_of_its_offset(
         b"0",
         b"0_0",
     ]
-    committed = one.committed()
-    assert committed is not None
-    assert committed.offset == 1
+    assert known(one.committed()).offset == 1
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
@@ -116,9 +115,7 @@ def branching(builder: StreamsBuilder) -> None:
 
 
 @pytest.mark.parametrize("configs", [DEAD_LETTERS, DEAD_LETTERS | EXACTLY_ONCE], ids=["at_least", "exactly_once"])
-def test_should_give_siblings_of_a_node_that_failed_the_record_all_the_same(
-    tmp_path: Path, configs: dict[str, object]
-) -> None:
+def test_should_give_siblings_of_a_failed_node_the_record(tmp_path: Path, configs: dict[str, object]) -> None:
     builder = StreamsBuilder()
     branching(builder)
     asked = AskedHandler(HandlerResponse.DEAD_LETTER)
@@ -244,9 +241,7 @@ def test_should_give_rows_again_when_the_log_was_away_at_least_once(tmp_path: Pa
 
 
 @pytest.mark.parametrize("error", [ProducerFenced("f"), TaskMigrated("m"), ProcessorStateError("disk full")])
-def test_should_not_ask_the_handler_about_errors_that_are_not_the_records_fault(
-    tmp_path: Path, error: Exception
-) -> None:
+def test_should_not_ask_the_handler_about_errors_of_the_task(tmp_path: Path, error: Exception) -> None:
     one = RunningTask(tmp_path, uppercase(at_once=True), processing_handler=log_and_continue).start()
     one.write(IN, "a")
     one.poll()

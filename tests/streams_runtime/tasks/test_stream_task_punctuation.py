@@ -8,11 +8,9 @@ from typing import Any
 
 import pytest
 
+from streams_runtime import Cancellable, Headers, Processor, ProcessorContext, PunctuationType, Record, Topology
 from streams_runtime.common.errors import TaskCorrupted
-from streams_runtime.common.records import Record
 from streams_runtime.logs.log_errors import LogTimeout
-from streams_runtime.processors.api import Cancellable, Processor, ProcessorContext, PunctuationType
-from streams_runtime.processors.topology import Topology
 from tests.streams_runtime.tasks.running_task import EXACTLY_ONCE, IN, START_MS, RunningTask
 
 STREAM, WALL = PunctuationType.STREAM_TIME, PunctuationType.WALL_CLOCK_TIME
@@ -99,14 +97,14 @@ def test_should_need_a_commit_after_a_punctuation(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
-def test_should_punctuate_again_or_be_corrupted_when_the_log_was_away(
-    tmp_path: Path, configs: dict[str, object], expected: type[Exception]
+@pytest.mark.parametrize("headers", [(), (("h", b"1"),)], ids=["as a row", "sent when it is forwarded"])
+def test_should_send_what_a_punctuation_forwards_later_or_be_corrupted_when_the_log_was_away(
+    tmp_path: Path, headers: Headers, configs: dict[str, object], expected: type[Exception]
 ) -> None:
-    """A record with headers is sent when it is forwarded."""
+    """The row is sent by the next `process`; without the row, the punctuation fires again."""
 
     def plan(made: Ticking) -> None:
-        tick = Record(b"k", b"tick", 0, (("h", b"1"),))
-        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(tick._replace(timestamp_ms=time_ms)))
+        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(Record(b"k", b"tick", time_ms, headers)))
 
     topology, made = ticking(plan)
     one = RunningTask(tmp_path, topology, configs).start()
@@ -114,28 +112,10 @@ def test_should_punctuate_again_or_be_corrupted_when_the_log_was_away(
     with pytest.raises(expected):
         at_wall_clock(one, made, 10)
     del one.log.fail["send"]
-    assert one.task.maybe_punctuate_system_time(one.clock.now_ms())
-
-
-@pytest.mark.parametrize(("configs", "expected"), [({}, LogTimeout), (EXACTLY_ONCE, TaskCorrupted)])
-def test_should_give_the_rows_of_a_punctuation_later_or_be_corrupted_when_the_log_was_away(
-    tmp_path: Path, configs: dict[str, object], expected: type[Exception]
-) -> None:
-    def plan(made: Ticking) -> None:
-        made.context.schedule(10, WALL, lambda time_ms: made.context.forward(Record(b"k", b"tick", time_ms)))
-
-    topology, made = ticking(plan)
-    one = RunningTask(tmp_path, topology, configs).start()
-    one.log.fail["send"] = LogTimeout("away")
-    with pytest.raises(expected):
-        at_wall_clock(one, made, 10)
-    del one.log.fail["send"]
-    if expected is TaskCorrupted:
-        return
-    assert not one.task.maybe_punctuate_system_time(one.clock.now_ms())
-    assert one.task.is_process_ready(one.clock.now_ms())
-    assert one.process() == 0
-    assert one.output() == ["tick"]
+    if expected is LogTimeout:
+        assert one.task.maybe_punctuate_system_time(one.clock.now_ms()) is bool(headers)
+        assert one.task.is_process_ready(one.clock.now_ms()) is not bool(headers)
+        assert (one.process(), one.output()) == (0, ["tick"])
 
 
 def test_should_not_punctuate_while_it_does_not_run_nor_twice_as_often_afterwards(tmp_path: Path) -> None:

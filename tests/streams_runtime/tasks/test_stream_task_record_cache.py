@@ -113,19 +113,6 @@ def test_should_commit_what_init_punctuators_and_close_put(tmp_path: Path, confi
     one.task.close_clean()
 
 
-@pytest.mark.parametrize("kept", [False, True])
-def test_should_not_send_the_removal_of_a_key_that_a_table_never_sent(tmp_path: Path, kept: bool) -> None:
-    builder = StreamsBuilder()
-    settings = Materialized("counts", caching=kept)
-    builder.table("in", STRING, STRING, store=settings).to_stream().to("out", key_serde=STRING, value_serde=STRING)
-    one = caching(tmp_path, builder.build()).start()
-    one.log.write(IN, (b"k", None, 1), (b"other", b"v", 2), (b"other", None, 3))
-    one.run()
-    one.commit()
-    sent = [(key, value) for key, value, _ in one.log.read(OUT)]
-    assert sent == ([] if kept else [(b"k", None), (b"other", b"v"), (b"other", None)])
-
-
 def below(table: KTable[Any, Any]) -> None:
     """Fails for a value that is too long, in the node below the table's."""
     table.to_stream().process(RefusesLong)
@@ -463,9 +450,7 @@ def test_should_send_a_count_after_the_log_was_away_though_an_operator_below_cha
     one.stop()
 
 
-def test_should_count_once_below_a_flush_whose_changelog_did_not_answer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_count_once_below_a_flush_that_was_repeated(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(record_collector, "MOST_ROWS", 10)
     builder = StreamsBuilder()
     words = builder.stream("in", STRING, STRING).group_by_key(key_serde=STRING, value_serde=STRING)

@@ -82,9 +82,7 @@ def test_should_write_everything_before_offsets_are_committed_at_least_once(log:
 
 
 @pytest.mark.parametrize("transactional_id", [None, "app-0"])
-def test_should_write_nothing_when_fenced_even_if_no_offset_moved(
-    log: WatchedLog, transactional_id: str | None
-) -> None:
+def test_should_write_nothing_when_fenced_without_moved_offsets(log: WatchedLog, transactional_id: str | None) -> None:
     """A punctuation writes without a record; who lost its task meanwhile must not add to it."""
     producer = StreamsProducer(log, transactional_id)
     mine = log.claim("app", [IN])
@@ -118,7 +116,7 @@ def test_should_write_nothing_early_when_another_owner_has_claimed_since(log: Wa
 
 
 @pytest.mark.parametrize("end", [StreamsProducer.reset, StreamsProducer.close])
-def test_should_not_write_what_nobody_committed_when_it_is_given_up(
+def test_should_not_write_uncommitted_records_when_given_up(
     log: WatchedLog, end: Callable[[StreamsProducer], object]
 ) -> None:
     producer = StreamsProducer(log)

@@ -53,17 +53,6 @@ def test_should_take_legal_steps_only(task: Steps, old: TaskState, new: TaskStat
         assert task.state is old
 
 
-def test_should_tell_the_tasks_history_when_a_step_is_illegal(task: Steps) -> None:
-    task.take(R, N, S, X)
-    with pytest.raises(StreamsRuntimeError) as error:
-        task.suspend()
-    assert str(error.value) == (
-        "task [0_1] (standby) is closed and cannot be suspended; "
-        "its states were created -> restoring -> running -> suspended -> closed"
-    )
-    assert error.value.task_id == TASK
-
-
 def test_should_keep_the_last_twenty_states_of_a_long_history(task: Steps) -> None:
     for _ in range(30):
         task.take(S, R)
@@ -110,34 +99,27 @@ def test_should_forget_a_task() -> None:
 FIRST, SECOND, THIRD = TaskId(0, 0), TaskId(0, 1), TaskId(1, 0)
 
 
-def test_should_raise_nothing_when_nothing_failed() -> None:
-    raise_most_severe({})
+GONE, BROKEN, FATAL = TaskMigrated("gone"), TaskCorrupted([FIRST], "broken"), ValueError("no")
 
 
-def test_should_raise_what_ends_the_thread_before_everything_else() -> None:
-    fatal = ValueError("no")
-    with pytest.raises(StreamsRuntimeError, match=r"task \[0_1\] failed: ValueError: no") as raised:
-        raise_most_severe({FIRST: TaskMigrated("gone"), SECOND: fatal, THIRD: TaskCorrupted([THIRD])})
-    assert raised.value.__cause__ is fatal
-    assert raised.value.task_id == SECOND
-
-
-def test_should_raise_a_migration_before_corruptions() -> None:
-    with pytest.raises(TaskMigrated):
-        raise_most_severe({FIRST: TaskCorrupted([FIRST]), SECOND: TaskMigrated("gone")})
-
-
-def test_should_raise_all_corruptions_as_one() -> None:
-    with pytest.raises(TaskCorrupted) as raised:
-        raise_most_severe(
-            {
-                FIRST: TaskCorrupted([FIRST], "broken"),
-                SECOND: TaskCorrupted([SECOND], "lost"),
-                THIRD: TaskCorrupted([THIRD], "broken"),
-            }
-        )
-    assert raised.value.tasks == {FIRST, SECOND, THIRD}
-    assert str(raised.value) == "broken; lost: 0_0, 0_1, 1_0"
+@pytest.mark.parametrize(
+    ("errors", "kind", "message"),
+    [
+        pytest.param([GONE, FATAL, BROKEN], StreamsRuntimeError, r"task \[0_1\] failed: ValueError: no", id="fatal"),
+        pytest.param([BROKEN, GONE], TaskMigrated, "gone", id="a migration before corruptions"),
+        pytest.param(
+            [BROKEN, TaskCorrupted([SECOND], "lost"), TaskCorrupted([THIRD], "broken")],
+            TaskCorrupted,
+            "^broken; lost: 0_0, 0_1, 1_0$",
+            id="all corruptions as one",
+        ),
+    ],
+)
+def test_should_raise_the_most_severe(errors: list[Exception], kind: type[Exception], message: str) -> None:
+    raise_most_severe({})  # nothing failed
+    with pytest.raises(kind, match=message) as raised:
+        raise_most_severe(dict(zip((FIRST, SECOND, THIRD), errors, strict=False)))
+    assert type(raised.value) is kind
 
 
 def test_should_keep_the_task_that_an_error_names_already() -> None:
