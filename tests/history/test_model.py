@@ -1,10 +1,12 @@
 """The model finds what is impossible in a history, and accepts what merely looks strange."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 
-from tests.history.calls import Call, Counts, History, Outcome, TasksLine
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
+from tests.history.calls import Call, Counts, FaultLine, History, Outcome, TasksLine
 from tests.history.histories import (
     GROUP,
     call,
@@ -22,6 +24,7 @@ from tests.history.histories import (
 from tests.history.model import PROMISES, judged
 
 LOST = Outcome.UNKNOWN
+COUNTS = "counts are exact, or at least once"
 EXACT = Counts({"cat": 2}, {"cat": 2})
 
 
@@ -36,6 +39,18 @@ def broken(of: History) -> dict[str, list[str]]:
 
 def with_more(*lines: Call | TasksLine) -> History:
     return history(*valid_lines(), *lines, counts=EXACT)
+
+
+def owns(instance: str, pid: int, at_ms: float, *active: str) -> OwnershipLine:
+    return OwnershipLine(at_ms, OwnershipEvent.ASSIGNED, instance, f"{instance}-t0", "1", pid, 7, active=active)
+
+
+def on_spark(*lines: OwnershipLine, deaths: Mapping[str, float] | None = None) -> History:
+    valid = history(*valid_lines(), counts=EXACT)
+    killed = FaultLine("Python worker killed", "p0", 12, 12)
+    return replace(
+        valid, faults=(killed,), ownership={GROUP: lines}, settings={**valid.settings, "deaths": deaths or {}}
+    )
 
 
 IMPOSSIBLE: Sequence[tuple[str, History, list[str]]] = (
@@ -189,9 +204,12 @@ IMPOSSIBLE: Sequence[tuple[str, History, list[str]]] = (
     ),
     ("no member ends with an error", history(*valid_lines(), failures=["p0 ended with 3"]), []),
     ("the run comes to rest after its faults", history(*valid_lines(), broken_off="no answer for minutes"), []),
-    ("counts are exact", history(*valid_lines(), counts=Counts({"cat": 3}, {"cat": 2})), []),
-    ("counts are exact", history(*valid_lines(), counts=Counts({"cat": 2}, {"cat": 2}, twice=("cat 1",))), []),
-    ("counts are exact", history(*valid_lines(), counts=Counts({"cat": 2}, {"cat": 2}, lag=1)), []),
+    (COUNTS, history(*valid_lines(), counts=Counts({"cat": 3}, {"cat": 2})), []),
+    (COUNTS, history(*valid_lines(), counts=Counts({"cat": 2}, {"cat": 2}, twice=("cat 1",))), []),
+    (COUNTS, history(*valid_lines(), counts=Counts({"cat": 2}, {"cat": 2}, lag=1)), []),
+    (COUNTS, history(*valid_lines(), counts=Counts({"cat": 1}, {"cat": 2}, at_least_once=True)), []),
+    ("a state directory has one process", on_spark(owns("p0", 1, 10), owns("p0", 2, 15), owns("p0", 1, 20)), []),
+    ("a task on Spark has one owner", on_spark(owns("p0", 1, 10, "0_0"), owns("p1", 2, 15, "0_0")), []),
 )
 
 
@@ -209,6 +227,12 @@ def test_should_accept_a_valid_history() -> None:
 
 
 STRANGE: dict[str, Callable[[], History]] = {
+    "at-least-once counts that are too high": lambda: history(
+        *valid_lines(), counts=Counts({"cat": 3}, {"cat": 2}, ("cat 3",), at_least_once=True)
+    ),
+    "a killed worker's lines after its death": lambda: on_spark(
+        owns("p0", 1, 10, "0_0"), owns("p0", 2, 15, "0_0"), owns("p0", 1, 20, "0_0"), deaths={"1": 12}
+    ),
     "a lever that was pulled by a call without an answer, seen only later": lambda: with_more(
         pulled("pause", 300, "pull 9", outcome=LOST),
         heartbeat("p1", "b", 310, 3),
