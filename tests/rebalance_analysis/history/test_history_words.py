@@ -11,10 +11,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assignor.names.short_names import InstanceNames
 from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View
-from rebalance_analysis.commands.explain import group_history_text, names_for
+from rebalance_analysis.commands.explain import history_text
 from rebalance_analysis.history import group_history
 from rebalance_analysis.history.triggers import processes_of
 from rebalance_analysis.presentation import history_rows, quantities
@@ -94,10 +95,10 @@ def check(line: dict[str, Any], before: dict[str, Any] | None) -> None:
     (rebalance,) = history.rebalances
     if rebalance.facts.error is not None or ran.result.placement is None:
         return
-    names = names_for(history.instances, UNWRAPPED)
+    names = InstanceNames(history.instances)
     clients = {} if ran.result.problem is None else ran.result.problem.clients
     processes = {names.short(process): process for process in {*history.instances, *clients}}
-    told = list(blocks(group_history_text("g", history, None, UNWRAPPED, every=False)))
+    told = list(blocks(history_text("g", history, None, UNWRAPPED, every=False)))
     named = [task for block in told for task in block.tasks]
     owners, owners_before = owners_now(ran), owners_of(before, ran)
 
