@@ -81,9 +81,7 @@ class ExplainOptions:
         if self.id is not None and not self.files:
             raise InputError("chooses a line of a file; a coordinator is asked by --group and --last", "--id")
         if self.id is not None and (self.last is not None or (self.format.is_data and self.shows_history)):
-            raise InputError(
-                "chooses one line, no history: leave out --id, or --last, --group and --all", "--id"
-            )
+            raise InputError("chooses one line, no history: leave out --id, or --last, --group and --all", "--id")
 
     @property
     def shows_history(self) -> bool:

@@ -8,6 +8,7 @@ import gzip
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -21,15 +22,14 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show, view_of
 from assignor_cli.tables import fitted
 from operating_system.private_files import private_opener
-from operating_system.whole_files import whole_file
+from operating_system.whole_files import input_errors, whole_file
 from rebalance_analysis.commands.pictures import PictureOption, draw_what_if
 from rebalance_analysis.commands.shared_options import (
     Recordings,
     RestoreRateOption,
     changes_from_options,
     choice_from_options,
-    read_with_bar,
-    usable,
+    results_of_choice,
 )
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.measures import RebalanceMeasures
@@ -93,8 +93,8 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
     last: _Compared | None = None
     count = 0
     with _lines_written(options.write) as write:
-        lines = choice.among(read_with_bar(files))
-        for last in usable(lines, lambda line: _compare(line, changes, options.restore_rate), set_aside):
+        compare = partial(_compare, changes=changes, restore_rate=options.restore_rate)
+        for last in results_of_choice(files, choice, compare, set_aside):
             count += 1
             if write is not None:
                 write(f"{line_of_document(changed_document(last.after.recorded, changes))}\n".encode())
@@ -105,8 +105,6 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
                 show(last.document(), fitted(text, view_of(options.format)), options.format)
         if choice.all:
             history.print_totals()
-        if not count and not set_aside.count:
-            raise InputError("there is no such rebalance", " ".join(files))
         if options.picture is not None and last is not None:
             if count > 1:
                 raise InputError(
@@ -132,15 +130,13 @@ def _lines_written(file: str | None) -> Iterator[_Write | None]:
     if file is None:
         yield None
         return
-    try:
-        with whole_file(file, private_opener) as raw:  # private: recordings are readable by their owner only
-            if file.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-                    yield packed.write
-            else:
-                yield raw.write
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file) from None
+    # private: recordings are readable by their owner only
+    with input_errors("cannot be written", file), whole_file(file, private_opener) as raw:
+        if file.endswith(".gz"):
+            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                yield packed.write
+        else:
+            yield raw.write
 
 
 _Columns = tuple[tuple[str, int], ...]

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rich.console import Group
 from rich.table import Table
@@ -177,14 +177,9 @@ class AlikeCombinations:
 
 def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
     """The front, sorted by time to stable. Combinations with the same point are grouped into blocks."""
-    blocks: list[AlikeCombinations] = []
-    of_a_point: list[int] = []
-    for number in result.front:
-        if of_a_point and result.totals[of_a_point[0]].point != result.totals[number].point:
-            blocks += _blocks([result.totals[each].combination for each in of_a_point], result.grid)
-            of_a_point = []
-        of_a_point.append(number)
-    return blocks + _blocks([result.totals[each].combination for each in of_a_point], result.grid)
+    front = (result.totals[number] for number in result.front)
+    by_point = groupby(front, key=lambda total: total.point)
+    return [block for _, same in by_point for block in _blocks([each.combination for each in same], result.grid)]
 
 
 def values_text(axis: Axis, values: Sequence[Value]) -> str:

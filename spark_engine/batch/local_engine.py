@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import SpawnProcess
-from types import TracebackType
 
 from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
@@ -58,9 +57,7 @@ class LocalProcesses:
         self._processes = [self._start() for _ in range(self._count)]
         return self._wait
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         for each in self._processes:
             each.process.kill()  # parts are renamed once complete, so a kill does no harm
         for each in self._processes:

@@ -52,12 +52,8 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
     writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
     After each of these errors, the same call continues with the missing chunks.
     """
-    if [chunk.number for chunk in plan.chunks] != list(range(len(plan.chunks))):
-        raise ValueError("chunks have to be numbered 0, 1, 2, ...")
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
-        outcome = functools.partial(
-            RunOutcome, output.rows_file, output.rejects_file, output.timings_file, len(plan.chunks)
-        )
+        outcome = functools.partial(RunOutcome, output.rows_file, output.rejects_file, output.timings_file)
         finished = output.finished()
         if finished is not None:
             output.remove_parts()

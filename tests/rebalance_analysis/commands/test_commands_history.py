@@ -233,7 +233,7 @@ class TestChoosing:
                 1,
                 "error: nothing to explain: no task 9_9 in these rebalances of group smoke",
             ),
-            (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a history has several"),
+            (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line, no history: leave out --id, or"),
             (("--last", "2", "--coordinator", "http://127.0.0.1:1"), 2, "error: --coordinator, --token-file: asks"),
         ],
     )

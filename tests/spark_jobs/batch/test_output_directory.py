@@ -62,7 +62,7 @@ def test_should_refuse_a_directory_of_another_run_and_run_it_anew_on_restart(tmp
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         run_squares(other, tmp_path)
     outcome = run_squares(other, tmp_path, restart=True)
-    assert (outcome.rows, outcome.resumed, outcome.rows_file.name) == (34, False, "fours.parquet")
+    assert (outcome.rows, outcome.chunks_found_done, outcome.rows_file.name) == (34, 0, "fours.parquet")
     again = run_squares(squares_plan(CHUNKS), tmp_path, restart=True)
     assert rows_of(again) == expected_rows(30)
     assert set(os.listdir(tmp_path)) == {
@@ -148,7 +148,7 @@ def test_should_make_a_part_again_when_it_is_damaged(finished: Path, tmp_path: P
 
 def test_should_have_complete_files_when_there_is_nothing_to_run(tmp_path: Path) -> None:
     outcome = run_squares(squares_plan(0), tmp_path)
-    assert (outcome.rows, outcome.chunks, list(outcome.batches())) == (0, 0, [])
+    assert (outcome.rows, list(outcome.batches())) == (0, [])
     assert contents(tmp_path)[1] == b""
 
 
