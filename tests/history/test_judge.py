@@ -9,11 +9,11 @@ import pytest
 
 from assignor.errors import InputError
 from tests.history.__main__ import main
-from tests.history.calls import Call, Counts, FaultLine, TasksLine, read_history, write_run
-from tests.history.histories import GROUP, SETTINGS, heartbeat, valid_lines
+from tests.history.calls import Call, FaultLine, TasksLine, read_history, write_run
+from tests.history.histories import EXACT, GROUP, SETTINGS, heartbeat, valid_lines
 from tests.history.recorder import Recorder
 
-EXACT = {GROUP: Counts({"cat": 2}, {"cat": 2})}
+COUNTS = {GROUP: EXACT}
 
 
 def written(directory: Path, *more: Call | TasksLine | FaultLine) -> Path:
@@ -22,7 +22,7 @@ def written(directory: Path, *more: Call | TasksLine | FaultLine) -> Path:
     for line in (*valid_lines(), *more):
         recorder.write(line)
     recorder.close()
-    write_run(directory, SETTINGS, EXACT)
+    write_run(directory, SETTINGS, COUNTS)
     return directory
 
 
@@ -38,7 +38,7 @@ def test_should_read_what_was_written(tmp_path: Path) -> None:
 
     assert len(read.calls) + len(read.tasks) == len(valid_lines())
     assert [(each.fault, each.target) for each in read.faults] == [("member killed", "p0")]
-    assert read.counts == EXACT
+    assert read.counts == COUNTS
     assert read.calls[0].where == "all.jsonl:1"
 
 
