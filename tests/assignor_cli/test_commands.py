@@ -14,7 +14,7 @@ import pytest
 
 from assignor_cli.app import build_app
 from tests.checkout import ROOT, VECTORS
-from tests.program import BRIDGE, PROGRAM, SMOKE, assignor, assignor_process, environment, smoke, write_lines
+from tests.program import PROGRAM, SMOKE, assignor, assignor_process, environment, smoke, write_lines
 from tests.recorded import REBALANCES, document, documents
 
 
@@ -40,12 +40,6 @@ class TestAssign:
         placement = documents("placements.jsonl.gz")[0]
         ran = assignor("assign", write_lines(tmp_path / "p.jsonl", [placement]))
         assert json.loads(ran.stdout) == {"id": placement["id"], "output": placement["output"]}
-
-    def test_should_print_text_for_people_when_asked(self) -> None:
-        ran = assignor("assign", SMOKE, "--format", "text")
-        assert "smoke.3" in ran.stdout.splitlines()
-        assert "; rejoins at once" in ran.stdout
-        assert "  creates smoke-counts-store-changelog with 4 partitions" in ran.stdout.splitlines()
 
     def test_should_go_on_after_a_bad_line_and_name_its_place(self, tmp_path: Path) -> None:
         file = tmp_path / "mixed.jsonl"
@@ -80,14 +74,6 @@ class TestAssign:
         assert ran.returncode == 2
         assert message in ran.stderr
         assert "Traceback" not in ran.stderr
-
-    @pytest.mark.parametrize(
-        "arguments", [("/no/such/file",), (str(ROOT / "migrations"),), (SMOKE, "--output", "/no/such/dir/out")]
-    )
-    def test_should_say_what_file_cannot_be_used(self, arguments: tuple[str, ...]) -> None:
-        ran = assignor("assign", *arguments)
-        assert ran.returncode == 2
-        assert ran.stderr.startswith(f"error: {arguments[-1]}: cannot be ")
 
     def test_should_run_a_users_own_class_from_the_working_directory(self, tmp_path: Path) -> None:
         (tmp_path / "mine.py").write_text(
@@ -141,18 +127,6 @@ class TestAssign:
 
 
 class TestCheck:
-    def test_should_say_that_all_is_equal(self) -> None:
-        ran = assignor("assign", "--check", SMOKE, BRIDGE)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        assert ran.stdout.splitlines() == [
-            "total                 10",
-            "equal after decoding  5 of 5 (100.0 %)",
-            "equal to the byte     5 of 5 (100.0 %)",
-            "not compared          5 (led by another leader)",
-            "refused               0",
-            "unusable              0",
-        ]
-
     def test_should_show_the_first_differences_and_answer_no(self, tmp_path: Path) -> None:
         file = write_lines(tmp_path / "lines.jsonl", [smoke(2), with_another_output(smoke(4))])
         ran = assignor("assign", "--check", file, "--format", "wide")
@@ -193,25 +167,6 @@ class TestCheck:
         assert "output: is missing, so there is nothing to compare with" in ran.stderr
         empty = assignor("assign", "--check", "-")
         assert (empty.returncode, empty.stdout) == (2, "")
-
-    def test_should_count_in_json(self) -> None:
-        ran = assignor("assign", "--check", SMOKE, "--format", "json")
-        assert json.loads(ran.stdout) == {
-            "total": 4,
-            "compared": 4,
-            "equal_after_decoding": 4,
-            "compared_bytes": 4,
-            "equal_to_the_byte": 4,
-            "errors": 0,
-            "errors_equal_in_text": 0,
-            "not_compared": 0,
-            "refused": 0,
-            "unusable": 0,
-            "differences": [],
-            "error_differences": [],
-            "refusals": {},
-            "all_equal": True,
-        }
 
 
 class TestProgram:
