@@ -8,6 +8,7 @@ from assignor.task_assignors.base import PlacementProblem
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import RerunRebalance, run_recorded
 from rebalance_analysis.what_if import Changes, changed
+from tests.known import known
 from tests.recorded import document
 
 A = ProcessId.parse("83dd50fb-96f0-4129-9cdd-bb1ad378ad89")
@@ -40,8 +41,7 @@ def members_of(snapshot: RebalanceSnapshot, process: ProcessId) -> list[str]:
 
 def problem_of(snapshot: RerunRebalance) -> PlacementProblem:
     problem = snapshot.result.problem
-    assert problem is not None
-    return problem
+    return known(problem)
 
 
 def run_snapshot(id: str, changes: Changes) -> RerunRebalance:

@@ -15,6 +15,7 @@ from spark_engine.batch.local_engine import LocalProcesses
 from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.spark_engine import cores_of_master
 from spark_engine.batch.worker import Job
+from tests.known import known
 from tests.processes import wait_until_gone
 from tests.spark_jobs.batch.running_squares import (
     Marks,
@@ -57,8 +58,7 @@ def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_proce
         {"where": f"numbers:{n}", "kind": "unusable", "reason": "a multiple of seven", "line": str(n)}
         for n in range(0, 120, 7)
     ]
-    assert outcome.timings_file is not None
-    timings = pq.read_table(outcome.timings_file).to_pydict()
+    timings = pq.read_table(known(outcome.timings_file)).to_pydict()
     assert list(timings) == ["number", "compute_ms"]
     assert timings["number"] == [row["number"] for row in expected_rows(120)]
     assert contents(tmp_path) == contents(one_process)
