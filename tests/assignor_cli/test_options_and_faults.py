@@ -71,9 +71,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
         ),
     ],
 )
-def test_should_make_the_values_of_a_command_of_their_options(
-    program: typer.Typer, arguments: tuple[str, ...], printed: str
-) -> None:
+def test_should_make_values_of_their_options(program: typer.Typer, arguments: tuple[str, ...], printed: str) -> None:
     program.command("rest")(lambda: None)
 
     ran = run_program("climb", *arguments)
@@ -108,9 +106,7 @@ def test_should_take_the_checks_of_a_value_for_usage(program: typer.Typer) -> No
         (FileNotFoundError(2, "No such file or directory", "x.json"), 2, "error: x.json: No such file or directory\n"),
     ],
 )
-def test_should_end_with_one_line_and_the_code_of_the_fault(
-    program: typer.Typer, fault: Exception, code: int, said: str
-) -> None:
+def test_should_end_with_one_line_and_a_code(program: typer.Typer, fault: Exception, code: int, said: str) -> None:
     program.command("stumble")(stumble(fault))
 
     ran = run_program("stumble")

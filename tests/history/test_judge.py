@@ -59,7 +59,7 @@ def test_should_name_a_line_that_is_none(tmp_path: Path, line: str) -> None:
         read_history(tmp_path)
 
 
-def test_should_end_with_0_and_a_kept_report_for_a_valid_history(
+def test_should_end_with_0_and_keep_a_report_of_a_valid_history(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, report = judged(written(tmp_path), capsys)
@@ -69,9 +69,7 @@ def test_should_end_with_0_and_a_kept_report_for_a_valid_history(
     assert (tmp_path / "report.txt").read_text() == report
 
 
-def test_should_end_with_1_and_show_the_contradiction_of_an_invalid_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_end_with_1_and_show_the_contradiction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = judged(written(tmp_path, heartbeat("p0", "a", 300, 2)), capsys)
 
     assert code == 1

@@ -177,9 +177,7 @@ ON_A_AND_B = (
         (placed(A=({T0, T1}, {T2}, set()), B=({T2}, {T0, T1}, set()), C=(set(), {T2}, {T2})), False, False),
     ],
 )
-def test_should_tell_a_move_of_what_runs_from_a_place_for_what_nobody_runs(
-    to: Placement, moves: bool, places: bool
-) -> None:
+def test_should_tell_a_move_from_a_place_for_what_nobody_runs(to: Placement, moves: bool, places: bool) -> None:
     asked = problem(*ON_A_AND_B)
     assert (moves_owned(asked, to), places_ownerless(asked, to)) == (moves, places)
 

@@ -174,9 +174,7 @@ class TestChoosing:
         assert ran.stderr.startswith("error: stdin:1: is not a line of JSON")
 
     @pytest.mark.parametrize("value", ["no_such_module:read", None])
-    def test_should_name_the_extra_that_a_coordinator_needs(
-        self, monkeypatch: pytest.MonkeyPatch, value: str | None
-    ) -> None:
+    def test_should_name_the_extra_for_a_coordinator(self, monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
         group = recorded_group.ENTRY_POINT_GROUP
         installed = EntryPoints([EntryPoint("coordinator", value, group)] if value else [])
         monkeypatch.setattr(sources, "entry_points", lambda **chosen: installed.select(**chosen))

@@ -125,9 +125,7 @@ class TestPicture:
         assignor(*arguments)
         assert picture.read_text() == content
 
-    def test_should_draw_the_instances_that_change_when_there_are_too_many(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_should_draw_the_instances_that_change_most(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(pictures, "_MOST_ROWS", 3)
         picture = tmp_path / "what-if.svg"
         assert assignor("what-if", SMOKE, "--add-instances", "4", "--picture", str(picture)).returncode == 0

@@ -157,7 +157,7 @@ def test_should_find_a_loop_when_changelogs_grow_too() -> None:
 
 
 @pytest.mark.parametrize("kind", [unchanged, as_placement])
-def test_should_forecast_changelogs_that_grow_beyond_what_java_can_count(
+def test_should_forecast_changelogs_beyond_what_java_can_count(
     kind: Callable[[RecordedRebalance], Recorded],
 ) -> None:
     model = ForecastModel(standby_records_per_s=HIGHEST_RATE, appended_records_per_s=HIGHEST_RATE)
@@ -307,7 +307,7 @@ def test_should_end_with_the_error_when_a_later_round_fails() -> None:
         ),
     ],
 )
-def test_should_name_the_member_that_cannot_be_modelled(
+def test_should_name_a_member_that_cannot_be_modelled(
     subscription: bytes, error: type[Exception], message: str
 ) -> None:
     snapshot = settled_group(1, 1).snapshot()

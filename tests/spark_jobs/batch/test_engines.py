@@ -67,7 +67,7 @@ def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_proce
 
 
 @pytest.mark.parametrize("engine", [pytest.param(Engine.LOCAL, marks=pytest.mark.long), ON_SPARK], indirect=True)
-def test_should_lose_no_row_when_a_worker_or_its_executor_is_killed(
+def test_should_lose_no_row_when_worker_or_executor_is_killed(
     engine: Engine, one_process: Path, tmp_path: Path
 ) -> None:
     marks = Marks(tmp_path / "marks")
@@ -83,9 +83,7 @@ def test_should_lose_no_row_when_a_worker_or_its_executor_is_killed(
 
 
 @pytest.mark.parametrize("engine", [Engine.LOCAL, ON_SPARK], indirect=True)
-def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(
-    engine: Engine, one_process: Path, tmp_path: Path
-) -> None:
+def test_should_finish_the_others_when_chunks_raise_or_kill(engine: Engine, one_process: Path, tmp_path: Path) -> None:
     bad = Squares(raising=frozenset({2}), killing=frozenset({7}))
     with pytest.raises(ChunksFailed) as failed:
         run_squares(squares_plan(CHUNKS, work=bad), tmp_path, engine=engine, master="local[2]")
@@ -106,9 +104,7 @@ def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", [Engine.LOCAL, pytest.param(Engine.SPARK, marks=pytest.mark.spark)])
-def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(
-    engine: Engine, one_process: Path, tmp_path: Path
-) -> None:
+def test_should_keep_parts_and_say_how_to_go_on_when_stopped(engine: Engine, one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, engine)
     worker, jvm = marks.wait_for(HELD)

@@ -177,8 +177,6 @@ class OtherColumns(Squares):
     "work,message",
     [(OutputsGone(), "the work gave no output for it"), (OtherColumns(), "the work gave columns number")],
 )
-def test_should_name_the_chunk_when_the_work_does_not_keep_its_word(
-    work: Squares, message: str, tmp_path: Path
-) -> None:
+def test_should_name_the_chunk_when_the_work_breaks_its_word(work: Squares, message: str, tmp_path: Path) -> None:
     with pytest.raises(ChunksFailed, match=rf"chunk \d, Numbers\(.*\): ValueError: {message}"):
         run_squares(squares_plan(2, work=work), tmp_path, cores=1)

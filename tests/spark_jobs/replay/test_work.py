@@ -215,9 +215,7 @@ def test_should_reject_a_rebalance_that_cannot_be_changed_so() -> None:
     assert "nobody" in found.reason
 
 
-def test_should_load_a_users_own_assignor_from_the_directory_of_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_load_a_users_own_assignor_from_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     (tmp_path / "own_in_replay.py").write_text(
         "from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor\n"
