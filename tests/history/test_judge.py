@@ -59,9 +59,7 @@ def test_should_name_a_line_that_is_none(tmp_path: Path, line: str) -> None:
         read_history(tmp_path)
 
 
-def test_should_end_with_0_and_keep_a_report_of_a_valid_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_end_with_0_and_keep_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = judged(written(tmp_path), capsys)
 
     assert code == 0

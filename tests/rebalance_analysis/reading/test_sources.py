@@ -174,9 +174,7 @@ class TestRawLines:
 
 
 class TestReadLines:
-    def test_should_keep_each_line_beside_document_or_problem(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_should_keep_lines_with_document_or_problem(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plugged_in(monkeypatch, "parquet", "tests.rebalance_analysis.reading.test_sources:three_lines")
         (tmp_path / "1.jsonl").write_bytes(b'{"id": 7}\n')
         (tmp_path / "2.jsonl").write_bytes(gzip.compress(b"{}")[:-6])

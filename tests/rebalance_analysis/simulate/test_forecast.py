@@ -157,9 +157,7 @@ def test_should_find_a_loop_when_changelogs_grow_too() -> None:
 
 
 @pytest.mark.parametrize("kind", [unchanged, as_placement])
-def test_should_forecast_changelogs_beyond_what_java_can_count(
-    kind: Callable[[RecordedRebalance], Recorded],
-) -> None:
+def test_should_forecast_changelogs_beyond_what_java_can_count(kind: AsFormat) -> None:
     model = ForecastModel(standby_records_per_s=HIGHEST_RATE, appended_records_per_s=HIGHEST_RATE)
 
     ahead = forecast(kind(grown_by_one(clients=1, tasks=4)), model, max_rounds=40)
@@ -307,9 +305,7 @@ def test_should_end_with_the_error_when_a_later_round_fails() -> None:
         ),
     ],
 )
-def test_should_name_a_member_that_cannot_be_modelled(
-    subscription: bytes, error: type[Exception], message: str
-) -> None:
+def test_should_name_a_member_that_no_model_fits(subscription: bytes, error: type[Exception], message: str) -> None:
     snapshot = settled_group(1, 1).snapshot()
     members = {**snapshot.members, "b": Member(subscription)}
 

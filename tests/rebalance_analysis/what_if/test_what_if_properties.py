@@ -82,7 +82,7 @@ def test_should_run_whatever_was_changed(question: tuple[RecordedRebalance, Chan
 
 @FEW
 @given(questions())
-def test_should_be_the_round_that_others_run_from_the_written_line(
+def test_should_be_the_round_that_the_written_line_has(
     question: tuple[RecordedRebalance, Changes],
 ) -> None:
     line, changes = question

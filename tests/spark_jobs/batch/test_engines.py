@@ -67,9 +67,7 @@ def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_proce
 
 
 @pytest.mark.parametrize("engine", [pytest.param(Engine.LOCAL, marks=pytest.mark.long), ON_SPARK], indirect=True)
-def test_should_lose_no_row_when_worker_or_executor_is_killed(
-    engine: Engine, one_process: Path, tmp_path: Path
-) -> None:
+def test_should_lose_no_row_when_a_process_is_killed(engine: Engine, one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     plan = squares_plan(CHUNKS, work=Squares(str(marks.directory), held=frozenset({HELD})))
     started = beside(lambda: run_squares(plan, tmp_path / "output", engine=engine, master="local[2]"))
