@@ -18,19 +18,8 @@ from spark_engine.batch.local_engine import LocalProcesses
 from spark_engine.batch.output_directory import open_directory
 from spark_engine.batch.parts import PartsSeen, failure_reason, forget_last_run, merge
 from spark_engine.batch.terminal import RowsProgress
-from spark_engine.batch.work import (
-    ChunksFailed,
-    ChunkT,
-    EngineFailed,
-    PartDamaged,
-    PartsNotSeen,
-    Plan,
-    RunOutcome,
-    Wait,
-)
+from spark_engine.batch.work import ChunksFailed, ChunkT, PartsNotSeen, Plan, RunOutcome, Wait
 from spark_engine.batch.worker import Job, spans
-
-__all__ = ["ChunksFailed", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
 """The number of failed chunks after which the driver stops the engine."""

@@ -12,8 +12,8 @@ import pyarrow as pa
 from rich.console import Console
 
 from spark_engine.batch import Engine, EngineChoice
-from spark_engine.batch.running import RunOutcome, run_plan
-from spark_engine.batch.work import Plan
+from spark_engine.batch.running import run_plan
+from spark_engine.batch.work import Plan, RunOutcome
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
 from tests.waiting import wait_until
 

@@ -12,8 +12,8 @@ import pytest
 
 from spark_engine.batch import Engine, running
 from spark_engine.batch.local_engine import LocalProcesses
-from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.spark_engine import cores_of_master
+from spark_engine.batch.work import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.worker import Job
 from tests.known import known
 from tests.processes import wait_until_gone

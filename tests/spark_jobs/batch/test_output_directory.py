@@ -13,8 +13,7 @@ import pytest
 from assignor.errors import InputError
 from spark_engine.batch.output_directory import open_directory
 from spark_engine.batch.parts import ROWS_A_GROUP
-from spark_engine.batch.running import ChunksFailed, PartDamaged
-from spark_engine.batch.work import ChunkOutput
+from spark_engine.batch.work import ChunkOutput, ChunksFailed, PartDamaged
 from tests.spark_jobs.batch.running_squares import contents, expected_rows, rows_of, run_squares
 from tests.spark_jobs.batch.squares import SCHEMA, Numbers, Squares, squares_plan
 
