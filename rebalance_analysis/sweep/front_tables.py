@@ -14,7 +14,7 @@ from rich.console import Group
 from rich.table import Table
 
 from assignor.recording.documents import document_of_fields
-from rebalance_analysis.presentation.quantities import counted
+from rebalance_analysis.presentation.quantities import counted, duration_text
 from rebalance_analysis.sweep.grid import ASSIGNOR, Axis, Combination, Grid, Value
 from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
 from spark_engine.batch.terminal import plain_table, titled
@@ -113,17 +113,6 @@ def _title(what: str, result: SweepResult) -> str:
         f"{what} {counted(len(result.totals), 'combination')} "
         f"over {counted(result.episodes, 'episode')} of {counted(result.groups, 'group')}"
     )
-
-
-def duration_text(milliseconds: float) -> str:
-    """The duration as text: `0.5 s`, `1 min 00 s`, `2 h 05 min`."""
-    if milliseconds < 59_950:
-        return f"{milliseconds / 1_000:.1f} s"
-    seconds = round(milliseconds / 1_000)
-    if seconds < 3_600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02d} min"
 
 
 def _measures(total: CombinationTotal) -> tuple[str, ...]:
