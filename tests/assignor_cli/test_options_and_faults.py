@@ -145,28 +145,6 @@ def program_with(ends: Callable[[], NoReturn]) -> typer.Typer:
     return app
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("explain", "--fromat", "json"), "no such option: --fromat; did you mean --format? "
-            "(see assignor explain --help)"),
-        (("explain", "--q"), "no such option: --q (see assignor explain --help)"),
-        (("explan",), "no such command 'explan'. Did you mean 'explain', 'replay'? (see assignor --help)"),
-        (("groups", "nope"), "no such command 'nope' (see assignor groups --help)"),
-        (("diff", "a"), "missing argument 'B' (see assignor diff --help)"),
-        (
-            ("diff", "a", "b", "-o", "xml"),
-            "invalid value for '--format' / '-o': 'xml' is not one of 'text', 'wide', 'json', 'yaml' "
-            "(see assignor diff --help)",
-        ),
-    ],
-)  # fmt: skip
-def test_should_say_in_one_line_what_is_wrong_with_a_command_line(arguments: tuple[str, ...], said: str) -> None:
-    ran = run_program(*arguments)
-
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {said}\n")
-
-
 @pytest.mark.parametrize("arguments", [(), ("groups",)])
 def test_should_show_the_help_to_who_names_no_command(arguments: tuple[str, ...]) -> None:
     ran = run_program(*arguments)
