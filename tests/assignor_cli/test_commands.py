@@ -65,10 +65,9 @@ class TestAssign:
             (b"[" * 200_000, "is nested too deeply"),
             (b'{"a": NaN}', "NaN is not JSON"),
             (b'{"now_ms": ' + b"9" * 5000 + b"}", "is not a line of JSON"),
-            (gzip.compress(b"{}")[:-6], "the gzip data is damaged"),
             (b"\x1f\x8b\x08nonsense", "the gzip data is damaged"),
         ],
-        ids=["utf-8", "nesting", "nan", "digits", "gzip end", "gzip"],
+        ids=["utf-8", "nesting", "nan", "digits", "gzip"],
     )
     def test_should_call_a_line_unusable_whatever_it_is(self, content: bytes, message: str) -> None:
         ran = assignor("assign", "-", stdin=content)

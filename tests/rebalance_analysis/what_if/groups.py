@@ -1,5 +1,8 @@
 """Recorded rounds by id, and what their members say."""
 
+from dataclasses import replace
+from typing import Any
+
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
@@ -19,6 +22,12 @@ C = ProcessId.parse("52a2381e-f324-4911-a95a-e99ec1c20cf4")
 
 def recorded(id: str) -> RecordedRebalance:
     return parse_recorded_rebalance(document(f"recordings/{id.partition('.')[0]}.jsonl.gz", id))
+
+
+def recorded_with(id: str, **fields: Any) -> RecordedRebalance:
+    """The recorded rebalance with other fields of its snapshot."""
+    line = recorded(id)
+    return replace(line, snapshot=replace(line.snapshot, **fields))
 
 
 def recorded_placement(id: str, file: str = "placements.jsonl.gz") -> RecordedPlacement:
