@@ -18,7 +18,7 @@ MINUTES = 0.5
 MOST_NOT_ANSWERED = 0.5
 
 
-def valid_history(settings: RunSettings) -> History:
+def valid_history(settings: RunSettings, least_words: int) -> History:
     """The history of a run. Asserts that it is possible, that enough was counted, and that each fault happened."""
     said: list[str] = []
     run(settings, said.append)
@@ -28,12 +28,12 @@ def valid_history(settings: RunSettings) -> History:
     assert is_valid, "\n".join((report, *said))
     assert history.groups == tuple(sorted(settings.groups))
     assert {each.fault for each in history.faults} >= set(settings.kinds), report
-    assert all(sum(counts.expected.values()) > 1_000 for counts in history.counts.values())
+    assert all(sum(counts.expected.values()) > least_words for counts in history.counts.values())
     return history
 
 
 def test_should_write_a_valid_history_while_processes_are_killed(tmp_path: Path) -> None:
-    history = valid_history(RunSettings(SEED, MINUTES, tmp_path / "run", groups=(DYNAMIC, STATIC)))
+    history = valid_history(RunSettings(SEED, MINUTES, tmp_path / "run", groups=(DYNAMIC, STATIC)), 1_000)
     answered = Counter(call.operation for call in history.calls if call.is_answered)
 
     assert {"coordinator killed", "member killed"} <= {each.fault for each in history.faults}
@@ -48,6 +48,8 @@ def test_should_write_a_valid_history_while_processes_are_killed(tmp_path: Path)
 def test_should_count_right_while_executors_and_workers_are_killed(tmp_path: Path, on_kafka: bool) -> None:
     """Exactly once in one group, and at least once in another one, both started by `workers.run`."""
     kinds = tuple(KILLS if on_kafka else KILLS - {"broker killed"})
-    history = valid_history(RunSettings(SEED, MINUTES, tmp_path / "run", 2, on_kafka, ON_SPARK, kinds, mean_gap_s=1.5))
+    mean_gap_s = 3.0 if on_kafka else 1.5  # nothing is written while the only broker is away
+    settings = RunSettings(SEED, MINUTES, tmp_path / "run", 2, on_kafka, ON_SPARK, kinds, mean_gap_s)
+    history = valid_history(settings, 100)
 
     assert {line.instance for lines in history.ownership.values() for line in lines} == {"p0", "p1"}
