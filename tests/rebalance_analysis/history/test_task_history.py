@@ -125,13 +125,6 @@ class TestRecordedGroups:
         alone = task_history(rounds[5:6], TaskId(1, 2)).rebalances[0]
         assert (alone.change, alone.before, alone.facts.since_previous_ms) == (TaskChange.FIRST, (), None)
 
-    def test_should_see_a_task_go_to_another_thread_of_its_process(self) -> None:
-        """Task 0_4 of wcflow goes to and fro between the threads of one process at every probing rebalance."""
-        found = told("wcflow", "0_4")
-        owners = [each.owner.member for each in found.rebalances if each.owner is not None]
-        assert len(set(owners[-4:])) > 1
-        assert TaskChange.HELD_BACK in changes(found)[6:10]
-
     def test_should_call_a_static_member_by_its_instance(self) -> None:
         copy = told("static", "0_0").rebalances[0].copies[0]
         assert copy.name is not None
