@@ -24,7 +24,6 @@ ON_SPARK = ("words-spark", AT_LEAST_ONCE)
 OPERATORS = ("ada", "bob")
 DEFINITIONS_APART = 100_000
 REST_TIMEOUT_S = 600.0
-_LINES_A_TURN = 10
 _TURN_S = 0.5
 _TOLD_EVERY_S = 15.0
 
@@ -35,6 +34,7 @@ class RunSettings:
 
     `on_kafka`: the log is a real broker. `groups`: any of DYNAMIC, STATIC, and those of ON_SPARK. `kinds`: only these
     kinds of faults happen; all kinds if it is empty. `mean_gap_s`: the mean time between the begins of two faults.
+    `lines_a_turn`: the input of each group in half a second.
     """
 
     seed: int
@@ -45,6 +45,7 @@ class RunSettings:
     groups: tuple[str, ...] = (DYNAMIC, STATIC)
     kinds: tuple[str, ...] = ()
     mean_gap_s: float = 3.0
+    lines_a_turn: int = 10
 
 
 @dataclass(slots=True)
@@ -166,7 +167,7 @@ class Running:
 
     def _write_and_look(self, injector: FaultInjector) -> None:
         for feed in self._feeds.values():
-            feed.write(_LINES_A_TURN)
+            feed.write(self.settings.lines_a_turn)
         self._look(injector)
 
     def _look(self, injector: FaultInjector) -> None:

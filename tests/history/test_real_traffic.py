@@ -49,7 +49,9 @@ def test_should_count_right_while_executors_and_workers_are_killed(tmp_path: Pat
     """Exactly once in one group, and at least once in another one, both started by `workers.run`."""
     kinds = tuple(KILLS if on_kafka else KILLS - {"broker killed"})
     mean_gap_s = 3.0 if on_kafka else 1.5  # nothing is written while the only broker is away
-    settings = RunSettings(SEED, MINUTES, tmp_path / "run", 2, on_kafka, ON_SPARK, kinds, mean_gap_s)
+    settings = RunSettings(SEED, MINUTES, tmp_path / "run", 2, on_kafka, ON_SPARK, kinds, mean_gap_s, lines_a_turn=100)
     history = valid_history(settings, 100)
 
-    assert {line.instance for lines in history.ownership.values() for line in lines} == {"p0", "p1"}
+    lives = {(line.instance, line.pid) for lines in history.ownership.values() for line in lines}
+    assert {instance for instance, _ in lives} == {"p0", "p1"}
+    assert len(lives) > 4, "killed instances were started again"
