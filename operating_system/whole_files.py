@@ -1,4 +1,4 @@
-"""Writes a file as a whole or not at all.
+"""Files that the user names: errors of the system as InputError, and files written as a whole or not at all.
 
 Rules: the bytes go to a temporary file in the target's directory, which is renamed to the target at the end. If the
 target is a symbolic link, the link stays, and the file to which it leads is replaced. A target that is not a regular
@@ -10,6 +10,22 @@ import os
 import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO
+
+from assignor.errors import AssignorFault, InputError
+
+
+@contextlib.contextmanager
+def input_errors(problem: str, path: str | os.PathLike[str], *kinds: type[Exception]) -> Iterator[None]:
+    """In this block, an OSError becomes an InputError about the file `path`, such as `F: cannot be read: No such file
+    or directory`. `kinds`: other exceptions that become an InputError as well; an AssignorFault never does.
+    """
+    caught: tuple[type[Exception], ...] = (OSError, *kinds)
+    try:
+        yield
+    except caught as error:
+        if isinstance(error, AssignorFault):
+            raise
+        raise InputError(f"{problem}: {getattr(error, 'strerror', None) or error}", os.fspath(path)) from None
 
 
 def takes_the_name(path: str | os.PathLike[str]) -> bool:

@@ -5,14 +5,13 @@ The same figure gives the same bytes: an SVG carries no date, and its ids come f
 
 from __future__ import annotations
 
-import contextlib
 import importlib.util
-import os
 import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assignor.errors import InputError
+from operating_system.whole_files import input_errors, whole_file
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -64,24 +63,12 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
 
     kind = path.suffix[1:].lower()
     dots = min(_DOTS_PER_INCH, _LONGEST_SIDE_DOTS / max(figure.get_size_inches()))
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
-        with rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"}), warnings.catch_warnings():
-            # matplotlib's font lacks some scripts; an SVG keeps such names as text all the same
-            warnings.filterwarnings("ignore", "Glyph .* missing")
-            figure.savefig(
-                partial,
-                format=kind,
-                dpi=dots,
-                facecolor="white",
-                metadata={"Date": None} if kind == "svg" else {"Software": None},
-            )
-        os.replace(partial, path)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None
-    finally:
-        with contextlib.suppress(OSError):
-            partial.unlink()
+    metadata = {"Date": None} if kind == "svg" else {"Software": None}
+    style = rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"})
+    with input_errors("cannot be written", path), whole_file(path) as stream, style, warnings.catch_warnings():
+        # matplotlib's font lacks some scripts; an SVG keeps such names as text all the same
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure.savefig(stream, format=kind, dpi=dots, facecolor="white", metadata=metadata)
     return path
 
 

@@ -29,7 +29,7 @@ _PHASES: tuple[tuple[str, ...], ...] = (
     ("tests/",),  # all that no other phase names
     ("tests/spark_jobs/session/test_spark_session.py",),
     _ON_ONE_SPARK_SESSION,
-    ("tests/acceptance/test_random_faults.py",),
+    ("tests/history/test_real_traffic.py",),
     (
         "tests/acceptance/test_replay.py",
         "tests/acceptance/test_demo.py",

@@ -16,7 +16,7 @@ from assignor_cli.tables import Column, View, age_text, paragraph
 from coordinator_api.cli.calls import Cell, CoordinatorCalls, GroupArgument, GroupCommand, document_table
 from coordinator_api.views import hold_text
 from coordinator_client.calls import group_path
-from rebalance_analysis.commands.explain import group_history_text, task_history_text
+from rebalance_analysis.commands.explain import history_text
 from rebalance_analysis.history import PastRebalance, group_history, task_history
 from rebalance_analysis.presentation.moves import ChangeTitle
 from rebalance_analysis.presentation.quantities import counted, utc_iso
@@ -93,11 +93,11 @@ def _rebalance_text(
     """The text of `assignor explain` for a rebalance. Raises InputError for a task that the rebalance does not have."""
     if only is None:
         whole = group_history([past], before, every_task=True)
-        return lambda view: group_history_text(group_id, whole, None, view, every=view.wide)
+        return lambda view: history_text(group_id, whole, None, view, every=view.wide)
     of_task = task_history([past], only, before)
     if not of_task.found:
         raise InputError(f"there is no task {only} in this rebalance of group {group_id}", "--task")
-    return functools.partial(task_history_text, group_id, of_task, None, every=True)
+    return functools.partial(history_text, group_id, of_task, None, every=True)
 
 
 def _past(document: Mapping[str, Any]) -> PastRebalance | None:

@@ -25,9 +25,9 @@ from rebalance_analysis.history import (
     TaskHistory,
     TaskRebalance,
     group_history,
-    group_history_document,
     task_history,
 )
+from rebalance_analysis.presentation.history_documents import history_document
 from rebalance_analysis.presentation.history_rows import task_summary_rows
 from rebalance_analysis.presentation.moves import copies_text, copy_row, waiting_text
 from rebalance_analysis.presentation.reasons import full_reason, reason_sentences
@@ -55,7 +55,7 @@ def history_of_group(
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
     names = InstanceNames(history.instances)
-    document = group_history_document(group_id, history)
+    document = history_document(group_id, history)
     rounds = document["rounds"]
     assert isinstance(rounds, list)
     for round_, each in zip(rounds, history.rebalances, strict=True):

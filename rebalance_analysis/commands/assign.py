@@ -5,7 +5,6 @@ compares them with the recorded ones.
 from __future__ import annotations
 
 import contextlib
-import io
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from typing import Annotated
@@ -24,7 +23,7 @@ from assignor_cli.console import EXIT_NO, LinesSetAside, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, show
 from assignor_cli.tables import View, fitted
-from operating_system.whole_files import whole_file
+from operating_system.whole_files import input_errors, whole_file
 from rebalance_analysis.commands.shared_options import read_with_bar
 from rebalance_analysis.reading.lines import Line
 from rebalance_analysis.reading.own_assignors import load_own_assignor
@@ -91,7 +90,7 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) 
 
 
 @contextlib.contextmanager
-def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]]:
+def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], object]]:
     """Gives a function that writes one result: to the file of --output (written whole or not at all), to stdout, or,
     for --check, to nothing.
     """
@@ -102,11 +101,8 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], None]
             format = options.format or Format.JSON
             yield lambda ran: show(_document(ran), lambda view: output_text(ran, view), format)
         return
-    try:
-        with whole_file(options.output) as raw, io.TextIOWrapper(raw, encoding="utf-8") as stream:
-            yield lambda ran: print(line_of_document(_document(ran)), file=stream)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", options.output) from None
+    with input_errors("cannot be written", options.output), whole_file(options.output) as stream:
+        yield lambda ran: stream.write(f"{line_of_document(_document(ran))}\n".encode())
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from assignor.errors import DecodeError, InputError
 from assignor.protocol.describe import KINDS, Described, describe
 from assignor_cli.output import Format, FormatOption, show
 from assignor_cli.tables import fitted
+from operating_system.whole_files import input_errors
 from rebalance_analysis.reading.sources import STDIN
 
 _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
@@ -42,10 +43,8 @@ def _readings(value: str) -> list[bytes]:
     if value == STDIN:
         content = sys.stdin.buffer.read()
     elif value.startswith("@"):
-        try:
+        with input_errors("cannot be read", value[1:], ValueError):
             content = Path(value[1:]).read_bytes()
-        except (OSError, ValueError) as error:
-            raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", value[1:]) from None
     else:
         readings = _readings_of_text(value)
         if not readings:

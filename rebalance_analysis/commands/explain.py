@@ -5,31 +5,25 @@ output has a document for each task. In all other cases, the output is a history
 """
 
 import sys
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated
 
 import typer
 
 from assignor.errors import InputError
 from assignor.explain import explanation_document
-from assignor.names.short_names import FullNames, InstanceNames, ShortNames
-from assignor.types import JAVA_INT_MAX, AssignorErrorCode, ProcessId, TaskId
+from assignor.names.short_names import FullNames, InstanceNames
+from assignor.types import JAVA_INT_MAX, AssignorErrorCode, TaskId
 from assignor_cli.console import EXIT_NO, LinesSetAside, leave, print_message
 from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show
 from assignor_cli.tables import View, paragraph
 from coordinator_client.calls import COORDINATOR_METAVAR, DEFAULT_URL, SEVERAL_COORDINATORS
 from rebalance_analysis.commands.shared_options import read_with_bar, usable
-from rebalance_analysis.history import (
-    GroupHistory,
-    TaskHistory,
-    group_history,
-    group_history_document,
-    task_history,
-    task_history_document,
-)
-from rebalance_analysis.presentation.history_rows import group_history_rows, task_history_rows
+from rebalance_analysis.history import GroupHistory, TaskHistory, group_history, task_history
+from rebalance_analysis.presentation.history_documents import history_document
+from rebalance_analysis.presentation.history_rows import history_rows
 from rebalance_analysis.presentation.reasons import with_terms_explained
 from rebalance_analysis.presentation.rebalances import FactRow
 from rebalance_analysis.reading.own_assignors import load_own_assignor
@@ -87,7 +81,7 @@ class ExplainOptions:
         if self.id is not None and not self.files:
             raise InputError("chooses a line of a file; a coordinator is asked by --group and --last", "--id")
         if self.id is not None and (self.last is not None or (self.format.is_data and self.shows_history)):
-            raise InputError("chooses one line; a history has several: leave --id or --last and --group out", "--id")
+            raise InputError("chooses one line, no history: leave out --id, or --last, --group and --all", "--id")
 
     @property
     def shows_history(self) -> bool:
@@ -166,26 +160,19 @@ def _print_history(
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > options.most else None
     group_id, recorded, format = history.group_id, history.recorded, options.format
+    found: GroupHistory | TaskHistory
     if task is not None:
-        of_task = task_history(past, task, before)
-        if not of_task.found:
+        found = task_history(past, task, before)
+        if not found.found:
             return f"no task {task} in these rebalances of group {group_id}"
-        show(
-            task_history_document(group_id, of_task),
-            lambda view: task_history_text(group_id, of_task, recorded, view, every=options.every),
-            format,
-        )
-        return None
-    of_group = group_history(past, before, every_task=not format.is_data)
-    if not of_group.rebalances:
-        return "there are no rebalances"
+    else:
+        found = group_history(past, before, every_task=not format.is_data)
+        if not found.rebalances:
+            return "there are no rebalances"
     if not first and not format.is_data:
         print()
-    show(
-        group_history_document(group_id, of_group),
-        lambda view: group_history_text(group_id, of_group, recorded, view, every=options.every),
-        format,
-    )
+    text = partial(history_text, group_id, found, recorded, every=options.every)
+    show(history_document(group_id, found), text, format)
     return None
 
 
@@ -219,23 +206,12 @@ _LABELS = 11
 """Width of the column of labels, in characters."""
 
 
-def task_history_text(group_id: str, history: TaskHistory, recorded: int | None, view: View, *, every: bool) -> str:
-    """The rows of `task_history_rows` as text; `-o wide` has every rebalance in full."""
-    names = names_for(history.instances, view)
-    return _text(task_history_rows(group_id, history, recorded, names, every=every or view.wide), view)
-
-
-def group_history_text(group_id: str, history: GroupHistory, recorded: int | None, view: View, *, every: bool) -> str:
-    """The rows of `group_history_rows` as text; `-o wide` has every task in full."""
-    names = names_for(history.instances, view)
-    return _text(group_history_rows(group_id, history, recorded, names, every=every or view.wide), view)
-
-
-def names_for(instances: Mapping[ProcessId, str | None], view: View) -> ShortNames:
-    return FullNames(instances) if view.wide else InstanceNames(instances)
-
-
-def _text(rows: Iterable[FactRow], view: View) -> str:
+def history_text(
+    group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, view: View, *, every: bool
+) -> str:
+    """The rows of a history as text; `-o wide` has every task and every rebalance in full."""
+    names = FullNames(history.instances) if view.wide else InstanceNames(history.instances)
+    rows = history_rows(group_id, history, recorded, names, every=every or view.wide)
     return "\n".join(_line(row, view) for row in with_terms_explained(rows))
 
 

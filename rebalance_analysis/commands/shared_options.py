@@ -7,6 +7,7 @@ With one definition, an option means the same in what-if, simulate, replay and s
 import gzip
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import Annotated, NamedTuple, TypeVar
 
 import typer
@@ -19,6 +20,7 @@ from assignor.recording.fields import as_assignor, as_configs, as_object, as_par
 from assignor.recording.topology_fields import as_topology
 from assignor.topology.group_topology import GroupTopology
 from assignor_cli.console import LinesSetAside
+from operating_system.whole_files import input_errors
 from rebalance_analysis.reading.lines import Line, LineChoice, read_lines
 from rebalance_analysis.reading.sources import ReadingProgress
 from rebalance_analysis.simulate.model import ForecastModel, check_model
@@ -78,6 +80,20 @@ class _Bars(ReadingProgress):
 
 
 Value = TypeVar("Value")
+
+
+def results_of_choice(
+    files: Sequence[str], choice: LineChoice, use: Callable[[Line], Value], set_aside: LinesSetAside
+) -> Iterator[Value]:
+    """Yields the result of `use` for each chosen line of the files, as `usable` does. Raises InputError if no line was
+    chosen.
+    """
+    is_empty = True
+    for found in usable(choice.among(read_with_bar(files)), use, set_aside):
+        is_empty = False
+        yield found
+    if is_empty and not set_aside.count:
+        raise InputError("there is no such rebalance", " ".join(files))
 
 
 def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: LinesSetAside) -> Iterator[Value]:
@@ -191,14 +207,13 @@ def _topology(file: str) -> GroupTopology:
     whole rebalance/1.
     """
     where = f"--topology {file}"
+    with input_errors("cannot be read", where, EOFError, ValueError):
+        content = Path(file).read_bytes()
+        content = gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content
     try:
-        with open(file, "rb") as stream:
-            content = stream.read()
-        document: object = document_of_line(gzip.decompress(content) if content[:2] == b"\x1f\x8b" else content)
+        document: object = document_of_line(content)
     except InputError as error:
         raise InputError(f"{error} (one JSON document is wanted)", where) from None
-    except (OSError, EOFError, ValueError) as error:
-        raise InputError(f"cannot be read: {getattr(error, 'strerror', None) or error}", where) from None
     at = where
     for field in ("input", "topology"):
         fields = as_object(document, at)

@@ -15,8 +15,7 @@ from rebalance_analysis.commands.shared_options import (
     changes_from_options,
     choice_from_options,
     forecast_from_options,
-    read_with_bar,
-    usable,
+    results_of_choice,
 )
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.presentation.comparisons import changes_text
@@ -65,14 +64,11 @@ def simulate_files(
     last: _TitledForecast | None = None
     count = 0
     stable = True
-    lines = choice.among(read_with_bar(files))
-    for last in usable(lines, lambda line: _forecast(line, ahead, changes), set_aside):
-        text = f"{chr(10) if count else ''}{forecast_text(last.title, last.document)}"
+    forecast_line = partial(_forecast, ahead=ahead, changes=changes)
+    for count, last in enumerate(results_of_choice(files, choice, forecast_line, set_aside), start=1):
+        text = f"{chr(10) if count > 1 else ''}{forecast_text(last.title, last.document)}"
         show({"id": last.id, "forecast": last.document}, partial(fitted, text), options.format)
-        count += 1
         stable &= last.forecast.end is End.STABLE
-    if not count and not set_aside.count:
-        raise InputError("there is no such rebalance", " ".join(files))
     if options.picture is not None and last is not None:
         if count > 1:
             raise InputError(f"shows one forecast, and these are {count}; choose with --group or --id", "--picture")

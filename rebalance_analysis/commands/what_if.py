@@ -6,8 +6,10 @@ With --all, prints a row as soon as a rebalance has been run, and totals at the 
 import contextlib
 import gzip
 import math
-from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -21,15 +23,14 @@ from assignor_cli.option_groups import options_of
 from assignor_cli.output import Format, FormatOption, data_text, show, view_of
 from assignor_cli.tables import fitted
 from operating_system.private_files import private_opener
-from operating_system.whole_files import whole_file
+from operating_system.whole_files import input_errors, whole_file
 from rebalance_analysis.commands.pictures import PictureOption, draw_what_if
 from rebalance_analysis.commands.shared_options import (
     Recordings,
     RestoreRateOption,
     changes_from_options,
     choice_from_options,
-    read_with_bar,
-    usable,
+    results_of_choice,
 )
 from rebalance_analysis.figures import check_picture_path, save_figure
 from rebalance_analysis.measures import RebalanceMeasures
@@ -93,8 +94,8 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
     last: _Compared | None = None
     count = 0
     with _lines_written(options.write) as write:
-        lines = choice.among(read_with_bar(files))
-        for last in usable(lines, lambda line: _compare(line, changes, options.restore_rate), set_aside):
+        compare = partial(_compare, changes=changes, restore_rate=options.restore_rate)
+        for last in results_of_choice(files, choice, compare, set_aside):
             count += 1
             if write is not None:
                 write(f"{line_of_document(changed_document(last.after.recorded, changes))}\n".encode())
@@ -105,8 +106,6 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
                 show(last.document(), fitted(text, view_of(options.format)), options.format)
         if choice.all:
             history.print_totals()
-        if not count and not set_aside.count:
-            raise InputError("there is no such rebalance", " ".join(files))
         if options.picture is not None and last is not None:
             if count > 1:
                 raise InputError(
@@ -132,15 +131,13 @@ def _lines_written(file: str | None) -> Iterator[_Write | None]:
     if file is None:
         yield None
         return
-    try:
-        with whole_file(file, private_opener) as raw:  # private: recordings are readable by their owner only
-            if file.endswith(".gz"):
-                with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
-                    yield packed.write
-            else:
-                yield raw.write
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror}", file) from None
+    # private: recordings are readable by their owner only
+    with input_errors("cannot be written", file), whole_file(file, private_opener) as raw:
+        if file.endswith(".gz"):
+            with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
+                yield packed.write
+        else:
+            yield raw.write
 
 
 _Columns = tuple[tuple[str, int], ...]
@@ -159,24 +156,24 @@ _WIDE_COLUMNS: _Columns = (
 )
 
 
-@dataclass(slots=True)
-class _Totals:
+_SUMMED = ("active_moved", "standby_moved", "warm_ups", "records_to_restore")
+"""The fields of `RebalanceMeasures` in the rows and, summed, in the totals."""
+_UNKNOWN_LAGS, _PROBING = "rounds_with_unknown_lags", "probing_rebalances"
+
+
+def _no_totals() -> Counter[str]:
     """Sums over the rebalances that placed tasks. `records_to_restore` leaves out rebalances with unknown lags."""
+    return Counter(dict.fromkeys((*_SUMMED, _UNKNOWN_LAGS, _PROBING), 0))
 
-    active_moved: int = 0
-    standby_moved: int = 0
-    warm_ups: int = 0
-    records_to_restore: int = 0
-    rounds_with_unknown_lags: int = 0
-    probing_rebalances: int = 0
 
-    def add(self, measures: RebalanceMeasures, compared: ComparedRebalance) -> None:
-        self.active_moved += measures.active_moved
-        self.standby_moved += measures.standby_moved
-        self.warm_ups += measures.warm_ups
-        self.records_to_restore += measures.records_to_restore or 0
-        self.rounds_with_unknown_lags += measures.records_to_restore is None
-        self.probing_rebalances += compared.probing_rebalance_needed
+def _figures(measures: RebalanceMeasures) -> dict[str, int | None]:
+    return {name: getattr(measures, name) for name in _SUMMED}
+
+
+def _add(totals: Counter[str], figures: Mapping[str, int | None], compared: ComparedRebalance) -> None:
+    totals.update({name: count or 0 for name, count in figures.items()})
+    totals[_UNKNOWN_LAGS] += figures["records_to_restore"] is None
+    totals[_PROBING] += compared.probing_rebalance_needed
 
 
 class _History:
@@ -187,8 +184,8 @@ class _History:
         self._rebalances = 0
         self._not_placed = 0
         self._active_elsewhere = 0
-        self._before = _Totals()
-        self._after = _Totals()
+        self._before = _no_totals()
+        self._after = _no_totals()
 
     def add(self, compared: _Compared) -> None:
         self._rebalances += 1
@@ -198,11 +195,11 @@ class _History:
         if before is None or after is None:
             self._not_placed += 1
         else:
-            self._before.add(before, difference.before)
-            self._after.add(after, difference.after)
+            _add(self._before, _figures(before), difference.before)
+            _add(self._after, _figures(after), difference.after)
             self._active_elsewhere += difference.active_elsewhere
             time = f"{_seconds(difference.before.restore_s)} -> {_seconds(difference.after.restore_s)}"
-            cells = _cells(before, after, difference.active_elsewhere, time)
+            cells = _cells(_figures(before), _figures(after), difference.active_elsewhere, time)
         if self._format.is_data:
             print(data_text(compared.document(), self._format))
             return
@@ -227,7 +224,7 @@ class _History:
         for count, what in (
             (self._not_placed, "placed no tasks, as they are or what if, and are not in the sums"),
             (
-                self._after.rounds_with_unknown_lags,
+                self._after[_UNKNOWN_LAGS],
                 "have lags that are not known; their records to restore are not in the sum",
             ),
         ):
@@ -239,22 +236,14 @@ class _History:
             "rounds": self._rebalances,
             "not_placed": self._not_placed,
             "active_elsewhere": self._active_elsewhere,
-            "before": asdict(self._before),
-            "after": asdict(self._after),
+            "before": self._before,
+            "after": self._after,
         }
 
 
-def _cells(
-    before: RebalanceMeasures | _Totals, after: RebalanceMeasures | _Totals, elsewhere: int, time: str
-) -> list[str]:
-    return [
-        _pair(before.active_moved, after.active_moved),
-        _pair(before.standby_moved, after.standby_moved),
-        _pair(before.warm_ups, after.warm_ups),
-        count_text(elsewhere),
-        _pair(before.records_to_restore, after.records_to_restore),
-        time,
-    ]
+def _cells(before: Mapping[str, int | None], after: Mapping[str, int | None], elsewhere: int, time: str) -> list[str]:
+    *moved, records = (_pair(before[name], after[name]) for name in _SUMMED)
+    return [*moved, count_text(elsewhere), records, time]
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:

@@ -5,30 +5,15 @@ rebalance gives the changes. Where this program would have placed a task elsewhe
 history follows the recording and marks the difference.
 """
 
-from rebalance_analysis.history.group_history import (
-    GroupHistory,
-    GroupRebalance,
-    group_history,
-    group_history_document,
-    task_history_document,
-)
-from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy, RebalanceFacts
-from rebalance_analysis.history.task_history import TaskChange, TaskHistory, TaskRebalance, task_history
-from rebalance_analysis.history.triggers import Trigger, TriggerKind
-
-__all__ = [
-    "GroupHistory",
-    "GroupRebalance",
-    "PastRebalance",
-    "PlacedCopy",
-    "RebalanceFacts",
-    "TaskChange",
-    "TaskHistory",
-    "TaskRebalance",
-    "Trigger",
-    "TriggerKind",
-    "group_history",
-    "group_history_document",
-    "task_history",
-    "task_history_document",
-]
+from rebalance_analysis.history.group_history import GroupHistory as GroupHistory
+from rebalance_analysis.history.group_history import GroupRebalance as GroupRebalance
+from rebalance_analysis.history.group_history import group_history as group_history
+from rebalance_analysis.history.past_rebalance import PastRebalance as PastRebalance
+from rebalance_analysis.history.past_rebalance import PlacedCopy as PlacedCopy
+from rebalance_analysis.history.past_rebalance import RebalanceFacts as RebalanceFacts
+from rebalance_analysis.history.task_history import TaskChange as TaskChange
+from rebalance_analysis.history.task_history import TaskHistory as TaskHistory
+from rebalance_analysis.history.task_history import TaskRebalance as TaskRebalance
+from rebalance_analysis.history.task_history import task_history as task_history
+from rebalance_analysis.history.triggers import Trigger as Trigger
+from rebalance_analysis.history.triggers import TriggerKind as TriggerKind

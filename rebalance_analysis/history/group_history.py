@@ -1,14 +1,13 @@
-"""The history of a group over recorded rebalances: the triggers and task moves of each; and histories as JSON."""
+"""The history of a group over recorded rebalances: the triggers and task moves of each."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import chain
 from typing import NamedTuple
 
-from assignor.recording.documents import document_of, document_of_fields
 from assignor.types import ProcessId, TaskId
 from rebalance_analysis.history.past_rebalance import PastRebalance, RebalanceFacts, SeenRebalance, see
-from rebalance_analysis.history.task_history import TaskHistory, TaskRebalance, task_rebalance
+from rebalance_analysis.history.task_history import TaskRebalance, task_rebalance
 
 
 class Move(NamedTuple):
@@ -118,62 +117,3 @@ def _group_rebalance(
         differing=len(placed.differing),
         task_rebalances=task_rebalances,
     )
-
-
-def task_history_document(group_id: str, history: TaskHistory) -> dict[str, object]:
-    """The history of a task as a JSON document. Times are in milliseconds, lags in records; the lag is -2 for a running
-    active task and -3 if it is not known.
-    """
-    return {
-        "group_id": group_id,
-        "task": str(history.task),
-        "rounds": [
-            {
-                **_facts(each.facts),
-                **document_of_fields(each, "change", "before", "copies", "outcome", "reason"),
-                "differs_from_recorded": each.differs,
-                "waiting": document_of(each.waiting),
-            }
-            for each in history.rebalances
-        ],
-        "summary": document_of(history.summary),
-    }
-
-
-def group_history_document(group_id: str, history: GroupHistory) -> dict[str, object]:
-    """The history of a group as a JSON document, with every move of every rebalance."""
-    return {
-        "group_id": group_id,
-        "rounds": [
-            {
-                **_facts(each.facts),
-                **document_of_fields(each, "processes", "tasks"),
-                "moves": [_move(move) for move in each.moves],
-                **document_of_fields(each, "handed_over", "held_back", "standbys", "warm_ups"),
-                "differing_from_recorded": each.differing,
-            }
-            for each in history.rebalances
-        ],
-        "summary": {"moves": history.moves},
-    }
-
-
-def _move(move: Move) -> dict[str, object]:
-    return {
-        "task": str(move.task),
-        "from": document_of(move.giver),
-        "to": document_of(move.receiver),
-        "held_back": move.held_back,
-    }
-
-
-def _facts(facts: RebalanceFacts) -> dict[str, object]:
-    return {
-        "generation_id": facts.generation,
-        **document_of_fields(facts, "id", "now_ms", "since_previous_ms"),
-        "generations_not_recorded": facts.not_recorded,
-        "generations_interrupted": facts.interrupted,
-        **document_of_fields(facts, "triggers", "note", "led_by", "error"),
-        "followup_rebalance": facts.followup,
-        "probing_rebalance_at_ms": facts.probing_at_ms,
-    }

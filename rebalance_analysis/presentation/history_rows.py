@@ -78,13 +78,21 @@ class _TitledTask(NamedTuple):
     lags: tuple[int, ...]
 
 
-def group_history_rows(
-    group_id: str, history: GroupHistory, recorded: int | None, names: ShortNames, *, every: bool
+def history_rows(
+    group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
-    """Yields the rows of a group's history. `history`: a history made with `every_task`. `recorded`: the number of all
-    recorded rebalances; None if not known. `every`: show each task by itself, even if it stays, with every step of the
-    reason.
+    """Returns the rows of a history. The history of a group must have been made with `every_task`. `recorded`: the
+    number of all recorded rebalances; None if not known. `every`: show each task of a group, or each rebalance of a
+    task, by itself, even without a change, with every step of the reason.
     """
+    if isinstance(history, TaskHistory):
+        return _task_history_rows(group_id, history, recorded, names, every)
+    return _group_history_rows(group_id, history, recorded, names, every)
+
+
+def _group_history_rows(
+    group_id: str, history: GroupHistory, recorded: int | None, names: ShortNames, every: bool
+) -> Iterator[FactRow]:
     yield history_heading(f"group {group_id}", [each.facts for each in history.rebalances], recorded)
     previous = None
     for each in history.rebalances:
@@ -321,12 +329,9 @@ def _tasks(count: int) -> str:
 DIFFERS = "recorded placement differs from this program's: reasons are of a re-run"
 
 
-def task_history_rows(
-    group_id: str, history: TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
+def _task_history_rows(
+    group_id: str, history: TaskHistory, recorded: int | None, names: ShortNames, every: bool
 ) -> Iterator[FactRow]:
-    """Yields the rows of a task's history. `recorded`: the number of all recorded rebalances; None if not known.
-    `every`: show rebalances without a change in full, too, and every step of the reason.
-    """
     rebalances = history.rebalances
     yield history_heading(f"group {group_id}, task {history.task}", [each.facts for each in rebalances], recorded)
     pairs = [(each, before) for before, each in zip([None, *rebalances], rebalances, strict=False)]

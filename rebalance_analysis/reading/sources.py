@@ -20,6 +20,7 @@ from importlib.metadata import entry_points
 from typing import Any, NamedTuple
 
 from assignor.errors import InputError
+from operating_system.whole_files import input_errors
 from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
 
 STDIN = "-"
@@ -145,10 +146,8 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
         buffer = sys.stdin.buffer
         yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
         return
-    try:
+    with input_errors("cannot be opened", source.name, ValueError):
         stream = open(source.name, "rb")  # noqa: SIM115 - closed below
-    except (OSError, ValueError) as error:
-        raise _cannot_be_opened(source.name, error) from None
     with stream:
         yield stream
 
@@ -233,13 +232,11 @@ def _has_results(directory: str) -> bool:
 
 
 def _kind_of_file(path: str) -> SourceKind:
-    try:
+    with input_errors("cannot be opened", path, ValueError):
         if not stat.S_ISREG(os.stat(path).st_mode):
             return SourceKind.JSONL  # reading the first bytes of a pipe would consume them
         with open(path, "rb") as stream:
             return _kind_of_bytes(stream.read(len(_SQLITE_MAGIC)))
-    except (OSError, ValueError) as error:
-        raise _cannot_be_opened(path, error) from None
 
 
 def _kind_of_bytes(start: bytes) -> SourceKind:
@@ -248,7 +245,3 @@ def _kind_of_bytes(start: bytes) -> SourceKind:
     if start.startswith(_PARQUET_MAGIC):
         return SourceKind.PARQUET
     return SourceKind.DATABASE if start.startswith(_SQLITE_MAGIC) else SourceKind.JSONL
-
-
-def _cannot_be_opened(path: str, error: OSError | ValueError) -> InputError:
-    return InputError(f"cannot be opened: {getattr(error, 'strerror', None) or error}", path)

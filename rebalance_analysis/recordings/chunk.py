@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assignor.errors import AssignorFault, InputError, NotBuiltYet
+from operating_system.whole_files import input_errors
 from rebalance_analysis.reading.sources import DamagedSource, RawLine, Source, SourceKind, lines_of, opened
 from rebalance_analysis.recordings.parquet import rows_from
 from spark_engine.batch.work import REFUSED, UNUSABLE, Reject
@@ -73,16 +74,13 @@ def write_spool(lines: Iterable[RawLine], path: Path) -> None:
     """Writes `lines` to a spool file. Raises InputError if the file cannot be written, and passes on any error of
     `lines`; the lines before the error are kept.
     """
-    try:
+    with input_errors("cannot be written", path):
         path.parent.mkdir(parents=True, exist_ok=True)
         with path.open("wb") as target:
             for where, content in lines:
                 # in valid JSON a line break is white space between tokens
-                target.write(
-                    json.dumps(where).encode() + _TAB + content.removesuffix(b"\n").replace(b"\n", b" ") + b"\n"
-                )
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(path)) from None
+                line = content.removesuffix(b"\n").replace(b"\n", b" ")
+                target.write(json.dumps(where).encode() + _TAB + line + b"\n")
 
 
 def rejected(where: str, content: bytes | None, error: AssignorFault, reason: str | None = None) -> Reject:

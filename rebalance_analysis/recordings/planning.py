@@ -10,7 +10,6 @@ import itertools
 import os
 import stat
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -19,6 +18,7 @@ from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from assignor.errors import InputError
+from operating_system.whole_files import input_errors
 from rebalance_analysis.reading.sources import (
     DamagedSource,
     Source,
@@ -100,12 +100,10 @@ def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
 def _identity(of_input: Sequence[RecordingChunk]) -> dict[str, object]:
     chunk, lines = of_input[0], sum(each.lines for each in of_input)
     identity: dict[str, object] = {"name": as_text(chunk.source), "lines": lines}
-    try:
+    with input_errors("cannot be read", chunk.path):
         if chunk.kind is ChunkKind.SPOOLED:
             return {**identity, "sha256": digest(Path(chunk.path))}
         seen = os.stat(chunk.path)
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", chunk.path) from None
     return {**identity, "path": as_text(chunk.path), "size": seen.st_size, "mtime_ns": seen.st_mtime_ns}
 
 
@@ -140,7 +138,7 @@ def _chunks(source: Source, spool: Path, size: int, advance: Advance) -> Iterato
             lines = (_PlannedLine(number - 1, number, length) for number, length in numbered)
             yield from _cut(empty, lines, size, lambda _: advance(raw.tell()))
     else:
-        with _reading(source.name), opened(source) as raw:
+        with input_errors("cannot be read", source.name), opened(source) as raw:
             yield from _cut(empty, _numbered(raw), size, advance)
 
 
@@ -152,7 +150,7 @@ def _spooled(source: Source, spool: Path, size: int, advance: Advance) -> Iterat
         write_spool(raw_lines(source), spool)
     except DamagedSource as error:
         damage = error
-    with _reading(str(spool)), spool.open("rb") as raw:
+    with input_errors("cannot be read", spool), spool.open("rb") as raw:
         yield from _cut(empty, _numbered(raw, damage), size, advance)
 
 
@@ -188,14 +186,6 @@ def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, advanc
         yield replace(chunk, damage=damage.reason, damaged_at=damage.where or empty.source)
     elif readable:
         yield chunk
-
-
-@contextmanager
-def _reading(name: str) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        raise InputError(f"cannot be read: {error.strerror or error}", name) from None
 
 
 def _is_file(source: Source) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from rebalance_analysis.figures import new_figure, save_figure
-from rebalance_analysis.sweep.front_tables import AlikeCombinations, alike_on_front, duration_text, front_title
+from rebalance_analysis.presentation.quantities import duration_text
+from rebalance_analysis.sweep.front_tables import AlikeCombinations, alike_on_front, front_title
 from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
 
 if TYPE_CHECKING:

@@ -8,13 +8,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from rich.console import Group
 from rich.table import Table
 
 from assignor.recording.documents import document_of_fields
-from rebalance_analysis.presentation.quantities import counted
+from rebalance_analysis.presentation.quantities import counted, duration_text
 from rebalance_analysis.sweep.grid import ASSIGNOR, Axis, Combination, Grid, Value
 from rebalance_analysis.sweep.totals import CombinationTotal, SweepResult
 from spark_engine.batch.terminal import plain_table, titled
@@ -115,17 +115,6 @@ def _title(what: str, result: SweepResult) -> str:
     )
 
 
-def duration_text(milliseconds: float) -> str:
-    """The duration as text: `0.5 s`, `1 min 00 s`, `2 h 05 min`."""
-    if milliseconds < 59_950:
-        return f"{milliseconds / 1_000:.1f} s"
-    seconds = round(milliseconds / 1_000)
-    if seconds < 3_600:
-        return f"{seconds // 60} min {seconds % 60:02d} s"
-    minutes = round(seconds / 60)
-    return f"{minutes // 60} h {minutes % 60:02d} min"
-
-
 def _measures(total: CombinationTotal) -> tuple[str, ...]:
     time_ms = total.time_to_stable_ms
     settles = f"{total.settled} of {total.episodes} settle" if time_ms is None else duration_text(time_ms)
@@ -177,14 +166,9 @@ class AlikeCombinations:
 
 def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
     """The front, sorted by time to stable. Combinations with the same point are grouped into blocks."""
-    blocks: list[AlikeCombinations] = []
-    of_a_point: list[int] = []
-    for number in result.front:
-        if of_a_point and result.totals[of_a_point[0]].point != result.totals[number].point:
-            blocks += _blocks([result.totals[each].combination for each in of_a_point], result.grid)
-            of_a_point = []
-        of_a_point.append(number)
-    return blocks + _blocks([result.totals[each].combination for each in of_a_point], result.grid)
+    front = (result.totals[number] for number in result.front)
+    by_point = groupby(front, key=lambda total: total.point)
+    return [block for _, same in by_point for block in _blocks([each.combination for each in same], result.grid)]
 
 
 def values_text(axis: Axis, values: Sequence[Value]) -> str:

@@ -86,8 +86,6 @@ def parse_grid(texts: Sequence[str]) -> Grid:
             if axis.key in axes:
                 raise InputError(f"{axis.key} is given twice", GRID_OPTION)
             axes[axis.key] = axis
-    if not axes:
-        raise InputError("has no axis; write it as max.warmup.replicas=1..16", GRID_OPTION)
     grid = Grid(tuple(axes.values()))
     if len(grid) > MAX_COMBINATIONS:
         raise InputError(f"has {len(grid):,} combinations; one run tries at most {MAX_COMBINATIONS:,}", GRID_OPTION)

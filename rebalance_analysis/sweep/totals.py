@@ -9,7 +9,6 @@ episode never settles is not on the front.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
 import pyarrow as pa
@@ -20,16 +19,6 @@ from rebalance_analysis.sweep.grid import Axis, Combination, Grid, Value
 
 Vector = tuple[float, ...]
 
-
-class Better(Enum):
-    """The better direction of a measure."""
-
-    LESS = 1
-    MORE = -1
-
-
-DIRECTIONS = (Better.LESS, Better.LESS, Better.MORE, Better.LESS, Better.LESS)
-"""The better directions of time to stable, moves, standbys, skew, and traffic across racks."""
 
 _EPISODES = ("episodes", "settled", "looping", "rounds")
 _COPIES = ("active_moves", "standby_moves", "warm_ups", "unowned_ms", "stateful_tasks", "standbys")
@@ -74,9 +63,10 @@ class CombinationTotal:
 
     @property
     def point(self) -> Vector | None:
+        """Time to stable, moves, standbys, skew and traffic across racks; less is better, so standbys are negative."""
         if self.time_to_stable_ms is None:
             return None
-        return (self.time_to_stable_ms, self.moves, self.standbys, self.skew, self.cross_rack_reads or 0)
+        return (self.time_to_stable_ms, self.moves, -self.standbys, self.skew, self.cross_rack_reads or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,8 +141,9 @@ def _mean(row: Mapping[str, Any], name: str) -> float | None:
 def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
     points = {total.combination.number: total.point for total in totals if total.point is not None}
     numbers = list(points)
-    on_front = [numbers[index] for index in pareto_front(list(points.values()), DIRECTIONS)]
-    return tuple(sorted(on_front, key=lambda number: (points[number], number)))
+    on_front = [numbers[index] for index in pareto_front(list(points.values()))]
+    # of equal times and moves, the combination with fewer standbys comes first
+    return tuple(sorted(on_front, key=lambda number: (points[number][:2], totals[number].standbys, points[number][3:])))
 
 
 def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: int | None) -> int | None:
@@ -162,31 +153,26 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
     if beaten is None:
         return front[0] if front else None
     points = ((number, totals[number].point) for number in front)
-    return next(number for number, point in points if point is not None and dominates(point, beaten, DIRECTIONS))
+    return next(number for number, point in points if point is not None and dominates(point, beaten))
 
 
-def pareto_front(vectors: Sequence[Vector], directions: Sequence[Better]) -> list[int]:
+def pareto_front(points: Sequence[Vector]) -> list[int]:
     """The indices of the points on the front, ascending. Of equal points, all are on the front or none is.
 
     In sorted order only an earlier point can beat a point, and if any does, a point of the front does. So n * (size of
     the front) comparisons are enough.
     """
-    signed = [_signed(vector, directions) for vector in vectors]
     kept: list[Vector] = []
-    for vector in sorted(set(signed)):
-        if not any(_no_worse(other, vector) for other in kept):
-            kept.append(vector)
+    for point in sorted(set(points)):
+        if not any(_no_worse(other, point) for other in kept):
+            kept.append(point)
     front = set(kept)
-    return [index for index, vector in enumerate(signed) if vector in front]
+    return [index for index, point in enumerate(points) if point in front]
 
 
-def dominates(one: Vector, other: Vector, directions: Sequence[Better]) -> bool:
+def dominates(one: Vector, other: Vector) -> bool:
     """True if point `one` is as good as `other` in every measure and better in at least one."""
-    return one != other and _no_worse(_signed(one, directions), _signed(other, directions))
-
-
-def _signed(vector: Vector, directions: Sequence[Better]) -> Vector:
-    return tuple(value * direction.value for value, direction in zip(vector, directions, strict=True))
+    return one != other and _no_worse(one, other)
 
 
 def _no_worse(one: Vector, other: Vector) -> bool:

@@ -4,23 +4,11 @@ compares two results.
 The changed rebalance is decided by the code that leads a real group (`rebalance_analysis.rerun`), not estimated.
 """
 
-from rebalance_analysis.what_if.changed_rebalance import changed
-from rebalance_analysis.what_if.changes import (
-    EVERY_PROCESS,
-    AddedInstances,
-    Changes,
-    changes_document,
-    changes_from_document,
-)
-from rebalance_analysis.what_if.difference import difference, difference_document
-
-__all__ = [
-    "EVERY_PROCESS",
-    "AddedInstances",
-    "Changes",
-    "changed",
-    "changes_document",
-    "changes_from_document",
-    "difference",
-    "difference_document",
-]
+from rebalance_analysis.what_if.changed_rebalance import changed as changed
+from rebalance_analysis.what_if.changes import EVERY_PROCESS as EVERY_PROCESS
+from rebalance_analysis.what_if.changes import AddedInstances as AddedInstances
+from rebalance_analysis.what_if.changes import Changes as Changes
+from rebalance_analysis.what_if.changes import changes_document as changes_document
+from rebalance_analysis.what_if.changes import changes_from_document as changes_from_document
+from rebalance_analysis.what_if.difference import difference as difference
+from rebalance_analysis.what_if.difference import difference_document as difference_document

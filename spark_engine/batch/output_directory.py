@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from assignor.errors import InputError
+from operating_system.whole_files import input_errors
 from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
 from spark_engine.batch.work import ChunkT, Plan
 
@@ -285,10 +286,8 @@ def _remove_abandoned(parent: Path) -> None:
 
 def write_document(file: Path, document: object) -> None:
     """Writes a JSON file, which appears only once it is complete. Raises InputError."""
-    try:
+    with input_errors("cannot be written", file):
         _write_json(file, document)
-    except OSError as error:
-        raise InputError(f"cannot be written: {error.strerror or error}", str(file)) from None
 
 
 @contextlib.contextmanager

@@ -18,19 +18,8 @@ from spark_engine.batch.local_engine import LocalProcesses
 from spark_engine.batch.output_directory import open_directory
 from spark_engine.batch.parts import PartsSeen, failure_reason, forget_last_run, merge
 from spark_engine.batch.terminal import RowsProgress
-from spark_engine.batch.work import (
-    ChunksFailed,
-    ChunkT,
-    EngineFailed,
-    PartDamaged,
-    PartsNotSeen,
-    Plan,
-    RunOutcome,
-    Wait,
-)
+from spark_engine.batch.work import ChunksFailed, ChunkT, PartsNotSeen, Plan, RunOutcome, Wait
 from spark_engine.batch.worker import Job, spans
-
-__all__ = ["ChunksFailed", "EngineFailed", "PartDamaged", "PartsNotSeen", "RunOutcome", "run_plan"]
 
 MAX_FAILURES = 10
 """The number of failed chunks after which the driver stops the engine."""
@@ -52,12 +41,8 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
     writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
     After each of these errors, the same call continues with the missing chunks.
     """
-    if [chunk.number for chunk in plan.chunks] != list(range(len(plan.chunks))):
-        raise ValueError("chunks have to be numbered 0, 1, 2, ...")
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
-        outcome = functools.partial(
-            RunOutcome, output.rows_file, output.rejects_file, output.timings_file, len(plan.chunks)
-        )
+        outcome = functools.partial(RunOutcome, output.rows_file, output.rejects_file, output.timings_file)
         finished = output.finished()
         if finished is not None:
             output.remove_parts()

@@ -92,10 +92,6 @@ class Plan(Generic[ChunkT]):
     beside: tuple[str, ...] = ()
     check: Callable[[], None] | None = None
 
-    @property
-    def lines(self) -> int:
-        return sum(chunk.lines for chunk in self.chunks)
-
 
 Wait = Callable[[float], bool]
 """Waits for a running engine, for at most the given seconds. Returns True if it still runs. Raises EngineFailed."""
@@ -133,7 +129,6 @@ class RunOutcome:
     rows_file: Path
     rejects_file: Path
     timings_file: Path | None
-    chunks: int
     rows: int
     rejects: int
     chunks_found_done: int
@@ -142,11 +137,6 @@ class RunOutcome:
     start_up_seconds: float = 0.0
     merge_seconds: float = 0.0
     finished_before: bool = False
-
-    @property
-    def resumed(self) -> bool:
-        """True if an earlier run had finished some chunks."""
-        return self.chunks_found_done > 0
 
     def batches(self) -> Iterator[pa.RecordBatch]:
         """Yields the rows in order, in batches of some thousands."""

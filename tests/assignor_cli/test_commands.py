@@ -14,7 +14,8 @@ import pytest
 
 from assignor_cli.app import build_app
 from tests.checkout import ROOT, VECTORS
-from tests.program import BRIDGE, PROGRAM, SMOKE, assignor, assignor_process, environment, smoke, write_lines
+from tests.known import known
+from tests.program import PROGRAM, SMOKE, assignor, assignor_process, environment, smoke, write_lines
 from tests.recorded import REBALANCES, document, documents
 
 
@@ -41,12 +42,6 @@ class TestAssign:
         ran = assignor("assign", write_lines(tmp_path / "p.jsonl", [placement]))
         assert json.loads(ran.stdout) == {"id": placement["id"], "output": placement["output"]}
 
-    def test_should_print_text_for_people_when_asked(self) -> None:
-        ran = assignor("assign", SMOKE, "--format", "text")
-        assert "smoke.3" in ran.stdout.splitlines()
-        assert "; rejoins at once" in ran.stdout
-        assert "  creates smoke-counts-store-changelog with 4 partitions" in ran.stdout.splitlines()
-
     def test_should_go_on_after_a_bad_line_and_name_its_place(self, tmp_path: Path) -> None:
         file = tmp_path / "mixed.jsonl"
         good, bad = json.dumps(smoke(2)), json.dumps({**smoke(3), "now_ms": "soon"})
@@ -70,24 +65,15 @@ class TestAssign:
             (b"[" * 200_000, "is nested too deeply"),
             (b'{"a": NaN}', "NaN is not JSON"),
             (b'{"now_ms": ' + b"9" * 5000 + b"}", "is not a line of JSON"),
-            (gzip.compress(b"{}")[:-6], "the gzip data is damaged"),
             (b"\x1f\x8b\x08nonsense", "the gzip data is damaged"),
         ],
-        ids=["utf-8", "nesting", "nan", "digits", "gzip end", "gzip"],
+        ids=["utf-8", "nesting", "nan", "digits", "gzip"],
     )
     def test_should_call_a_line_unusable_whatever_it_is(self, content: bytes, message: str) -> None:
         ran = assignor("assign", "-", stdin=content)
         assert ran.returncode == 2
         assert message in ran.stderr
         assert "Traceback" not in ran.stderr
-
-    @pytest.mark.parametrize(
-        "arguments", [("/no/such/file",), (str(ROOT / "migrations"),), (SMOKE, "--output", "/no/such/dir/out")]
-    )
-    def test_should_say_what_file_cannot_be_used(self, arguments: tuple[str, ...]) -> None:
-        ran = assignor("assign", *arguments)
-        assert ran.returncode == 2
-        assert ran.stderr.startswith(f"error: {arguments[-1]}: cannot be ")
 
     def test_should_run_a_users_own_class_from_the_working_directory(self, tmp_path: Path) -> None:
         (tmp_path / "mine.py").write_text(
@@ -141,18 +127,6 @@ class TestAssign:
 
 
 class TestCheck:
-    def test_should_say_that_all_is_equal(self) -> None:
-        ran = assignor("assign", "--check", SMOKE, BRIDGE)
-        assert (ran.returncode, ran.stderr) == (0, "")
-        assert ran.stdout.splitlines() == [
-            "total                 10",
-            "equal after decoding  5 of 5 (100.0 %)",
-            "equal to the byte     5 of 5 (100.0 %)",
-            "not compared          5 (led by another leader)",
-            "refused               0",
-            "unusable              0",
-        ]
-
     def test_should_show_the_first_differences_and_answer_no(self, tmp_path: Path) -> None:
         file = write_lines(tmp_path / "lines.jsonl", [smoke(2), with_another_output(smoke(4))])
         ran = assignor("assign", "--check", file, "--format", "wide")
@@ -194,25 +168,6 @@ class TestCheck:
         empty = assignor("assign", "--check", "-")
         assert (empty.returncode, empty.stdout) == (2, "")
 
-    def test_should_count_in_json(self) -> None:
-        ran = assignor("assign", "--check", SMOKE, "--format", "json")
-        assert json.loads(ran.stdout) == {
-            "total": 4,
-            "compared": 4,
-            "equal_after_decoding": 4,
-            "compared_bytes": 4,
-            "equal_to_the_byte": 4,
-            "errors": 0,
-            "errors_equal_in_text": 0,
-            "not_compared": 0,
-            "refused": 0,
-            "unusable": 0,
-            "differences": [],
-            "error_differences": [],
-            "refusals": {},
-            "all_equal": True,
-        }
-
 
 class TestProgram:
     def test_should_work_without_the_packages_of_an_extra(self, tmp_path: Path) -> None:
@@ -247,10 +202,9 @@ class TestProgram:
         command = [*PROGRAM, "assign", lines, lines]  # more than a pipe holds
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()) as ran:
             assert ran.stdout is not None
-            assert ran.stderr is not None
             ran.stdout.readline()
             ran.stdout.close()
-            assert ran.stderr.read() == b""
+            assert known(ran.stderr).read() == b""
         assert ran.returncode == 141, "as a shell reports SIGPIPE"
 
     def test_should_end_quietly_when_nobody_reads_the_help(self) -> None:

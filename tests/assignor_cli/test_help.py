@@ -91,7 +91,7 @@ def test_should_write_the_completion_of_a_shell_that_is_named(shell: str, monkey
         ("assignor replay --engine ", "3", {"spark", "local"}),
     ],
 )
-def test_should_complete_commands_options_and_choices(
+def test_should_complete_typed_words(
     typed: str, place: str, offered: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What the shells' functions ask the program, as they ask it."""

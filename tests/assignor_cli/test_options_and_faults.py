@@ -71,9 +71,7 @@ def program(monkeypatch: pytest.MonkeyPatch) -> typer.Typer:
         ),
     ],
 )
-def test_should_make_the_values_of_a_command_of_their_options(
-    program: typer.Typer, arguments: tuple[str, ...], printed: str
-) -> None:
+def test_should_make_values_of_their_options(program: typer.Typer, arguments: tuple[str, ...], printed: str) -> None:
     program.command("rest")(lambda: None)
 
     ran = run_program("climb", *arguments)
@@ -108,9 +106,7 @@ def test_should_take_the_checks_of_a_value_for_usage(program: typer.Typer) -> No
         (FileNotFoundError(2, "No such file or directory", "x.json"), 2, "error: x.json: No such file or directory\n"),
     ],
 )
-def test_should_end_with_one_line_and_the_code_of_the_fault(
-    program: typer.Typer, fault: Exception, code: int, said: str
-) -> None:
+def test_should_end_with_one_line_and_a_code(program: typer.Typer, fault: Exception, code: int, said: str) -> None:
     program.command("stumble")(stumble(fault))
 
     ran = run_program("stumble")
@@ -147,28 +143,6 @@ def program_with(ends: Callable[[], NoReturn]) -> typer.Typer:
         pass
 
     return app
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (("explain", "--fromat", "json"), "no such option: --fromat; did you mean --format? "
-            "(see assignor explain --help)"),
-        (("explain", "--q"), "no such option: --q (see assignor explain --help)"),
-        (("explan",), "no such command 'explan'. Did you mean 'explain', 'replay'? (see assignor --help)"),
-        (("groups", "nope"), "no such command 'nope' (see assignor groups --help)"),
-        (("diff", "a"), "missing argument 'B' (see assignor diff --help)"),
-        (
-            ("diff", "a", "b", "-o", "xml"),
-            "invalid value for '--format' / '-o': 'xml' is not one of 'text', 'wide', 'json', 'yaml' "
-            "(see assignor diff --help)",
-        ),
-    ],
-)  # fmt: skip
-def test_should_say_in_one_line_what_is_wrong_with_a_command_line(arguments: tuple[str, ...], said: str) -> None:
-    ran = run_program(*arguments)
-
-    assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {said}\n")
 
 
 @pytest.mark.parametrize("arguments", [(), ("groups",)])

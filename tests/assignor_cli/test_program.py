@@ -29,9 +29,7 @@ main()
     [("pass", -signal.SIGINT, ""), ("signal.signal(signal.SIGINT, signal.SIG_IGN)", 0, "assignor ")],
     ids=["as a shell starts it", "ignored"],
 )
-def test_should_end_without_a_word_when_it_is_interrupted_while_it_is_imported(
-    before: str, code: int, said: str
-) -> None:
+def test_should_end_silently_when_it_is_interrupted_while_imported(before: str, code: int, said: str) -> None:
     program = INTERRUPTED_WHILE_IMPORTING.format(before=before)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False)
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from assignor.errors import InputError
 from spark_engine.session.spark_faults import SparkNotStarted
-from tests.cluster.cluster import ClusterSize
+from tests.cluster.cluster import ClusterSize, NoPostgresql
 from tests.cluster.fault_kinds import KINDS
 from tests.cluster.report import report
 from tests.cluster.rolling_restart import MOST_P99_MS, rolling_restart
-from tests.cluster.running import NoPostgresql, RunSettings, run
+from tests.cluster.running import RunSettings, run
 
 LEAST_OF_A_GROUP = 4
 

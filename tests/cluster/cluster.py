@@ -14,6 +14,7 @@ from tests.acceptance.fleet.fleet_process import Manners
 from tests.acceptance.fleet.http_connection import HttpConnection, NoAnswer
 from tests.acceptance.fleet.witness import now_ms
 from tests.cluster.word_count import WordCountOnSpark
+from tests.coordinator_api.store.postgresql import programs
 from tests.coordinator_api.store.postgresql_pair import PostgresqlPair
 
 LEASE_MS: int = Settings.model_fields["lease_timeout_ms"].default
@@ -28,6 +29,10 @@ _BEATS = 2
 
 class DidNotSettle(Exception):
     """Something is not as it should be long after a fault."""
+
+
+class NoPostgresql(Exception):
+    """There is none on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +125,20 @@ async def _heard_again(fleet: Fleet) -> None:
         "all to be heard from again",
         SETTLED_WITHIN_S,
     )
+
+
+@asynccontextmanager
+async def running_pair(*, on_small_disks: bool = False) -> AsyncIterator[PostgresqlPair]:
+    """Raises NoPostgresql."""
+    bin = programs()
+    if bin is None:
+        raise NoPostgresql("no PostgreSQL on this machine: on Debian, apt-get install postgresql")
+    pair = PostgresqlPair(bin, on_small_disks=on_small_disks)
+    await asyncio.to_thread(pair.__enter__)
+    try:
+        yield pair
+    finally:
+        pair.__exit__(None, None, None)
 
 
 @asynccontextmanager

@@ -8,6 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from tests.cluster.cluster import LEASE_MS, Cluster
+from tests.known import known
 
 LEASE_S = LEASE_MS / 1000
 _MOST_SEGMENTS = 100
@@ -123,8 +124,7 @@ async def _member_killed(cluster: Cluster, chance: random.Random) -> str:
 
 
 async def _spark_worker_killed(cluster: Cluster, chance: random.Random) -> str:
-    assert cluster.words is not None
-    return await asyncio.to_thread(cluster.words.kill_one, chance)
+    return await asyncio.to_thread(known(cluster.words).kill_one, chance)
 
 
 KINDS = (

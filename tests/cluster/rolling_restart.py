@@ -7,10 +7,8 @@ from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.cluster.cluster import Cluster, ClusterSize, running_coordinators, running_groups
-from tests.cluster.running import NoPostgresql, Say
-from tests.coordinator_api.store.postgresql import programs
-from tests.coordinator_api.store.postgresql_pair import PostgresqlPair
+from tests.cluster.cluster import Cluster, ClusterSize, running_coordinators, running_groups, running_pair
+from tests.cluster.running import Say
 from tests.history.judge import table
 
 MOST_P99_MS = 500.0
@@ -54,13 +52,8 @@ class Rolled:
 
 async def rolling_restart(size: ClusterSize, directory: Path, seed: int, say: Say, quiet_s: float = 10.0) -> Rolled:
     """Raises NoPostgresql, DidNotSettle."""
-    bin = programs()
-    if bin is None:
-        raise NoPostgresql("no PostgreSQL on this machine: on Debian, apt-get install postgresql")
     async with AsyncExitStack() as stack:
-        pair = PostgresqlPair(bin)
-        await asyncio.to_thread(pair.__enter__)
-        stack.push(pair.__exit__)
+        pair = await stack.enter_async_context(running_pair())
         coordinators = await stack.enter_async_context(running_coordinators(pair, directory, size.coordinators))
         # all make calls for single members: a heartbeat that is held says little about how long it takes
         fleets, manners = await stack.enter_async_context(running_groups(size, coordinators, seed, plain_share=1))

@@ -10,11 +10,18 @@ from pathlib import Path
 
 from tests.acceptance.fleet.fleet import Fleet
 from tests.acceptance.fleet.witness import now_ms
-from tests.cluster.cluster import GRACE_MS, Cluster, ClusterSize, DidNotSettle, running_coordinators, running_groups
+from tests.cluster.cluster import (
+    GRACE_MS,
+    Cluster,
+    ClusterSize,
+    DidNotSettle,
+    running_coordinators,
+    running_groups,
+    running_pair,
+)
 from tests.cluster.fault_kinds import KINDS, FaultKind, drawn
 from tests.cluster.report import Findings, Happened
 from tests.cluster.word_count import WordCountOnSpark
-from tests.coordinator_api.store.postgresql import programs
 from tests.coordinator_api.store.postgresql_pair import PostgresqlPair
 
 Say = Callable[[str], None]
@@ -25,10 +32,6 @@ OWNED_TWICE = "no task is owned twice"
 COUNTS = "the history of the word count is possible, and its counts are exact"
 COMES_TO_REST = "all settles after each fault"
 FAULTS_END = "faults do what they are to do"
-
-
-class NoPostgresql(Exception):
-    """There is none on this machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +48,11 @@ class RunSettings:
 
 async def run(settings: RunSettings, say: Say) -> tuple[list[Happened], Findings]:
     """Ends what it has started. Raises NoPostgresql."""
-    bin = programs()
-    if bin is None:
-        raise NoPostgresql("no PostgreSQL on this machine: on Debian, apt-get install postgresql")
     chance = random.Random(settings.seed)
     happened: list[Happened] = []
     findings = Findings({each: [] for each in (EVICTED, TAKEN_BACK, OWNED_TWICE, COMES_TO_REST, FAULTS_END)})
     async with AsyncExitStack() as stack:
-        pair = PostgresqlPair(bin, on_small_disks=True)
-        await asyncio.to_thread(pair.__enter__)
-        stack.push(pair.__exit__)
+        pair = await stack.enter_async_context(running_pair(on_small_disks=True))
         logs = f"embedded:{settings.directory / 'words' / 'log'}"
         coordinators = await stack.enter_async_context(
             running_coordinators(

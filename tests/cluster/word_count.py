@@ -7,11 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from streams_runtime.instance.application import group_body
-from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.history.calls import read_history, write_run
 from tests.history.judge import is_valid, report
-from tests.history.member import MemberSettings
 from tests.history.model import judged
 from tests.history.spark_members import SparkMembers
 from tests.history.word_counts import SESSION_TIMEOUT_MS, WordFeed, word_count
@@ -29,17 +26,13 @@ class WordCountOnSpark:
     def __init__(self, urls: str, directory: Path, seed: int, heard_within_ms: int) -> None:
         self.servers = f"embedded:{directory / 'log'}"
         self.directory = directory
-        self._urls = urls
         self._settings = {
             "seed": seed,
             "session_timeout_ms": SESSION_TIMEOUT_MS,
             "heard_within_ms": min(SESSION_TIMEOUT_MS, heard_within_ms),
         }
         self._chance = random.Random(f"{seed} words")
-        self._members = [
-            MemberSettings(f"spark-{number}", GROUP, urls, self.servers, directory, True) for number in range(PROCESSES)
-        ]
-        self._spark = SparkMembers(self._members)
+        self._spark = SparkMembers(directory, {GROUP: urls}, PROCESSES)
         self._committed: list[tuple[float, int]] = []
         self._stops = threading.Event()
 
@@ -49,10 +42,7 @@ class WordCountOnSpark:
         self.directory.mkdir(parents=True)
         write_run(self.directory, {**self._settings, "broken_off": "it was killed"}, {})
         self._feed = WordFeed(GROUP, self.servers, self._chance)
-        application = word_count(GROUP, self.servers, self.directory / "state" / "declared")
-        with CoordinatorClient(self._urls) as client:
-            client.declare(GROUP, group_body(application))
-        with self._spark.running():
+        with self._spark.running({GROUP: word_count(GROUP, self.servers, self.directory / "state")}):
             feeding = threading.Thread(target=self._write, name="words", daemon=True)
             feeding.start()
             try:
@@ -86,9 +76,8 @@ class WordCountOnSpark:
         deadline_s = time.monotonic() + REST_TIMEOUT_S
         while not self._feed.progress().is_complete and time.monotonic() < deadline_s:
             time.sleep(_TURN_S)
-        self._spark.leave(self._urls)
-        failures = [{"group": GROUP, "said": said} for said in self._spark.failures]
-        write_run(self.directory, {**self._settings, "failures": failures}, {GROUP: self._feed.counts()})
+        known = {**self._settings, "failures": self._spark.leave(), "deaths": self._spark.deaths}
+        write_run(self.directory, known, {GROUP: self._feed.counts()})
         self._feed.close()
 
     def judged(self) -> tuple[bool, str]:

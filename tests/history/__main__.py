@@ -9,7 +9,7 @@ from pathlib import Path
 
 from assignor.errors import InputError
 from tests.history.judge import judge
-from tests.history.running import RunSettings
+from tests.history.running import DYNAMIC, ON_SPARK, STATIC, RunSettings
 from tests.history.traffic import run
 
 
@@ -21,8 +21,9 @@ def main() -> int:
         if directory.exists() and any(directory.iterdir()):
             print(f"{directory} is not empty: give another one by --out, or remove it", file=sys.stderr)
             return 2
+        groups = (DYNAMIC, STATIC, *ON_SPARK) if arguments.spark else (DYNAMIC, STATIC)
         settings = RunSettings(
-            arguments.seed, arguments.minutes, directory, arguments.processes, arguments.kafka, arguments.spark
+            arguments.seed, arguments.minutes, directory, arguments.processes, arguments.kafka, groups
         )
         try:
             run(settings, _say)
@@ -50,7 +51,7 @@ def _parser() -> argparse.ArgumentParser:
     runs.add_argument(
         "--kafka", action="store_true", help="on a real broker, which is killed too (needs a JDK and Maven)"
     )
-    runs.add_argument("--spark", action="store_true", help="one group more, on Spark executors, which are killed too")
+    runs.add_argument("--spark", action="store_true", help="two groups more, on Spark executors, which are killed too")
     judges = commands.add_parser("judge", help="judge a run again, for example with a newer model")
     judges.add_argument("directory", type=Path, help="of the run")
     return parser

@@ -6,16 +6,19 @@ missing: nobody heard their answers.
 """
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
 from assignor.errors import InputError
+from spark_jobs.ownership.ownership_log import OwnershipLine, read_ownership
 
 SUFFIX = ".jsonl"
 RUN_FILE = "run.json"
+OWNERSHIP = "ownership"
+"""The directory of the ownership logs of groups on Spark, one directory for each group."""
 
 
 class Outcome(StrEnum):
@@ -87,24 +90,33 @@ class FaultLine:
 class Counts:
     """The word count of one group at the end: what its output says, what a plain loop says, and what was written twice.
 
-    `lag`: records that were never committed.
+    `lag`: records that were never committed. `at_least_once`: the group's guarantee; otherwise exactly-once.
     """
 
     found: Mapping[str, int]
     expected: Mapping[str, int]
     twice: tuple[str, ...] = ()
     lag: int = 0
+    at_least_once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """`settings`: of the run, such as its seed and the times that members are judged by."""
+    """`settings`: of the run, such as its seed and the times that members are judged by. `ownership`: the ownership
+    logs of groups on Spark.
+    """
 
     calls: tuple[Call, ...] = ()
     tasks: tuple[TasksLine, ...] = ()
     faults: tuple[FaultLine, ...] = ()
     counts: Mapping[str, Counts] = field(default_factory=dict)
     settings: Mapping[str, Any] = field(default_factory=dict)
+    ownership: Mapping[str, Sequence[OwnershipLine]] = field(default_factory=dict)
+
+    @property
+    def deaths(self) -> dict[int, float]:
+        """The time at which each Python worker was killed, in milliseconds since the epoch, by process id."""
+        return {int(pid): at_ms for pid, at_ms in self.settings.get("deaths", {}).items()}
 
     @property
     def groups(self) -> tuple[str, ...]:
@@ -140,11 +152,9 @@ def read_history(directory: Path) -> History:
         tuple(sorted((each for each in lines if isinstance(each, Call)), key=lambda call: call.begin_ns)),
         tuple(sorted((each for each in lines if isinstance(each, TasksLine)), key=lambda line: line.at_ns)),
         tuple(sorted((each for each in lines if isinstance(each, FaultLine)), key=lambda line: line.begin_ns)),
-        {
-            group: Counts(each["found"], each["expected"], tuple(each["twice"]), each["lag"])
-            for group, each in run["counts"].items()
-        },
+        {group: Counts(**{**each, "twice": tuple(each["twice"])}) for group, each in run["counts"].items()},
         run["settings"],
+        {each.name: read_ownership(each) for each in (directory / OWNERSHIP).glob("*")},
     )
 
 

@@ -1,12 +1,17 @@
-"""Hand-made histories: a small valid one to begin with, and the words to break it."""
+"""The functions that make lines of a history by hand, and the histories that `histories.txt` makes of them."""
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from tests.history.calls import Call, Counts, History, Outcome, TasksLine
+from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
+from tests.history.calls import Call, Counts, FaultLine, History, Outcome, TasksLine
 
 GROUP = "words"
-SETTINGS = {"seed": 0, "heard_within_ms": 2_000}
+SETTINGS: Mapping[str, Any] = {"seed": 0, "heard_within_ms": 2_000}
+EXACT = Counts({"cat": 2}, {"cat": 2})
 NO_LEVERS: Mapping[str, Any] = {"hold": None, "pause": None, "promotion": None, "rejoin_grace": None, "drained": {}}
 _MS = 1_000_000
 
@@ -18,11 +23,13 @@ def call(
     end_ms: float,
     answer: Mapping[str, Any] | None = None,
     *,
-    outcome: Outcome = Outcome.ANSWERED,
+    outcome: str = Outcome.ANSWERED,
     **arguments: Any,
 ) -> Call:
     begin_ns, end_ns = round(begin_ms * _MS), round(end_ms * _MS)
-    return Call(client, GROUP, operation, arguments, begin_ns, end_ns, outcome, answer or {}, f"{client} at {begin_ms}")
+    return Call(
+        client, GROUP, operation, arguments, begin_ns, end_ns, Outcome(outcome), answer or {}, f"{client} at {begin_ms}"
+    )
 
 
 def joined(
@@ -70,11 +77,14 @@ def described(
     definition: str = "first",
     levers: Mapping[str, Any] | None = None,
     held: int | None = None,
-    members: Sequence[Mapping[str, Any]] | None = None,
+    members: Sequence[Sequence[Any]] | None = None,
     took_ms: float = 5,
 ) -> Call:
-    """`members`: by default those that have joined by then in the valid history, without anything else."""
-    present = [described_member("a", "p0", 0), *([described_member("b", "p1", 0)] if at_ms > 80 else [])]
+    """`members`: by default those that have joined by then in the valid history, without anything else; each as the
+    arguments of `_described_member`.
+    """
+    if members is None:
+        members = [("a", "p0", 0), ("b", "p1", 0)] if at_ms > 80 else [("a", "p0", 0)]
     answer = {
         "state": "Stable",
         "generation_id": generation_id,
@@ -82,12 +92,12 @@ def described(
         "definition": definition,
         "held": held,
         "levers": {**NO_LEVERS, **(levers or {})},
-        "members": present if members is None else list(members),
+        "members": [_described_member(*each) for each in members],
     }
     return call("ada", "describe", at_ms, at_ms + took_ms, answer)
 
 
-def described_member(
+def _described_member(
     member_id: str, process_id: str, generation_id: int = 1, active: Sequence[str] = (), standby: Sequence[str] = ()
 ) -> dict[str, Any]:
     return {
@@ -100,12 +110,12 @@ def described_member(
     }
 
 
-def declared(at_ms: float, definition: str, revision: int, *, outcome: Outcome = Outcome.ANSWERED) -> Call:
-    answer = {"revision": revision} if outcome is Outcome.ANSWERED else {}
+def declared(at_ms: float, definition: str, revision: int, *, outcome: str = Outcome.ANSWERED) -> Call:
+    answer = {"revision": revision} if outcome == Outcome.ANSWERED else {}
     return call("ada", "declare", at_ms, at_ms + 5, answer, outcome=outcome, definition=definition)
 
 
-def pulled(operation: str, at_ms: float, tag: str, *, outcome: Outcome = Outcome.ANSWERED, took_ms: float = 5) -> Call:
+def pulled(operation: str, at_ms: float, tag: str, *, outcome: str = Outcome.ANSWERED, took_ms: float = 5) -> Call:
     return call("ada", operation, at_ms, at_ms + took_ms, outcome=outcome, tag=tag)
 
 
@@ -119,45 +129,81 @@ def has(
     )
 
 
-def history(
-    *lines: Call | TasksLine, counts: Counts | None = None, failures: Sequence[str] = (), broken_off: str = ""
-) -> History:
-    return History(
-        tuple(sorted((each for each in lines if isinstance(each, Call)), key=lambda each: each.begin_ns)),
-        tuple(sorted((each for each in lines if isinstance(each, TasksLine)), key=lambda each: each.at_ns)),
-        counts={} if counts is None else {GROUP: counts},
-        settings={
-            **SETTINGS,
-            "failures": [{"group": GROUP, "said": said} for said in failures],
-            "broken_off": broken_off,
-        },
-    )
+def owns(instance: str, pid: int, at_ms: float, *active: str) -> OwnershipLine:
+    return OwnershipLine(at_ms, OwnershipEvent.ASSIGNED, instance, f"{instance}-t0", "1", pid, 7, active=active)
 
 
-def valid_lines() -> list[Call | TasksLine]:
+BUILDERS: Mapping[str, Callable[..., Call | TasksLine]] = {
+    each.__name__: each for each in (call, joined, fetched, heartbeat, described, declared, pulled, has)
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A history of `histories.txt`. `broken_by`: the places of the lines of the shortest contradiction; None if the
+    history is possible.
+    """
+
+    name: str
+    history: History
+    broken_by: list[str] | None
+
+
+def cases() -> list[Case]:
+    """The first one is the valid history with which each other one begins."""
+    blocks = [
+        [line.strip() for line in block.splitlines() if not line.lstrip().startswith("#")]
+        for block in Path(__file__).with_suffix(".txt").read_text(encoding="utf-8").split("\n\n")
+    ]
+    valid = blocks[1][1:-1]
+    return [
+        Case(
+            name,
+            _played(steps if steps == valid else [*valid, *steps]),
+            None if verdict == "fine" else [place for place in verdict[len("broken by ") :].split(", ") if place],
+        )
+        for name, *steps, verdict in filter(None, blocks)
+    ]
+
+
+def valid_lines() -> Sequence[Call | TasksLine]:
     """A member, then a second one that gets a task of the first one after that has given it up; a lever, a kill of the
     coordinator in between that nobody sees, and a declaration whose answer was lost.
     """
-    return [
-        declared(0, "first", 1),
-        joined("p0", "a", 10),
-        fetched("p0", "a", 20, 1, ["0_0", "0_1"]),
-        has("p0", "assigned", 30, "a", 1, "0_0", "0_1"),
-        has("p0", "processed", 40, "a", 1, "0_0", "0_1", task="0_0"),
-        heartbeat("p0", "a", 50, 1, assignment=1),
-        pulled("hold", 60, "pull 1"),
-        described(70, 1, levers={"hold": "pull 1"}),
-        joined("p1", "b", 80, 2),
-        fetched("p0", "a", 100, 2, ["0_0"], ["0_1"]),
-        has("p0", "revoked", 110, "a", 1, "0_0"),
-        has("p0", "assigned", 120, "a", 2, "0_0"),
-        fetched("p1", "b", 130, 2, [], ["0_0"]),
-        declared(140, "second", 0, outcome=Outcome.UNKNOWN),
-        fetched("p1", "b", 200, 3, ["0_1"], ["0_0"]),
-        has("p1", "assigned", 210, "b", 3, "0_1"),
-        heartbeat("p0", "a", 220, 3, assignment=2),
-        pulled("end-hold", 230, "pull 2", outcome=Outcome.UNKNOWN),
-        described(240, 3, levers={"hold": "pull 1"}),
-        described(250, 3, revision=2, definition="second"),
-        heartbeat("p1", "b", 260, 3, assignment=3),
-    ]
+    valid = cases()[0].history
+    return [*valid.calls, *valid.tasks]
+
+
+def _played(steps: Sequence[str]) -> History:
+    lines: list[Call | TasksLine] = []
+    ownership: list[OwnershipLine] = []
+    counts, settings = EXACT, dict(SETTINGS)
+    for step in steps:
+        name, *words = step.split()
+        values = [_value(word) for word in words if "=" not in word]
+        named = {key: _value(value) for key, _, value in (word.partition("=") for word in words if "=" in word)}
+        match name:
+            case "counts":
+                counts = Counts(*values, **named)
+            case "owns":
+                ownership.append(owns(*values))
+            case "setting":
+                settings |= named
+            case _:
+                lines.append(BUILDERS[name](*values, **named))
+    return History(
+        tuple(sorted((each for each in lines if isinstance(each, Call)), key=lambda each: each.begin_ns)),
+        tuple(sorted((each for each in lines if isinstance(each, TasksLine)), key=lambda each: each.at_ns)),
+        (FaultLine("Python worker killed", "p0", 12, 12),) if ownership else (),
+        {GROUP: counts},
+        settings,
+        {GROUP: ownership},
+    )
+
+
+def _value(word: str) -> Any:
+    """The JSON of a word; the word itself if it is not JSON."""
+    try:
+        return json.loads(word)
+    except ValueError:
+        return word

@@ -3,17 +3,17 @@
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import httpx
 
 from coordinator_client.calls import group_path, refusal_of
+from streams_runtime import Application
 from streams_runtime.instance.application import group_body
 from streams_runtime.membership.calls import CoordinatorError, CoordinatorUnavailable, coordinator_error
-from tests.history.member import MemberSettings
 from tests.history.recorder import Recorder
-from tests.history.word_counts import FIRST_PROBING_INTERVAL_MS, PROBING_INTERVAL, word_count
+from tests.history.word_counts import PROBING_INTERVAL
 
 NOT_SENT = "NOT_SENT"
 _TIMEOUT_S = 8.0
@@ -42,9 +42,8 @@ _ENDS = ("end-hold", "resume", "end-promotion", "end-rejoin-grace")
 
 
 class LeverOperator:
-    """`taken`: how many pieces of its requests its proxy has taken. `members`: one of each group, for its definition.
-
-    `first_definition`: its definitions are numbered from here on, so that no two operators declare the same.
+    """`taken`: how many pieces of its requests its proxy has taken. `define`: returns an application of a group, with a
+    definition that nobody has declared.
     """
 
     def __init__(
@@ -52,39 +51,41 @@ class LeverOperator:
         url: str,
         taken: Callable[[], int],
         recorder: Recorder,
-        members: Mapping[str, MemberSettings],
+        groups: Sequence[str],
         chance: random.Random,
-        first_definition: int,
+        define: Callable[[str], Application],
     ) -> None:
         self._http = httpx.Client(base_url=url, timeout=_TIMEOUT_S, trust_env=False)
         self._taken = taken
         self._recorder = recorder
-        self._members = members
+        self._groups = groups
         self._chance = chance
-        self._definition = first_definition
+        self._define = define
         self._pulls = 0
-        self._processes: dict[str, list[str]] = {group: [] for group in members}
-        self._drained: dict[str, list[str]] = {group: [] for group in members}
-        self._held: dict[str, int | None] = dict.fromkeys(members)
+        self._declared: dict[str, Application] = {}
+        self._processes: dict[str, list[str]] = {group: [] for group in groups}
+        self._drained: dict[str, list[str]] = {group: [] for group in groups}
+        self._held: dict[str, int | None] = dict.fromkeys(groups)
 
     def work(self, stop: threading.Event) -> None:
         """Until `stop` is set."""
         while not stop.wait(self._chance.expovariate(1 / _MEAN_PAUSE_S)):
-            group = self._chance.choice(list(self._members))
+            group = self._chance.choice(self._groups)
             operation = self._chance.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
             try:
                 self._do(group, operation)
             except (CoordinatorError, CoordinatorUnavailable):
                 continue  # it is written down
 
-    def declare_at_first(self) -> None:
-        """Every group, before its members start."""
-        for group in self._members:
+    def declare_at_first(self) -> dict[str, Application]:
+        """Every group, before its members start. Returns the declared applications."""
+        for group in self._groups:
             self._persist(group, "declare")
+        return dict(self._declared)
 
     def end_levers(self) -> None:
         """Once no more faults come. Raises what a call ended with when the service does not answer for minutes."""
-        for group in self._members:
+        for group in self._groups:
             for operation in _ENDS:
                 self._persist(group, operation)
             self._persist(group, "describe")
@@ -155,11 +156,9 @@ class LeverOperator:
             self._ask(method, f"{group_path(group)}/drain", {"instance": process_id, "reason": tag})
 
     def _declare(self, group: str) -> None:
-        self._definition += 1
-        member = self._members[group]
-        probing_ms = FIRST_PROBING_INTERVAL_MS + self._definition
-        application = word_count(group, member.servers, member.directory / "state", probing_ms)
-        with self._recorder.call(group, "declare", {"definition": str(probing_ms)}) as answer:
+        application = self._declared[group] = self._define(group)
+        definition = str(application.configs.assignment[PROBING_INTERVAL])
+        with self._recorder.call(group, "declare", {"definition": definition}) as answer:
             answer["revision"] = self._ask("PUT", group_path(group), {}, group_body(application)).json()["revision"]
 
     def _describe(self, group: str) -> None:

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from tests.acceptance.fleet.faulty_proxy import FaultyProxy
 from tests.acceptance.fleet.http_connection import Address
+from tests.known import known
 
 _TIMEOUT_S = 60.0
 
@@ -19,9 +20,7 @@ class Proxies:
 
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
-        assert parts.hostname is not None
-        assert parts.port is not None
-        self._service = Address(parts.hostname, parts.port)
+        self._service = Address(known(parts.hostname), known(parts.port))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, name="proxies", daemon=True)
         self._proxies: dict[str, FaultyProxy] = {}

@@ -1,13 +1,15 @@
 """The parts of a run at work: input, operators and members for some minutes of faults, then rest."""
 
+import itertools
 import random
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
+from streams_runtime import Application
 from tests.history.calls import Counts
 from tests.history.faults import FaultInjector, FaultKind, drawn
 from tests.history.lever_operator import LeverOperator
@@ -15,14 +17,13 @@ from tests.history.member import MemberProcess, MemberSettings
 from tests.history.proxies import Proxies
 from tests.history.recorder import Recorder
 from tests.history.spark_members import SparkMembers
-from tests.history.word_counts import WordFeed
+from tests.history.word_counts import AT_LEAST_ONCE, FIRST_PROBING_INTERVAL_MS, WordFeed, word_count
 
-DYNAMIC, STATIC, ON_SPARK = "words-dynamic", "words-static", "words-spark"
+DYNAMIC, STATIC = "words-dynamic", "words-static"
+ON_SPARK = ("words-spark", AT_LEAST_ONCE)
 OPERATORS = ("ada", "bob")
 DEFINITIONS_APART = 100_000
-MEAN_GAP_S = 3.0
 REST_TIMEOUT_S = 600.0
-_LINES_A_TURN = 10
 _TURN_S = 0.5
 _TOLD_EVERY_S = 15.0
 
@@ -31,7 +32,9 @@ _TOLD_EVERY_S = 15.0
 class RunSettings:
     """`processes`: of each group, of two threads each. `directory`: new or empty.
 
-    `on_kafka`: the log is a real broker. `on_spark`: there is one group more, on Spark executors.
+    `on_kafka`: the log is a real broker. `groups`: any of DYNAMIC, STATIC, and those of ON_SPARK. `kinds`: only these
+    kinds of faults happen; all kinds if it is empty. `mean_gap_s`: the mean time between the begins of two faults.
+    `lines_a_turn`: the input of each group in half a second.
     """
 
     seed: int
@@ -39,27 +42,26 @@ class RunSettings:
     directory: Path
     processes: int = 3
     on_kafka: bool = False
-    on_spark: bool = False
-
-    @property
-    def groups(self) -> tuple[str, ...]:
-        return (DYNAMIC, STATIC, ON_SPARK) if self.on_spark else (DYNAMIC, STATIC)
+    groups: tuple[str, ...] = (DYNAMIC, STATIC)
+    kinds: tuple[str, ...] = ()
+    mean_gap_s: float = 3.0
+    lines_a_turn: int = 10
 
 
 @dataclass(slots=True)
 class Running:
-    """`servers`: of each group's log. `url`: of the coordinator, without a proxy. `failures`: members that failed.
+    """`servers`: of each group's log. `failures`: members that failed. `applications`: as they were declared at first.
 
-    The job on Spark, if there is one, is started and ended by whoever made this.
+    The caller starts and ends the jobs on Spark.
     """
 
     settings: RunSettings
     servers: Mapping[str, str]
-    url: str
     proxies: Proxies
     say: Callable[[str], None]
     members: list[MemberProcess] = field(default_factory=list)
     spark: SparkMembers | None = None
+    applications: Mapping[str, Application] = field(default_factory=dict)
     failures: list[dict[str, str]] = field(default_factory=list)
     _feeds: dict[str, WordFeed] = field(default_factory=dict)
     _operators: list[LeverOperator] = field(default_factory=list)
@@ -68,29 +70,30 @@ class Running:
     def prepare(self) -> None:
         """Groups are declared, and their members started."""
         seed = self.settings.seed
-        one_of_each: dict[str, MemberSettings] = {}
+        urls = {group: self._proxy(group) for group in self.settings.groups if group in ON_SPARK}
+        if urls:
+            self.spark = SparkMembers(self.settings.directory, urls, self.settings.processes)
         for group in self.settings.groups:
-            processes = [self._member(f"{group}-{number}", group) for number in range(self.settings.processes)]
-            one_of_each[group] = processes[0]
-            if group == ON_SPARK:
-                self.spark = SparkMembers(processes)
-            else:
-                self.members += map(MemberProcess, processes)
+            if group not in urls:
+                names = (f"{group}-{number}" for number in range(self.settings.processes))
+                self.members += [MemberProcess(self._member(name, group)) for name in names]
             self._feeds[group] = WordFeed(group, self.servers[group], random.Random(f"{seed} words {group}"))
         for number, name in enumerate(OPERATORS):
-            url = self.proxies.add(name, random.Random(f"{seed} proxy {name}"))
+            url = self._proxy(name)
             chance = random.Random(f"{seed} operator {name}")
             recorder = self._recorder(name)
             taken = partial(self.proxies.taken, name)
-            self._operators.append(LeverOperator(url, taken, recorder, one_of_each, chance, number * DEFINITIONS_APART))
-        self._operators[0].declare_at_first()
+            definitions = itertools.count(FIRST_PROBING_INTERVAL_MS + number * DEFINITIONS_APART)
+            define = partial(self._application, definitions)
+            self._operators.append(LeverOperator(url, taken, recorder, self.settings.groups, chance, define))
+        self.applications = self._operators[0].declare_at_first()
         for member in self.members:
             member.start()
 
     def work(self, kinds: Sequence[FaultKind]) -> None:
         """Input, levers and faults for the minutes of the run. Returns when the last fault has ended."""
         seed, seconds = self.settings.seed, self.settings.minutes * 60
-        faults = drawn(kinds, seconds, MEAN_GAP_S, random.Random(f"{seed} faults"))
+        faults = drawn(kinds, seconds, self.settings.mean_gap_s, random.Random(f"{seed} faults"))
         injector = FaultInjector(self._recorder("faults"))
         stop = threading.Event()
         threads = [threading.Thread(target=operator.work, args=(stop,)) for operator in self._operators]
@@ -129,8 +132,7 @@ class Running:
         for member in self.members:
             member.leave()
         if self.spark is not None:
-            self.spark.leave(self.url)
-            self.failures += [{"group": ON_SPARK, "said": said} for said in self.spark.failures]
+            self.failures += self.spark.leave()
         return {group: feed.counts() for group, feed in self._feeds.items()}
 
     def end(self) -> None:
@@ -146,9 +148,17 @@ class Running:
             recorder.close()
 
     def _member(self, name: str, group: str) -> MemberSettings:
-        url = self.proxies.add(name, random.Random(f"{self.settings.seed} proxy {name}"))
-        is_static = group != DYNAMIC
-        return MemberSettings(name, group, url, self.servers[group], self.settings.directory, is_static)
+        return MemberSettings(
+            name, group, self._proxy(name), self.servers[group], self.settings.directory, group == STATIC
+        )
+
+    def _proxy(self, name: str) -> str:
+        """The URL of a new proxy."""
+        return self.proxies.add(name, random.Random(f"{self.settings.seed} proxy {name}"))
+
+    def _application(self, definitions: Iterator[int], group: str) -> Application:
+        """The application of a group, with another definition in each call."""
+        return word_count(group, self.servers[group], self.settings.directory / "state", next(definitions))
 
     def _recorder(self, client: str) -> Recorder:
         recorder = Recorder(self.settings.directory, client)
@@ -157,11 +167,13 @@ class Running:
 
     def _write_and_look(self, injector: FaultInjector) -> None:
         for feed in self._feeds.values():
-            feed.write(_LINES_A_TURN)
+            feed.write(self.settings.lines_a_turn)
         self._look(injector)
 
     def _look(self, injector: FaultInjector) -> None:
-        """Start who ended by himself again, and note why he did."""
+        """Start a member that has ended by itself again, and note the reason. Raises if a job on Spark has ended."""
+        if self.spark is not None:
+            self.spark.check()
         for member in self.members:
             name = member.settings.name
             with injector.spared(name) as is_spared:

@@ -1,106 +1,108 @@
-"""A group whose processes are tasks on Spark executors: Spark starts those that die again, wherever there is room."""
+"""Groups whose instances are started by `workers.run`: Spark starts those that die again, wherever there is room."""
 
 import os
 import signal
-import threading
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
 
-from pyspark import InheritableThread, TaskContext
-
 from spark_engine.session.spark_session import spark_session
-from spark_jobs.ownership.executor_identity import executor_identity
-from spark_jobs.workers.leaving_signals import LeavingSignals
-from streams_runtime.membership.coordinator_client import CoordinatorClient
+from spark_jobs.ownership.ownership_log import read_ownership
+from spark_jobs.workers.running import Workers, run
+from streams_runtime import Application
 from tests.checkout import ROOT
+from tests.history.calls import OWNERSHIP
 from tests.history.faults import FaultKind
-from tests.history.member import MemberSettings, work
 from tests.spark_jobs.quick_java import quick_java
 
 EXECUTORS = 2
-END_TIMEOUT_S = 120.0
 _MEMORY_MB = 1024
 
 
 class SparkMembers:
-    """The job of all processes. `failures`: what ended it, in words."""
+    """All instances on Spark. `urls`: the coordinator's URL for each group. `instances`: their number in each group.
 
-    def __init__(self, settings: Sequence[MemberSettings]) -> None:
-        self._settings = settings
-        self._ended = threading.Event()
-        self.failures: list[str] = []
+    `deaths`: the time at which each Python worker was killed, in milliseconds since the epoch, by process id.
+    """
+
+    def __init__(self, directory: Path, urls: Mapping[str, str], instances: int) -> None:
+        self._directory = directory
+        self._urls = urls
+        self._instances = instances
+        self._workers: dict[str, Workers] = {}
+        self.deaths: dict[int, float] = {}
 
     @contextmanager
-    def running(self) -> Iterator[None]:
-        """From their start until all have left. Raises SparkNotStarted, JavaNotFound."""
+    def running(self, applications: Mapping[str, Application]) -> Iterator[None]:
+        """From their start until the Spark session ends. Raises SparkNotStarted, JavaNotFound."""
         conf = {"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "1"}
-        slots = -(-len(self._settings) // EXECUTORS)
+        slots = -(-len(self._urls) * self._instances // EXECUTORS)
         master = f"local-cluster[{EXECUTORS},{slots},{_MEMORY_MB}]"
         with quick_java(), spark_session(master, "history", conf=conf) as spark:
-            context = spark.sparkContext
-
-            def run() -> None:
-                body = partial(_in_a_task, list(self._settings))
-                count = len(self._settings)
-                try:
-                    context.parallelize(range(count), count).mapPartitionsWithIndex(body).collect()
-                except Exception as error:
-                    self.failures.append(f"the job on Spark failed: {error!r}"[:1_000])
-                finally:
-                    self._ended.set()
-
-            InheritableThread(target=run, name="history on Spark", daemon=True).start()
             try:
+                for group, url in self._urls.items():
+                    self._workers[group] = run(
+                        spark,
+                        applications[group],
+                        instances=self._instances,
+                        coordinator_url=url,
+                        state_dir=str(self._directory / "state" / group),
+                        log_dir=str(self._ownership(group)),
+                    )
                 yield
             finally:
-                if not self._ended.wait(0):
-                    context.cancelAllJobs()
+                for workers in self._workers.values():
+                    workers.cancel()
 
-    def leave(self, coordinator_url: str) -> None:
-        """Have the group told to stop, and wait until all have ended."""
-        with CoordinatorClient(coordinator_url) as client:
-            client.drain(self._settings[0].group)
-        if not self._ended.wait(END_TIMEOUT_S):
-            self.failures.append("the members on Spark did not end although they were told to")
+    def check(self) -> None:
+        """Raises WorkersFailed, or AssertionError for a job that has ended before its group was drained."""
+        for group, workers in self._workers.items():
+            assert workers.wait(0.0) is None, f"the instances of {group} ended"
 
-    def fault_kinds(self) -> list[FaultKind]:
-        """Executors are killed, with all processes on them, and single Python workers."""
-        names = {f"spark task of {each.name}": each for each in self._settings}
+    def leave(self) -> list[dict[str, str]]:
+        """Drain the groups, and wait until all instances have ended. Returns the failures of instances."""
+        failures = []
+        for group, workers in self._workers.items():
+            ends = workers.stop()
+            texts = [str(end) for end in ends if not end.is_good] if ends else ["the drained instances did not end"]
+            failures += [{"group": group, "said": text} for text in texts]
+        return failures
+
+    def fault_kinds(self) -> Sequence[FaultKind]:
+        """Executors are killed, with all instances on them, and single Python workers."""
+        numbers = range(self._instances)
+        instances = {f"instance {each} of {group}": (group, each) for group in self._urls for each in numbers}
         return [
-            FaultKind("executor killed", 6, 1.0, {name: partial(_kill, each, 1) for name, each in names.items()}),
-            FaultKind("Python worker killed", 6, 1.0, {name: partial(_kill, each, 0) for name, each in names.items()}),
+            FaultKind(name, 6, 1.0, {target: partial(kill, *one) for target, one in instances.items()})
+            for name, kill in (("executor killed", self._kill_executor), ("Python worker killed", self._kill_worker))
         ]
 
+    @contextmanager
+    def _kill_executor(self, group: str, number: int) -> Iterator[None]:
+        """The Python workers of a killed executor get SIGHUP, and leave."""
+        for _, jvm_pid in self._newest(group, number):
+            assert jvm_pid is not None, "it runs under an executor"
+            _kill(jvm_pid)
+        yield
 
-@contextmanager
-def _kill(settings: MemberSettings, which: int) -> Iterator[None]:
-    """`which`: 0 for the Python worker, 1 for its executor. Nothing happens to one that has not started yet."""
-    file = _pids(settings)
-    if file.exists():
-        pid = int(file.read_text().split()[which])
-        with suppress(ProcessLookupError):  # it has died already, and Spark is about to start another one
-            os.kill(pid, signal.SIGKILL)
-    yield
+    @contextmanager
+    def _kill_worker(self, group: str, number: int) -> Iterator[None]:
+        for pid, _ in self._newest(group, number):
+            self.deaths.setdefault(pid, time.time() * 1000)
+            _kill(pid)
+        yield
+
+    def _newest(self, group: str, number: int) -> list[tuple[int, int | None]]:
+        """The process id of an instance and that of its executor; empty if it has not started yet."""
+        lines = [line for line in read_ownership(self._ownership(group)) if line.instance == f"p{number}"]
+        return [(line.pid, line.jvm_pid) for line in lines[-1:]]
+
+    def _ownership(self, group: str) -> Path:
+        return self._directory / OWNERSHIP / group
 
 
-def _pids(settings: MemberSettings) -> Path:
-    return settings.directory / f"{settings.name}.pids"
-
-
-def _in_a_task(settings: Sequence[MemberSettings], index: int, _rows: Iterator[object]) -> Iterator[bool]:
-    """The life of one process. A worker whose executor is killed gets SIGHUP, and leaves."""
-    context = TaskContext.get()
-    assert context is not None, "it runs inside a Spark task"
-    mine = settings[index]
-    jvm_pid = executor_identity().jvm_pid
-    assert jvm_pid is not None, "it runs under an executor"
-    written = _pids(mine).with_suffix(".new")
-    written.write_text(f"{os.getpid()} {jvm_pid}")
-    written.rename(_pids(mine))
-    with LeavingSignals() as signals:
-        has_failed = work(mine, context.taskAttemptId() + 1, signals)
-    if has_failed:
-        raise RuntimeError(f"{mine.name} failed")
-    yield True
+def _kill(pid: int) -> None:
+    with suppress(ProcessLookupError):  # it has died already, and Spark is about to start another one
+        os.kill(pid, signal.SIGKILL)

@@ -9,11 +9,11 @@ import pytest
 
 from assignor.errors import InputError
 from tests.history.__main__ import main
-from tests.history.calls import Call, Counts, FaultLine, TasksLine, read_history, write_run
-from tests.history.histories import GROUP, SETTINGS, heartbeat, valid_lines
+from tests.history.calls import Call, FaultLine, TasksLine, read_history, write_run
+from tests.history.histories import EXACT, GROUP, SETTINGS, heartbeat, valid_lines
 from tests.history.recorder import Recorder
 
-EXACT = {GROUP: Counts({"cat": 2}, {"cat": 2})}
+COUNTS = {GROUP: EXACT}
 
 
 def written(directory: Path, *more: Call | TasksLine | FaultLine) -> Path:
@@ -22,7 +22,7 @@ def written(directory: Path, *more: Call | TasksLine | FaultLine) -> Path:
     for line in (*valid_lines(), *more):
         recorder.write(line)
     recorder.close()
-    write_run(directory, SETTINGS, EXACT)
+    write_run(directory, SETTINGS, COUNTS)
     return directory
 
 
@@ -38,7 +38,7 @@ def test_should_read_what_was_written(tmp_path: Path) -> None:
 
     assert len(read.calls) + len(read.tasks) == len(valid_lines())
     assert [(each.fault, each.target) for each in read.faults] == [("member killed", "p0")]
-    assert read.counts == EXACT
+    assert read.counts == COUNTS
     assert read.calls[0].where == "all.jsonl:1"
 
 
@@ -59,9 +59,7 @@ def test_should_name_a_line_that_is_none(tmp_path: Path, line: str) -> None:
         read_history(tmp_path)
 
 
-def test_should_end_with_0_and_a_kept_report_for_a_valid_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_end_with_0_and_keep_the_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = judged(written(tmp_path), capsys)
 
     assert code == 0
@@ -69,9 +67,7 @@ def test_should_end_with_0_and_a_kept_report_for_a_valid_history(
     assert (tmp_path / "report.txt").read_text() == report
 
 
-def test_should_end_with_1_and_show_the_contradiction_of_an_invalid_history(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_end_with_1_and_show_the_contradiction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, report = judged(written(tmp_path, heartbeat("p0", "a", 300, 2)), capsys)
 
     assert code == 1

@@ -34,11 +34,11 @@ def run(settings: RunSettings, say: Callable[[str], None]) -> None:
         known = _known(settings, has_small_disk=has_small_disk)
         write_run(directory, {**known, "broken_off": "it was killed"}, {})  # so that it can be judged even then
         servers = {group: f"embedded:{directory / 'log' / group}" for group in settings.groups}
-        more_kinds: list[FaultKind] = []
+        kinds: list[FaultKind] = []
         if settings.on_kafka:
             broker = ending.enter_context(_broker(directory / "broker"))
             servers = dict.fromkeys(settings.groups, broker.bootstrap_servers)
-            more_kinds.append(broker_killed(broker))
+            kinds.append(broker_killed(broker))
         coordinator = ending.enter_context(
             FreezableCoordinator(
                 coordinator_directory,
@@ -51,20 +51,25 @@ def run(settings: RunSettings, say: Callable[[str], None]) -> None:
         )
         ending.callback(lambda: shutil.copy(coordinator.log_file, directory / "coordinator.log"))
         proxies = ending.enter_context(Proxies(coordinator.url))
-        running = Running(settings, servers, coordinator.url, proxies, say)
+        running = Running(settings, servers, proxies, say)
         ending.callback(running.end)
         try:
             running.prepare()
             if running.spark is not None:
-                ending.enter_context(running.spark.running())
-                more_kinds += running.spark.fault_kinds()
-            kinds = fault_kinds(coordinator, coordinator_directory, has_small_disk, running.members, proxies)
-            running.work([*kinds, *more_kinds])
+                ending.enter_context(running.spark.running(running.applications))
+                kinds += running.spark.fault_kinds()
+            kinds += fault_kinds(coordinator, coordinator_directory, has_small_disk, running.members, proxies)
+            wanted = settings.kinds or [each.name for each in kinds]
+            running.work([each for each in kinds if each.faults and each.name in wanted])
             counts = running.rest()
         except Exception as error:
-            write_run(directory, {**known, "failures": running.failures, "broken_off": repr(error)[:1_000]}, {})
+            write_run(directory, {**known, **_seen(running), "broken_off": repr(error)[:1_000]}, {})
             raise
-        write_run(directory, {**known, "failures": running.failures}, counts)
+        write_run(directory, {**known, **_seen(running)}, counts)
+
+
+def _seen(running: Running) -> dict[str, object]:
+    return {"failures": running.failures, "deaths": {} if running.spark is None else running.spark.deaths}
 
 
 def _known(settings: RunSettings, *, has_small_disk: bool) -> dict[str, object]:
@@ -74,7 +79,7 @@ def _known(settings: RunSettings, *, has_small_disk: bool) -> dict[str, object]:
         "minutes": settings.minutes,
         "processes": settings.processes,
         "on_kafka": settings.on_kafka,
-        "on_spark": settings.on_spark,
+        "groups": settings.groups,
         "has_small_disk": has_small_disk,
         "session_timeout_ms": SESSION_TIMEOUT_MS,
         "heard_within_ms": min(SESSION_TIMEOUT_MS, DISCONNECT_GRACE_MS),

@@ -12,6 +12,8 @@ from tests.history.calls import Counts
 
 PARTITIONS = 4
 SESSION_TIMEOUT_MS = 6_000
+AT_LEAST_ONCE = "words-at-least-once"
+"""The group with this guarantee. All other groups count exactly once."""
 PROBING_INTERVAL = "probing.rebalance.interval.ms"
 FIRST_PROBING_INTERVAL_MS = 60_000
 _VOCABULARY = tuple(f"word-{number}" for number in range(300))
@@ -35,7 +37,7 @@ def word_count(
             "application.id": group,
             "bootstrap.servers": servers,
             "state.dir": str(state_directory),
-            "processing.guarantee": "exactly_once_v2",
+            "processing.guarantee": "at_least_once" if group == AT_LEAST_ONCE else "exactly_once_v2",
             "commit.interval.ms": 200,
             "num.standby.replicas": 1,
             "num.stream.threads": 2,
@@ -91,7 +93,8 @@ class WordFeed:
             seen.add((word, number))
             found[word] = number
         progress = self.progress()
-        return Counts(found, dict(self._written), tuple(twice), progress.there - progress.done)
+        lag = progress.there - progress.done
+        return Counts(found, dict(self._written), tuple(twice), lag, self._group == AT_LEAST_ONCE)
 
     def close(self) -> None:
         self._producer.close()

@@ -18,6 +18,7 @@ from rebalance_analysis.measures import (
     records_to_restore_by_process,
 )
 from rebalance_analysis.rerun import RerunRebalance, run
+from tests.known import known
 from tests.recorded import documents
 
 A, B, C = (ProcessId(0, number) for number in range(3))
@@ -143,12 +144,10 @@ def test_should_read_back_from_recorded_bytes_what_kafka_had_placed() -> None:
         ran = run(document)
         assert isinstance(ran, RerunRebalance)
         result, output = ran.result, ran.recorded.output
-        assert output is not None
         if result.problem is None or result.placement is None or result.followup_rebalance:
             continue
-        read = recorded_placement(result.problem, output.assignments)
-        assert read is not None
-        assert {process: (each.active, each.standby) for process, each in read.clients.items()} == {
+        read = recorded_placement(result.problem, known(output).assignments)
+        assert {process: (each.active, each.standby) for process, each in known(read).clients.items()} == {
             process: (each.active, each.standby) for process, each in result.placement.clients.items()
         }
         compared += 1
@@ -178,9 +177,7 @@ ON_A_AND_B = (
         (placed(A=({T0, T1}, {T2}, set()), B=({T2}, {T0, T1}, set()), C=(set(), {T2}, {T2})), False, False),
     ],
 )
-def test_should_tell_a_move_of_what_runs_from_a_place_for_what_nobody_runs(
-    to: Placement, moves: bool, places: bool
-) -> None:
+def test_should_tell_a_move_from_a_place_for_what_nobody_runs(to: Placement, moves: bool, places: bool) -> None:
     asked = problem(*ON_A_AND_B)
     assert (moves_owned(asked, to), places_ownerless(asked, to)) == (moves, places)
 

@@ -11,8 +11,8 @@ import pytest
 
 from rebalance_analysis.reading import recorded_group, sources
 from tests.checkout import ROOT, VECTORS
-from tests.program import SMOKE, assignor, write_lines
-from tests.recorded import RECORDINGS, documents
+from tests.program import assignor, write_lines
+from tests.recorded import documents
 
 WCFLOW = str(VECTORS / "recordings/wcflow.jsonl.gz")
 THREADS = str(VECTORS / "recordings/threads2.jsonl.gz")
@@ -24,35 +24,6 @@ def lines_of(name: str) -> list[dict[str, Any]]:
 
 
 class TestTaskHistory:
-    def test_should_use_full_names_and_one_line_for_each_fact_when_wide(self) -> None:
-        told = assignor("explain", WCFLOW, "--task", "1_2", "--last", "1", "-o", "wide").stdout.splitlines()
-        (now,) = [line for line in told if line.startswith("  is  ")]
-        assert now == (
-            "  is         active on a (83dd50fb-96f0-4129-9cdd-bb1ad378ad89) (a-StreamThread-2-consumer, lag 0), "
-            "standby on c (52a2381e-f324-4911-a95a-e99ec1c20cf4) (c-StreamThread-1-consumer, lag 0)"
-        )
-        (why,) = [line for line in told if line.startswith("  because  ")]
-        assert "of the threads, " in why, "every step of the reason"
-
-    def test_should_tell_every_round_in_full_when_asked(self) -> None:
-        folded = assignor("explain", WCFLOW, "--task", "1_2", "--last", "12").stdout
-        full = assignor("explain", WCFLOW, "--task", "1_2", "--last", "12", "--all").stdout
-        assert (folded.count("  because "), full.count("  because ")) == (6, 12)
-        assert "generations 7 to 10  4 rebalances" in folded
-        assert "of the threads, " in full, "every step of the reason"
-        assert "of the threads, " not in folded
-
-    def test_should_take_ten_rounds_when_only_a_group_is_named(self) -> None:
-        ran = assignor("explain", WCFLOW, "--group", "wcflow", "--task", "1_2")
-        assert ran.stdout.splitlines()[0] == (
-            "group wcflow, task 1_2: the last 10 of 12 rebalances, generations 3 to 12"
-        )
-
-    def test_should_say_where_another_leader_decided(self) -> None:
-        ran = assignor("explain", BRIDGE, "--task", "0_0", "--last", "9")
-        marked = "beware recorded placement differs from this program's: reasons are of a re-run (led by python)"
-        assert " ".join(ran.stdout.split()).count(marked) == 3
-
     def test_should_say_what_is_not_recorded_between(self, tmp_path: Path) -> None:
         lines = lines_of("wcflow")
         file = write_lines(tmp_path / "gap.jsonl", [lines[0], lines[3]])
@@ -143,55 +114,12 @@ class TestGroupHistory:
             "active on 83dd50fb (thread 2, running it), standby on b (thread 2, lag 5), warm-up on 52a2381e (thread 1,"
         ) in " ".join(told.split())
 
-    def test_should_say_what_becomes_of_warm_ups(self) -> None:
-        told = assignor("explain", WCFLOW, "--id", "wcflow.6").stdout.splitlines()
-        assert "  1 task gets a warm-up: 2_4" in told
-        at = told.index("  1 task loses its warm-up: 1_3")
-        assert told[at + 3] == "    because    others warm up first (max.warmup.replicas): c waits for its turn"
-
-    @pytest.mark.parametrize("name", RECORDINGS)
-    def test_should_never_say_that_a_moving_task_stays(self, name: str) -> None:
-        """Not in the folded lines, and not in the whole reasons either."""
-        lines = assignor("explain", str(VECTORS / name), "-o", "json").stdout.splitlines()
-        for told in map(json.loads, lines):
-            active = next((copy["process"] for copy in told["copies"] if copy["role"] == "active"), None)
-            assert ("active stays with" in told["text"]) <= (active in told["previous"]), told["text"]
-        history = json.loads(assignor("explain", str(VECTORS / name), "--last", "99", "-o", "json").stdout)
-        text = assignor("explain", str(VECTORS / name), "--last", "99", "--all").stdout.split("\n\n")
-        for told, shown in zip(history["rounds"], text[1:], strict=False):
-            stays = {line.split()[0] for line in shown.splitlines() if line.endswith(" stays where it is")}
-            assert not stays & {move["task"] for move in told["moves"] if move["from"] is not None}
-
-    def test_should_show_each_task_with_all_and_only_count_those_that_stay_without(self) -> None:
-        folded = assignor("explain", SMOKE, "--id", "smoke.2").stdout
-        full = assignor("explain", SMOKE, "--id", "smoke.2", "--all").stdout
-        assert "  all 12 tasks stay where they are" in folded.splitlines()
-        assert full.count(" stays where it is\n") == 12
-
-    def test_should_name_every_task_that_moves_when_too_much_happened(self) -> None:
-        told = " ".join(assignor("explain", THREADS, "--id", "threads2.9").stdout.split())
-        assert "in all 17 of 24 tasks move" in told
-        assert (
-            "besides, 7 tasks move once they are given up (--all says why): 2_2 from a to c; 3_0 from b to a; "
-            "2_3, 3_3 from b to d; 2_0 from c to a; 2_1, 3_1 from c to b besides, 2 tasks get other standbys "
-            "(--all says why): 0_2, 1_5 5 tasks stay where they are"
-        ) in told
-
-    def test_should_say_what_another_leader_placed_otherwise(self) -> None:
-        told = " ".join(assignor("explain", BRIDGE).stdout.split())
-        assert "because another leader decided so (led by python); this program would not have" in told
-
 
 class TestChoosing:
     def test_should_tell_of_each_group_when_there_are_several(self) -> None:
         told = assignor("explain", WCFLOW, THREADS, "--last", "3").stdout
         one, other = (assignor("explain", file, "--last", "3").stdout for file in (WCFLOW, THREADS))
         assert told == f"{one}\n{other}"
-
-    def test_should_ask_for_the_group_of_a_task_when_there_are_several(self) -> None:
-        ran = assignor("explain", WCFLOW, THREADS, "--task", "0_0")
-        assert (ran.returncode, ran.stdout) == (2, "")
-        assert ran.stderr == "error: --group: there are several groups, name one: threads2, wcflow\n"
 
     def test_should_choose_one_group_of_many_files_in_any_order(self, tmp_path: Path) -> None:
         mixed = [*lines_of("smoke"), *lines_of("wcflow")[::-1]]
@@ -224,33 +152,6 @@ class TestChoosing:
             f"group {name}: the last 2 of {len(chain)} rebalances, generations {len(chain) - 1} to {len(chain)}"
         )
 
-    @pytest.mark.parametrize(
-        ("arguments", "code", "message"),
-        [
-            (("--group", "other"), 2, "error: --group: there is no rebalance of 'other', only of smoke"),
-            (
-                ("--task", "9_9", "--last", "2"),
-                1,
-                "error: nothing to explain: no task 9_9 in these rebalances of group smoke",
-            ),
-            (("--last", "2", "--id", "smoke.1"), 2, "error: --id: chooses one line; a history has several"),
-            (("--last", "2", "--coordinator", "http://127.0.0.1:1"), 2, "error: --coordinator, --token-file: asks"),
-        ],
-    )
-    def test_should_say_why_there_is_nothing_to_tell(self, arguments: tuple[str, ...], code: int, message: str) -> None:
-        ran = assignor("explain", SMOKE, *arguments)
-        assert (ran.returncode, ran.stdout) == (code, "")
-        assert ran.stderr.startswith(message)
-
-    def test_should_refuse_no_rounds_at_all(self) -> None:
-        ran = assignor("explain", SMOKE, "--last", "0")
-        assert (ran.returncode, ran.stdout) == (2, "")
-        empty = assignor("explain", "-", "--last", "2")
-        assert (empty.returncode, empty.stderr) == (
-            2,
-            "error: there are no recorded rebalances to tell the history of\n",
-        )
-
     def test_should_set_bad_lines_aside_and_tell_the_rest(self, tmp_path: Path) -> None:
         good = lines_of("smoke")
         later = {**good[2], "input": {**good[2]["input"], "assignor": "Later"}}
@@ -273,9 +174,7 @@ class TestChoosing:
         assert ran.stderr.startswith("error: stdin:1: is not a line of JSON")
 
     @pytest.mark.parametrize("value", ["no_such_module:read", None])
-    def test_should_name_the_extra_that_a_coordinator_needs(
-        self, monkeypatch: pytest.MonkeyPatch, value: str | None
-    ) -> None:
+    def test_should_name_the_extra_for_a_coordinator(self, monkeypatch: pytest.MonkeyPatch, value: str | None) -> None:
         group = recorded_group.ENTRY_POINT_GROUP
         installed = EntryPoints([EntryPoint("coordinator", value, group)] if value else [])
         monkeypatch.setattr(sources, "entry_points", lambda **chosen: installed.select(**chosen))

@@ -4,21 +4,11 @@ import base64
 import json
 from pathlib import Path
 
-import pytest
-
-from tests.program import BRIDGE, SMOKE, assignor, smoke, write_lines
+from tests.program import SMOKE, assignor, smoke, write_lines
 from tests.recorded import document, documents
 
 
 class TestExplain:
-    def test_should_explain_one_task_of_one_round(self) -> None:
-        ran = assignor("explain", SMOKE, "--id", "smoke.3", "--task", "0_1", "--all")
-        told = " ".join(ran.stdout.split())
-        assert ran.returncode == 0
-        assert "was active on a (thread 1) is active on b (thread 1, lag 13), not handed out yet" in told
-        assert "active goes to b (lag 13), which is caught up" in told
-        assert "b-StreamThread-1-consumer waits until a-StreamThread-1-consumer gives it up" in told
-
     def test_should_explain_all_tasks_as_json(self) -> None:
         ran = assignor("explain", SMOKE, "--id", "smoke.3", "--format", "json")
         explained = [json.loads(line) for line in ran.stdout.splitlines()]
@@ -47,28 +37,8 @@ class TestExplain:
         told = json.loads(assignor("explain", write_lines(tmp_path / "e.jsonl", [line]), "-o", "json").stdout)
         assert told == {"id": "smoke.1", "task": None, "text": "no task was placed: NONE"}
 
-    @pytest.mark.parametrize("arguments", [("--id", "smoke.9"), ("--task", "7_7")])
-    def test_should_answer_no_when_there_is_nothing_to_explain(self, arguments: tuple[str, str]) -> None:
-        ran = assignor("explain", SMOKE, *arguments)
-        assert (ran.returncode, ran.stdout) == (1, "")
-
-    def test_should_refuse_a_task_that_is_none(self) -> None:
-        ran = assignor("explain", SMOKE, "--task", "first")
-        assert ran.returncode == 2
-        assert ran.stderr.startswith("error: --task: 'first' is not a task id")
-
 
 class TestDiff:
-    def test_should_name_the_tasks_that_moved_between_two_rounds(self) -> None:
-        ran = assignor("diff", f"{SMOKE}#smoke.3", f"{SMOKE}#smoke.4")
-        assert ran.returncode == 1
-        told = ran.stdout.splitlines()
-        assert told[:2] == ["smoke.3 -> smoke.4", "  0_1: active nobody -> b-StreamThread-1"]
-        assert told[-1] == "  6 of 12 active tasks moved, 0 changed only their standbys"
-        wide = assignor("diff", f"{SMOKE}#smoke.3", f"{SMOKE}#smoke.4", "-o", "wide").stdout.splitlines()
-        assert wide[0].startswith("smoke.3 -> smoke.4 0_1: active nobody -> b-StreamThread-1-consumer-")
-        assert len(wide[0]) > len("smoke.3 -> smoke.4 0_1: active nobody -> b-StreamThread-1-consumer-")
-
     def test_should_find_a_recording_and_what_was_assigned_the_same(self, tmp_path: Path) -> None:
         output = tmp_path / "out.jsonl"
         assignor("assign", SMOKE, "--output", str(output))
@@ -94,19 +64,6 @@ class TestDiff:
             {"task": "0_0", "active": {"from": [a], "to": [b]}, "standby": {"gone": [b], "new": [a]}}
         ]
 
-    @pytest.mark.parametrize(
-        ("a", "b", "message"),
-        [
-            (SMOKE, BRIDGE, "no id is in both"),
-            (f"{SMOKE}#smoke.9", SMOKE, "has no line with the id 'smoke.9'"),
-            ("/no/such", SMOKE, "cannot be opened"),
-        ],
-    )
-    def test_should_say_why_two_files_cannot_be_compared(self, a: str, b: str, message: str) -> None:
-        ran = assignor("diff", a, b)
-        assert ran.returncode == 2
-        assert message in ran.stderr
-
 
 class TestDecode:
     SUBSCRIPTION: str = next(iter(smoke(4)["input"]["members"].values()))["subscription"]
@@ -131,19 +88,3 @@ class TestDecode:
         decoded = json.loads(forms[0])
         assert decoded["kind"] == "assignment"
         assert decoded["user_data"]["active_tasks"]
-
-    @pytest.mark.parametrize(
-        ("arguments", "message"),
-        [
-            (("no bytes!",), "is neither hex nor base64"),
-            (("00",), "these bytes are not subscription or assignment"),
-            (("00", "--as", "poem"), "--as: must be one of subscription, assignment"),
-            (("@/no/such/file",), "cannot be read: No such file"),
-            ((SUBSCRIPTION, "--as", "assignment-info"), "unknown version"),
-        ],
-    )
-    def test_should_say_what_is_wrong_with_the_bytes(self, arguments: tuple[str, ...], message: str) -> None:
-        ran = assignor("decode", *arguments)
-        assert ran.returncode == 2
-        assert message in ran.stderr
-        assert "Traceback" not in ran.stderr

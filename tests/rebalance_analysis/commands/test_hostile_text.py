@@ -18,9 +18,7 @@ def is_harmless(text: str) -> bool:
 
 
 @pytest.mark.parametrize("format", Format)
-def test_should_print_no_format_with_anything_that_a_terminal_obeys(
-    format: Format, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_should_print_nothing_that_a_terminal_obeys(format: Format, capsys: pytest.CaptureFixture[str]) -> None:
     show({FORGED: [FORGED]}, f"{FORGED}\n", format)
 
     printed = capsys.readouterr().out

@@ -5,8 +5,6 @@ import re
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from assignor.recording import rebalance_input
 from rebalance_analysis.presentation.forecasts import forecast_text
 from rebalance_analysis.rerun import parse_recorded
@@ -41,14 +39,6 @@ class TestText:
         assert ran.stdout.splitlines()[-1] == (
             "not stable after 3 rebalances and 20 min: 0 moves, 2 warm-ups, 0 standby moves; no task without owner; "
             "still not caught up: 0_1, 0_3"
-        )
-
-    def test_should_say_that_a_group_goes_in_circles(self) -> None:
-        ran = assignor("simulate", SMOKE, "--id", "smoke.2", "--assignor", "FallbackPriorTaskAssignor", "-o", "wide")
-        assert ran.returncode == 1
-        assert ran.stdout.splitlines()[-1] == (
-            "never stable: rebalance 1 comes again for ever, every 1 min, though nothing moves or warms up: each asks "
-            "for a probing rebalance; until there 0 moves, 0 warm-ups, 0 standby moves; no task without owner"
         )
 
     def test_should_leave_out_rounds_in_the_middle_of_many(self) -> None:
@@ -101,32 +91,6 @@ class TestRounds:
             ["error", f"{file}:1"],
             ["error", f"{file}:2"],
         ]
-
-    def test_should_say_that_there_is_no_such_round(self) -> None:
-        ran = assignor("simulate", SMOKE, "--id", "smoke.99")
-        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {SMOKE}: there is no such rebalance\n")
-
-
-class TestUsage:
-    @pytest.mark.parametrize(
-        "arguments, message",
-        [
-            (("--restore-rate", "0"), "--restore-rate: must be from 0.001 to 1e+15, not 0"),
-            (("--standby-rate", "nan"), "--standby-rate: must be from 0.001 to 1e+15, not nan"),
-            (("--append-rate", "-1"), "--append-rate: must be from 0 to 1e+15, not -1"),
-            (
-                ("--session-timeout-ms", "2147483648"),
-                "--session-timeout-ms: must be from 0 to 2147483647, not 2147483648",
-            ),
-            (("--rebalance-ms", "-1"), "--rebalance-ms: must be from 0 to 2147483647, not -1"),
-            (("--jitter", "2"), "--jitter: must be from 0 to 1, not 2"),
-            (("--max-rounds", "0"), "--max-rounds: must be from 1 to 2147483647, not 0"),
-            (("--add-instances", "x"), "--add-instances: must be NxT, for example 3x4, not 'x'"),
-        ],
-    )
-    def test_should_name_the_option_that_is_wrong(self, arguments: tuple[str, ...], message: str) -> None:
-        ran = assignor("simulate", SMOKE, *arguments)
-        assert (ran.returncode, ran.stdout, ran.stderr) == (2, "", f"error: {message}\n")
 
 
 class TestPicture:

@@ -3,9 +3,10 @@
 import pytest
 
 from assignor.types import TaskId
-from rebalance_analysis.history import group_history, group_history_document
+from rebalance_analysis.history import group_history
 from rebalance_analysis.history.group_history import Move
 from rebalance_analysis.history.triggers import processes_of
+from rebalance_analysis.presentation.history_documents import history_document
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import run
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded, short
@@ -61,7 +62,7 @@ def test_should_follow_the_owners_in_the_recorded_bytes(name: str) -> None:
 
 
 def test_should_be_told_as_json() -> None:
-    document = group_history_document("smoke", group_history(past_rebalances(recorded("smoke"))))
+    document = history_document("smoke", group_history(past_rebalances(recorded("smoke"))))
     assert (document["group_id"], document["summary"]) == ("smoke", {"moves": 6})
     rounds = document["rounds"]
     assert isinstance(rounds, list)

@@ -11,15 +11,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from assignor.names.short_names import InstanceNames
 from assignor.task_assignors.decisions import DecisionKind
 from assignor.types import ProcessId, Role, TaskId
 from assignor_cli.tables import View
-from rebalance_analysis.commands.explain import group_history_text, names_for
+from rebalance_analysis.commands.explain import history_text
 from rebalance_analysis.history import group_history
 from rebalance_analysis.history.triggers import processes_of
 from rebalance_analysis.presentation import history_rows, quantities
 from rebalance_analysis.reading.task_owners import owners_in
 from rebalance_analysis.rerun import RerunRebalance, run
+from tests.known import known
 from tests.rebalance_analysis.history.histories import past_rebalances, recorded
 from tests.recorded import documents
 
@@ -94,10 +96,10 @@ def check(line: dict[str, Any], before: dict[str, Any] | None) -> None:
     (rebalance,) = history.rebalances
     if rebalance.facts.error is not None or ran.result.placement is None:
         return
-    names = names_for(history.instances, UNWRAPPED)
+    names = InstanceNames(history.instances)
     clients = {} if ran.result.problem is None else ran.result.problem.clients
     processes = {names.short(process): process for process in {*history.instances, *clients}}
-    told = list(blocks(group_history_text("g", history, None, UNWRAPPED, every=False)))
+    told = list(blocks(history_text("g", history, None, UNWRAPPED, every=False)))
     named = [task for block in told for task in block.tasks]
     owners, owners_before = owners_now(ran), owners_of(before, ran)
 
@@ -128,17 +130,14 @@ def assert_true_of(
             behind = {each.process for each in decisions if each.kind in kinds and role in (None, each.role)}
             assert processes[name] in behind, (task, block)
     for name, low, high in _LAG.findall(block.because):
-        assert ran.result.problem is not None
         whose = block.now if name == "up" else name  # nobody is more caught up
-        assert whose is not None
-        lag = ran.result.problem.clients[processes[whose]].lags.lag_for(task)
+        lag = known(ran.result.problem).clients[processes[known(whose)]].lags.lag_for(task)
         assert number(low) <= lag <= number(high or low), (task, block)
 
 
 def owners_now(ran: RerunRebalance) -> dict[TaskId, ProcessId]:
     """Also of tasks that are held back."""
-    assert ran.result.placement is not None
-    return {task: process for process, client in ran.result.placement.clients.items() for task in client.active}
+    return {task: process for process, client in known(ran.result.placement).clients.items() for task in client.active}
 
 
 def owners_of(before: dict[str, Any] | None, ran: RerunRebalance) -> dict[TaskId, ProcessId]:
@@ -151,8 +150,7 @@ def owners_of(before: dict[str, Any] | None, ran: RerunRebalance) -> dict[TaskId
         held_back = owners_now(earlier)
         assert in_bytes.items() <= held_back.items()
         return held_back
-    assert ran.result.problem is not None
-    clients = ran.result.problem.clients.items()
+    clients = known(ran.result.problem).clients.items()
     said: dict[TaskId, set[ProcessId]] = {}
     for process, client in clients:
         for task in client.previous_active:

@@ -115,9 +115,7 @@ class TestFindSources:
 
 class TestRawLines:
     @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "gzip"])
-    def test_should_give_every_line_that_is_not_blank_with_its_place(
-        self, tmp_path: Path, pack: Callable[[bytes], bytes]
-    ) -> None:
+    def test_should_give_each_line_with_its_place(self, tmp_path: Path, pack: Callable[[bytes], bytes]) -> None:
         file = tmp_path / "lines"
         file.write_bytes(pack(b"one\n\n  \ntwo"))
         (source,) = find_sources([str(file)])
@@ -133,9 +131,7 @@ class TestRawLines:
                 pass
         assert damaged.value.reason.startswith("the gzip data is damaged: ")
 
-    def test_should_ask_the_package_that_is_registered_for_the_kind(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_should_ask_the_package_of_the_kind(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plugged_in(monkeypatch, "parquet", "tests.rebalance_analysis.reading.test_sources:three_lines")
         file = tmp_path / "p"
         file.write_bytes(PARQUET)
@@ -178,9 +174,7 @@ class TestRawLines:
 
 
 class TestReadLines:
-    def test_should_keep_each_line_as_it_was_beside_its_document_or_problem(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_should_keep_lines_with_document_or_problem(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         plugged_in(monkeypatch, "parquet", "tests.rebalance_analysis.reading.test_sources:three_lines")
         (tmp_path / "1.jsonl").write_bytes(b'{"id": 7}\n')
         (tmp_path / "2.jsonl").write_bytes(gzip.compress(b"{}")[:-6])

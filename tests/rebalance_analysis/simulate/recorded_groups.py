@@ -11,6 +11,7 @@ from assignor.recording import RecordedPlacement, RecordedRebalance
 from assignor.task_assignors.base import PlacementClient, PlacementProblem
 from assignor.types import ProcessId, TaskId
 from tests.group_model import NOW_MS, SimulatedGroup, topology_of
+from tests.known import known
 
 A, B, C = (ProcessId(number, -number) for number in (1, 2, 3))
 
@@ -22,8 +23,7 @@ def recorded_round(snapshot: RebalanceSnapshot, id: str = "generated") -> Record
 def as_placement(recorded: RecordedRebalance) -> RecordedPlacement:
     """What the task assignor is asked in that round."""
     problem = assign(recorded.snapshot, recorded.now_ms).problem
-    assert problem is not None
-    return RecordedPlacement(recorded.id, recorded.snapshot.assignor, problem)
+    return RecordedPlacement(recorded.id, recorded.snapshot.assignor, known(problem))
 
 
 def settled_group(

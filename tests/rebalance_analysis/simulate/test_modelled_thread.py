@@ -77,9 +77,7 @@ def test_should_keep_a_running_task_running() -> None:
         (1000, 400, 500),
     ],
 )
-def test_should_catch_up_with_a_changelog_that_grows(
-    standby_rate: float, appended: float, caught_up_ms: int | None
-) -> None:
+def test_should_catch_up_when_a_changelog_grows(standby_rate: float, appended: float, caught_up_ms: int | None) -> None:
     """T2 starts to run after a second."""
     runs = TaskRuns({})
     runs.starts(T2, 1000)

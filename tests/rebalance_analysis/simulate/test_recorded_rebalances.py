@@ -22,6 +22,7 @@ from rebalance_analysis.simulate.modelled_thread import ChangelogEnds, TaskRuns
 from rebalance_analysis.simulate.rebalance_leader import RebalanceLeader, recorded_members, with_appended, with_created
 from rebalance_analysis.what_if import Changes, changed
 from tests.checkout import RECORDINGS
+from tests.known import known
 from tests.rebalance_analysis.simulate.recorded_groups import as_placement, settled_group
 
 T0, T1 = TaskId(0, 0), TaskId(0, 1)
@@ -35,8 +36,7 @@ def recording(name: str) -> dict[str, RecordedRebalance]:
 
 def placed(recorded: RecordedRebalance) -> dict[TaskId, object]:
     placement = assign(recorded.snapshot, recorded.now_ms).placement
-    assert placement is not None
-    return {task: process for process, client in placement.clients.items() for task in client.active}
+    return {task: process for process, client in known(placement).clients.items() for task in client.active}
 
 
 @pytest.mark.parametrize("number", [3, 5, 7, 9, 11])
@@ -138,8 +138,7 @@ def test_should_count_the_session_timeout_for_all_tasks_of_an_instance_that_a_wh
     recorded = as_format(recording("threads2")["threads2.9"])
     ran = run_recorded(recorded)
     problem = ran.recorded.problem if isinstance(ran, RerunPlacement) else ran.result.problem
-    assert problem is not None
-    removed = next(iter(problem.clients.values()))
+    removed = next(iter(known(problem).clients.values()))
     asked = changed(recorded, Changes(remove=(str(removed.process_id),)))
 
     ours, others = (
@@ -176,8 +175,7 @@ def test_should_wrap_the_unique_field_like_a_byte() -> None:
 
 def test_should_read_the_same_tasks_as_the_whole_assignment_has() -> None:
     for recorded in recording("threads2").values():
-        assert recorded.output is not None
-        for assignment in recorded.output.assignments.values():
+        for assignment in known(recorded.output).assignments.values():
             raw = decode_assignment(assignment).user_data or b""
             whole, tasks = decode_assignment_info(raw), decode_assigned_tasks(raw)
             assert tasks == (

@@ -1,5 +1,8 @@
 """Recorded rounds by id, and what their members say."""
 
+from dataclasses import replace
+from typing import Any
+
 from assignor.pipeline.snapshot import RebalanceSnapshot
 from assignor.protocol.consumer_protocol import Subscription, decode_subscription
 from assignor.protocol.subscription_info import SubscriptionInfo, decode_subscription_info
@@ -8,6 +11,7 @@ from assignor.task_assignors.base import PlacementProblem
 from assignor.types import ProcessId
 from rebalance_analysis.rerun import RerunRebalance, run_recorded
 from rebalance_analysis.what_if import Changes, changed
+from tests.known import known
 from tests.recorded import document
 
 A = ProcessId.parse("83dd50fb-96f0-4129-9cdd-bb1ad378ad89")
@@ -18,6 +22,12 @@ C = ProcessId.parse("52a2381e-f324-4911-a95a-e99ec1c20cf4")
 
 def recorded(id: str) -> RecordedRebalance:
     return parse_recorded_rebalance(document(f"recordings/{id.partition('.')[0]}.jsonl.gz", id))
+
+
+def recorded_with(id: str, **fields: Any) -> RecordedRebalance:
+    """The recorded rebalance with other fields of its snapshot."""
+    line = recorded(id)
+    return replace(line, snapshot=replace(line.snapshot, **fields))
 
 
 def recorded_placement(id: str, file: str = "placements.jsonl.gz") -> RecordedPlacement:
@@ -40,8 +50,7 @@ def members_of(snapshot: RebalanceSnapshot, process: ProcessId) -> list[str]:
 
 def problem_of(snapshot: RerunRebalance) -> PlacementProblem:
     problem = snapshot.result.problem
-    assert problem is not None
-    return problem
+    return known(problem)
 
 
 def run_snapshot(id: str, changes: Changes) -> RerunRebalance:

@@ -1,7 +1,5 @@
 """Lags of a changed round: they are what the task assignor is then told, and running tasks stay running."""
 
-from dataclasses import replace
-
 import pytest
 
 from assignor.errors import InputError
@@ -10,7 +8,7 @@ from assignor.protocol.consumer_protocol import Subscription, encode_subscriptio
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.types import LATEST_OFFSET, ProcessId, TaskId
 from rebalance_analysis.what_if import Changes, changed
-from tests.rebalance_analysis.what_if.groups import A, B, C, problem_of, recorded, run_snapshot
+from tests.rebalance_analysis.what_if.groups import A, B, C, problem_of, recorded_with, run_snapshot
 
 ROUND = "wcflow.8"
 STATEFUL = [TaskId(subtopology, partition) for subtopology in (1, 2) for partition in range(6)]
@@ -64,8 +62,7 @@ def test_should_say_what_cannot_be_met(asked: dict[str, int], message: str) -> N
 
 
 def test_should_not_guess_when_end_offsets_are_not_known() -> None:
-    line = recorded(ROUND)
-    failed = replace(line, snapshot=replace(line.snapshot, changelog_end_offsets=None))
+    failed = recorded_with(ROUND, changelog_end_offsets=None)
     with pytest.raises(InputError, match="lags: the end offsets of this rebalance are not known"):
         changed(failed, Changes(lags={"*": 0}))
 
@@ -73,8 +70,6 @@ def test_should_not_guess_when_end_offsets_are_not_known() -> None:
 def test_should_refuse_members_whose_version_carries_no_offsets() -> None:
     sums = {TaskId(1, 0): -3}
     info = encode_subscription_info(SubscriptionInfo(6, 6, A, task_offset_sums=sums))
-    line = recorded(ROUND)
-    members = {"m": Member(encode_subscription(Subscription(("wcflow-text",), info)))}
-    old = replace(line, snapshot=replace(line.snapshot, members=members))
+    old = recorded_with(ROUND, members={"m": Member(encode_subscription(Subscription(("wcflow-text",), info)))})
     with pytest.raises(InputError, match="lags: member m speaks version 6, without offsets"):
         changed(old, Changes(lags={"1_0": 0}))

@@ -18,6 +18,7 @@ from tests.rebalance_analysis.what_if.groups import (
     members_of,
     problem_of,
     recorded,
+    recorded_with,
     run_snapshot,
     said,
     what_if,
@@ -40,14 +41,12 @@ class TestNothing:
             assert changed(line, Changes()) == replace(line, output=None)
 
     def test_should_not_even_read_the_members_when_only_configs_are_asked(self) -> None:
-        line = recorded(ROUND)
-        broken = replace(line, snapshot=replace(line.snapshot, members={"m": Member(b"\0")}))
+        broken = recorded_with(ROUND, members={"m": Member(b"\0")})
         configs = changed(broken, Changes(configs={"max.warmup.replicas": 7})).snapshot.configs
-        assert configs == replace(line.snapshot.configs, max_warmup_replicas=7)
+        assert configs == replace(broken.snapshot.configs, max_warmup_replicas=7)
 
     def test_should_name_the_member_whose_bytes_cannot_be_read(self) -> None:
-        line = recorded(ROUND)
-        broken = replace(line, snapshot=replace(line.snapshot, members={"m": Member(b"\0")}))
+        broken = recorded_with(ROUND, members={"m": Member(b"\0")})
         with pytest.raises(DecodeError, match="subscription of member m: "):
             changed(broken, Changes(remove=("m",)))
 
@@ -147,9 +146,7 @@ class TestAddInstances:
 
     def test_should_refuse_tags_where_the_group_speaks_a_version_without_them(self) -> None:
         info = encode_subscription_info(SubscriptionInfo(10, 10, A))
-        line = recorded(ROUND)
-        members = {"m": Member(encode_subscription(Subscription(TOPICS, info)))}
-        old = replace(line, snapshot=replace(line.snapshot, members=members))
+        old = recorded_with(ROUND, members={"m": Member(encode_subscription(Subscription(TOPICS, info)))})
         with pytest.raises(InputError, match="add_instances: member m speaks version 10, without client tags"):
             changed(old, Changes(add_instances=(AddedInstances(1, 1, {"zone": "a"}),)))
         with pytest.raises(InputError, match="tags: member m speaks version 10, without client tags"):
@@ -159,9 +156,7 @@ class TestAddInstances:
 
     def test_should_say_when_a_version_cannot_be_edited(self) -> None:
         raw = bytes([0, 0, 0, 12, 0, 0, 0, 12])
-        line = recorded(ROUND)
-        members = {"m": Member(encode_subscription(Subscription(TOPICS, raw)))}
-        future = replace(line, snapshot=replace(line.snapshot, members=members))
+        future = recorded_with(ROUND, members={"m": Member(encode_subscription(Subscription(TOPICS, raw)))})
         for changes in (Changes(add_instances=(AddedInstances(1),)), Changes(threads={"*": 2})):
             with pytest.raises(InputError, match="known here"):
                 changed(future, changes)
@@ -216,8 +211,7 @@ class TestThreads:
             info = encode_subscription_info(SubscriptionInfo(6, 6, A, task_offset_sums=sums))
             return Member(encode_subscription(Subscription(TOPICS, info)))
 
-        line = recorded(ROUND)
-        old = replace(line, snapshot=replace(line.snapshot, members={"m": member(True), "n": member(False)}))
+        old = recorded_with(ROUND, members={"m": member(True), "n": member(False)})
         ((_, info),) = said(changed(old, Changes(threads={"*": 1})).snapshot).values()
         assert info.task_offset_sums == {task("1_0"): LATEST_OFFSET, task("2_0"): UNKNOWN_OFFSET_SUM}
 

@@ -82,7 +82,7 @@ def test_should_run_whatever_was_changed(question: tuple[RecordedRebalance, Chan
 
 @FEW
 @given(questions())
-def test_should_be_the_round_that_everybody_runs_from_the_written_line(
+def test_should_be_the_round_that_the_written_line_has(
     question: tuple[RecordedRebalance, Changes],
 ) -> None:
     line, changes = question
@@ -96,9 +96,7 @@ def test_should_be_the_round_that_everybody_runs_from_the_written_line(
 
 @FEW
 @given(st.sampled_from(rounds()), st.integers(1, 4), st.integers(1, 3))
-def test_should_be_the_recorded_round_again_when_what_came_goes(
-    line: RecordedRebalance, threads: int, count: int
-) -> None:
+def test_should_be_the_recorded_round_when_what_came_goes(line: RecordedRebalance, threads: int, count: int) -> None:
     there = processes(line)
     grown = changed(line, Changes(add_instances=(AddedInstances(count, threads),)))
     new = [process for process in processes(grown) if process not in there]

@@ -4,7 +4,6 @@ import io
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -13,9 +12,10 @@ import pyarrow as pa
 from rich.console import Console
 
 from spark_engine.batch import Engine, EngineChoice
-from spark_engine.batch.running import RunOutcome, run_plan
-from spark_engine.batch.work import Plan
+from spark_engine.batch.running import run_plan
+from spark_engine.batch.work import Plan, RunOutcome
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
+from tests.waiting import wait_until
 
 TIMEOUT_S = 300.0
 FILES = ("squares.parquet", "rejects.jsonl")
@@ -52,16 +52,12 @@ class Marks:
 
     def wait_for(self, number: int, but_not: int = 0) -> tuple[int, int]:
         """The process that has come to this chunk, and its executor's JVM (0 without one). `but_not`: a process."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline_s:
-            for name in os.listdir(self.directory):
-                marked, _, pids = name.partition("-")
-                if marked == str(number):
-                    pid, jvm = map(int, pids.split("-"))
-                    if pid != but_not:
-                        return pid, jvm
-            time.sleep(0.01)
-        raise AssertionError(f"nobody came to chunk {number}")
+
+        def came() -> list[tuple[int, int]]:
+            marks = (tuple(map(int, name.split("-"))) for name in os.listdir(self.directory))
+            return [(pid, jvm) for marked, pid, jvm in marks if marked == number and pid != but_not]
+
+        return wait_until(came, f"a process that comes to chunk {number}", TIMEOUT_S, 0.01)[0]
 
     def let_go(self) -> None:
         (self.directory / "go").touch()

@@ -12,9 +12,10 @@ import pytest
 
 from spark_engine.batch import Engine, running
 from spark_engine.batch.local_engine import LocalProcesses
-from spark_engine.batch.running import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.spark_engine import cores_of_master
+from spark_engine.batch.work import ChunksFailed, EngineFailed, PartsNotSeen
 from spark_engine.batch.worker import Job
+from tests.known import known
 from tests.processes import wait_until_gone
 from tests.spark_jobs.batch.running_squares import (
     Marks,
@@ -51,14 +52,13 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_process: Path, tmp_path: Path) -> None:
     outcome = run_squares(squares_plan(CHUNKS), tmp_path, cores=2)
-    assert (outcome.rows, outcome.rejects, outcome.chunks, outcome.resumed) == (102, 18, CHUNKS, False)
+    assert (outcome.rows, outcome.rejects, outcome.chunks_found_done) == (102, 18, 0)
     assert rows_of(outcome) == expected_rows(120)
     assert [json.loads(line) for line in outcome.rejects_file.read_text().splitlines()] == [
         {"where": f"numbers:{n}", "kind": "unusable", "reason": "a multiple of seven", "line": str(n)}
         for n in range(0, 120, 7)
     ]
-    assert outcome.timings_file is not None
-    timings = pq.read_table(outcome.timings_file).to_pydict()
+    timings = pq.read_table(known(outcome.timings_file)).to_pydict()
     assert list(timings) == ["number", "compute_ms"]
     assert timings["number"] == [row["number"] for row in expected_rows(120)]
     assert contents(tmp_path) == contents(one_process)
@@ -67,9 +67,7 @@ def test_should_give_rows_and_rejects_in_order_and_compute_times_apart(one_proce
 
 
 @pytest.mark.parametrize("engine", [pytest.param(Engine.LOCAL, marks=pytest.mark.long), ON_SPARK], indirect=True)
-def test_should_lose_no_row_when_a_worker_or_its_executor_is_killed(
-    engine: Engine, one_process: Path, tmp_path: Path
-) -> None:
+def test_should_lose_no_row_when_a_process_is_killed(engine: Engine, one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     plan = squares_plan(CHUNKS, work=Squares(str(marks.directory), held=frozenset({HELD})))
     started = beside(lambda: run_squares(plan, tmp_path / "output", engine=engine, master="local[2]"))
@@ -78,14 +76,12 @@ def test_should_lose_no_row_when_a_worker_or_its_executor_is_killed(
     marks.wait_for(HELD, but_not=worker)
     marks.let_go()
     outcome = started.result(TIMEOUT_S)
-    assert (outcome.rows, outcome.rejects, outcome.chunks) == (102, 18, CHUNKS)
+    assert (outcome.rows, outcome.rejects) == (102, 18)
     assert contents(tmp_path / "output") == contents(one_process)
 
 
 @pytest.mark.parametrize("engine", [Engine.LOCAL, ON_SPARK], indirect=True)
-def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(
-    engine: Engine, one_process: Path, tmp_path: Path
-) -> None:
+def test_should_finish_the_others_when_chunks_raise_or_kill(engine: Engine, one_process: Path, tmp_path: Path) -> None:
     bad = Squares(raising=frozenset({2}), killing=frozenset({7}))
     with pytest.raises(ChunksFailed) as failed:
         run_squares(squares_plan(CHUNKS, work=bad), tmp_path, engine=engine, master="local[2]")
@@ -99,16 +95,14 @@ def test_should_finish_the_others_when_chunks_raise_or_kill_their_process(
     ]
     talk = io.StringIO()
     outcome = run_squares(squares_plan(CHUNKS), tmp_path, talk=talk)  # the engines go on with each other's
-    assert (outcome.chunks_found_done, outcome.rows_found_done, outcome.resumed) == (10, 86, True)
+    assert (outcome.chunks_found_done, outcome.rows_found_done) == (10, 86)
     assert "continuing: 86 rows of 10 of 12 chunks are done" in talk.getvalue()
     assert contents(tmp_path) == contents(one_process)
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("engine", [Engine.LOCAL, pytest.param(Engine.SPARK, marks=pytest.mark.spark)])
-def test_should_keep_parts_and_say_how_to_go_on_when_it_is_interrupted(
-    engine: Engine, one_process: Path, tmp_path: Path
-) -> None:
+def test_should_keep_parts_and_say_how_to_go_on_when_stopped(engine: Engine, one_process: Path, tmp_path: Path) -> None:
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, engine)
     worker, jvm = marks.wait_for(HELD)

@@ -13,8 +13,7 @@ import pytest
 from assignor.errors import InputError
 from spark_engine.batch.output_directory import open_directory
 from spark_engine.batch.parts import ROWS_A_GROUP
-from spark_engine.batch.running import ChunksFailed, PartDamaged
-from spark_engine.batch.work import ChunkOutput
+from spark_engine.batch.work import ChunkOutput, ChunksFailed, PartDamaged
 from tests.spark_jobs.batch.running_squares import contents, expected_rows, rows_of, run_squares
 from tests.spark_jobs.batch.squares import SCHEMA, Numbers, Squares, squares_plan
 
@@ -62,7 +61,7 @@ def test_should_refuse_a_directory_of_another_run_and_run_it_anew_on_restart(tmp
     with pytest.raises(InputError, match=f"^{re.escape(message)}$"):
         run_squares(other, tmp_path)
     outcome = run_squares(other, tmp_path, restart=True)
-    assert (outcome.rows, outcome.resumed, outcome.rows_file.name) == (34, False, "fours.parquet")
+    assert (outcome.rows, outcome.chunks_found_done, outcome.rows_file.name) == (34, 0, "fours.parquet")
     again = run_squares(squares_plan(CHUNKS), tmp_path, restart=True)
     assert rows_of(again) == expected_rows(30)
     assert set(os.listdir(tmp_path)) == {
@@ -148,7 +147,7 @@ def test_should_make_a_part_again_when_it_is_damaged(finished: Path, tmp_path: P
 
 def test_should_have_complete_files_when_there_is_nothing_to_run(tmp_path: Path) -> None:
     outcome = run_squares(squares_plan(0), tmp_path)
-    assert (outcome.rows, outcome.chunks, list(outcome.batches())) == (0, 0, [])
+    assert (outcome.rows, list(outcome.batches())) == (0, [])
     assert contents(tmp_path)[1] == b""
 
 
@@ -177,8 +176,6 @@ class OtherColumns(Squares):
     "work,message",
     [(OutputsGone(), "the work gave no output for it"), (OtherColumns(), "the work gave columns number")],
 )
-def test_should_name_the_chunk_when_the_work_does_not_keep_its_word(
-    work: Squares, message: str, tmp_path: Path
-) -> None:
+def test_should_name_the_chunk_when_the_work_breaks_its_word(work: Squares, message: str, tmp_path: Path) -> None:
     with pytest.raises(ChunksFailed, match=rf"chunk \d, Numbers\(.*\): ValueError: {message}"):
         run_squares(squares_plan(2, work=work), tmp_path, cores=1)

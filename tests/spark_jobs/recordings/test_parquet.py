@@ -46,9 +46,7 @@ def rows_of(table: pa.Table) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("write", WRITERS, ids=["value", "text", "nested"])
 @pytest.mark.parametrize("name", [*RECORDINGS, "placements.jsonl.gz", "placements_sticky.jsonl.gz"])
-def test_should_read_the_same_rebalances_as_from_json(
-    tmp_path: Path, name: str, write: Callable[[Sequence[bytes], Path], Path]
-) -> None:
+def test_should_read_what_json_has(tmp_path: Path, name: str, write: Callable[[Sequence[bytes], Path], Path]) -> None:
     # in one struct, every client of every placement is a field: few lines are enough
     lines = lines_of(name)[:40]
     path = write(lines, tmp_path / "x.parquet")

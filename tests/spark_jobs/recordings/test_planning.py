@@ -199,9 +199,7 @@ def test_should_spool_a_pipe_that_can_be_read_only_once(tmp_path: Path) -> None:
     assert read(chunks) == [RawLine(f"{pipe}:{number}", line) for number, line in enumerate(LINES, 1)]
 
 
-def test_should_keep_the_identity_when_the_same_lines_are_piped_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_keep_the_identity_when_lines_are_piped_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def identity(content: bytes, spool: str) -> list[dict[str, object]]:
         monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(content)))
         return identity_of_inputs(planned(["-"], tmp_path / spool))

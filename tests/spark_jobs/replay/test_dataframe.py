@@ -69,9 +69,7 @@ def test_should_do_what_replay_md_shows(
     assert capsys.readouterr().out.split() == [line, "|", "id|difference|", line, line]  # none differs
 
 
-def test_should_give_the_same_rows_for_recordings_that_spark_itself_has_read(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_should_give_the_same_rows_for_recordings_that_spark_has_read(spark: SparkSession, tmp_path: Path) -> None:
     nested = spark.read.json(FILES)
     assert dict(nested.dtypes)["input"].startswith("struct<")
     assert by_id(replayed(nested)) == expected()

@@ -14,12 +14,7 @@ from rebalance_analysis.replay.summary import ComputeTimes, Counts, Summary
 from rebalance_analysis.replay.summary_tables import INPUTS_SHOWN, print_summary
 
 EQUAL: dict[str, Any] = {"compared": True, "equal": True, "bytes_equal": True}
-DIFFERENT: dict[str, Any] = {
-    "compared": True,
-    "equal": False,
-    "bytes_equal": False,
-    "difference": "x is 1, recorded is 2",
-}
+DIFFERENT: dict[str, Any] = {**EQUAL, "equal": False, "bytes_equal": False, "difference": "x is 1, recorded is 2"}
 MEASURED: dict[str, Any] = {
     "tasks": 4,
     "active_moved": 3,
@@ -44,11 +39,10 @@ def reject(where: str, kind: str, reason: str = "why") -> dict[str, str]:
     return {"where": where, "kind": kind, "reason": reason, "line": ""}
 
 
-def printed(summary: Summary) -> str:
-    console = Console(file=io.StringIO(), width=80)
-    print_summary(summary, console)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+def printed(summary: Summary, width: int = 80, *, wide: bool = False) -> str:
+    written = io.StringIO()
+    print_summary(summary, Console(file=written, width=width), wide=wide)
+    return written.getvalue()
 
 
 def cells_of(text: str) -> list[list[str]]:
@@ -197,7 +191,4 @@ def test_should_leave_out_of_names_the_directory_that_all_have_and_fit_80_column
     assert text.splitlines()[0].rstrip() == "Rebalances run again, from tests/vectors/recordings/"
     assert ["of-the-orders-of-last-ye…of-last-year-a.jsonl.gz", "1", "1", "1", "1"] in cells_of(text)
     assert max(len(line) for line in text.splitlines()) <= 80
-    console = Console(file=io.StringIO(), width=10_000)
-    print_summary(summary, console, wide=True)
-    assert isinstance(console.file, io.StringIO)
-    assert [names[0], "1", "1", "1", "1", "0", "0", "0", "0"] in cells_of(console.file.getvalue())
+    assert [names[0], "1", "1", "1", "1", "0", "0", "0", "0"] in cells_of(printed(summary, 10_000, wide=True))

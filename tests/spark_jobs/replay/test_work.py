@@ -19,6 +19,7 @@ from rebalance_analysis.replay.replay_work import NO_CHANGES, ReplayWork, place
 from rebalance_analysis.rerun import RerunPlacement, RerunRebalance, run
 from rebalance_analysis.what_if.changes import AddedInstances, Changes
 from spark_engine.batch.work import Reject
+from tests.known import known
 from tests.program import smoke
 from tests.recorded import document, documents
 from tests.spark_jobs.recordings.recordings_as_files import as_bytes
@@ -49,9 +50,7 @@ def test_should_give_a_row_with_all_that_a_rebalance_did() -> None:
     found = row(line)
     ran_again = run(line)
     assert isinstance(ran_again, RerunRebalance)
-    assert ran_again.result.problem is not None
-    assert ran_again.result.placement is not None
-    measures = asdict(measure(ran_again.result.problem, ran_again.result.placement))
+    measures = asdict(measure(known(ran_again.result.problem), known(ran_again.result.placement)))
     assert found.pop("compute_ms") > 0
     assert found == {
         "input": "in.jsonl",
@@ -103,11 +102,9 @@ def test_should_say_the_first_difference_and_measure_what_was_recorded_when_a_re
     assert found["difference"].startswith(f"member {members[0]}: ")
     ran_again = run(line)
     assert isinstance(ran_again, RerunRebalance)
-    assert ran_again.recorded.output is not None
     assert ran_again.result.problem is not None
-    placement = recorded_placement(ran_again.result.problem, ran_again.recorded.output.assignments)
-    assert placement is not None
-    expected = measure(ran_again.result.problem, placement)
+    placement = recorded_placement(ran_again.result.problem, known(ran_again.recorded.output).assignments)
+    expected = measure(ran_again.result.problem, known(placement))
     names = ("active_moved", "standby_moved", "skew")
     assert [found[f"recorded_{name}"] for name in names] == [getattr(expected, name) for name in names]
     assert found["recorded_skew"] > found["skew"]
@@ -121,8 +118,7 @@ def test_should_measure_the_recorded_placement_of_a_placement_that_differs() -> 
     found = row(line)
     assert found["equal"] is False
     recorded = parse_recorded_placement(line)
-    assert recorded.output is not None
-    expected = measure(recorded.problem, recorded.output)
+    expected = measure(recorded.problem, known(recorded.output))
     assert (found["recorded_active_moved"], found["recorded_skew"]) == (expected.active_moved, expected.skew)
 
 
@@ -219,9 +215,7 @@ def test_should_reject_a_rebalance_that_cannot_be_changed_so() -> None:
     assert "nobody" in found.reason
 
 
-def test_should_load_a_users_own_assignor_from_the_directory_of_the_command(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_load_a_users_own_assignor_from_the_directory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sys.path", [*__import__("sys").path])
     (tmp_path / "own_in_replay.py").write_text(
         "from assignor.task_assignors.high_availability import HighAvailabilityTaskAssignor\n"

@@ -101,14 +101,9 @@ def test_should_end_with_1_when_no_combination_lets_every_episode_settle(tmp_pat
 @pytest.mark.parametrize(
     "options, problem",
     [
-        (("--grid", "max.warmup=1..3"), "--grid: unknown config 'max.warmup'; did you mean 'max.warmup.replicas'?"),
         (
             ("--grid", "max.warmup.replicas=1..3", "--set", "max.warmup.replicas=2"),
             "--grid: max.warmup.replicas is also set by an option; leave it to one of them",
-        ),
-        (
-            ("--grid", "assignor=HighAvailabilityTaskAssignor", "--assignor", "LegacyStickyTaskAssignor"),
-            "--grid: assignor is also set by an option; leave it to one of them",
         ),
         (("--grid", "assignor=no.such.module:Mine"), "there is no module 'no' to import"),
         (
@@ -116,8 +111,6 @@ def test_should_end_with_1_when_no_combination_lets_every_episode_settle(tmp_pat
             "--grid: 700,001 combinations from 2 episodes are 1,400,002 forecasts; one run makes at most 1,000,000",
         ),
         (("--grid", "max.warmup.replicas=1", "--plot", "front.txt"), "a picture's name ends in .svg or .png"),
-        (("--grid", "max.warmup.replicas=1", "--jitter", "2"), "--jitter: must be from 0 to 1, not 2"),
-        (("--grid", "max.warmup.replicas=1", "--restore-rate", "-5"), "--restore-rate: must be from 0.001 to 1e+15"),
         (("--grid", "max.warmup.replicas=1", "--max-rounds", "0"), "--max-rounds: must be from 1 to"),
     ],
 )

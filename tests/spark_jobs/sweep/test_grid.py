@@ -50,58 +50,6 @@ def test_should_make_all_values_text_when_one_of_them_is() -> None:
 
 
 @pytest.mark.parametrize(
-    "texts, problem",
-    [
-        (["max.warmup=1..3"], "--grid: unknown config 'max.warmup'; did you mean 'max.warmup.replicas'?"),
-        (["max.warmup.replicas=0|2"], "--grid: max.warmup.replicas must be from 1 to 2147483647, not 0"),
-        (
-            ["num.standby.replicas=0..2147483648:2147483648"],
-            "--grid: num.standby.replicas must be from -2147483648 to 2147483647, not 2147483648",
-        ),
-        (
-            ["replication.factor=many"],
-            "--grid: replication.factor must be a whole number, not 'many'",
-        ),
-        (["max.warmup.replicas=1.."], "--grid: max.warmup.replicas must be a whole number, not '1..'"),
-        (
-            ["max.warmup.replicas=16..1"],
-            "--grid: max.warmup.replicas: the range 16..1 is empty; write the lower value first",
-        ),
-        (["max.warmup.replicas=1..9:0"], "--grid: max.warmup.replicas: 1..9:0 needs a step of at least 1"),
-        (["max.warmup.replicas=1..3|2"], "--grid: max.warmup.replicas has the value 2 twice"),
-        (["max.warmup.replicas=1||2"], "--grid: max.warmup.replicas has an empty value"),
-        (["max.warmup.replicas=1", "max.warmup.replicas=2"], "--grid: max.warmup.replicas is given twice"),
-        (["1..3"], "--grid: an axis is key=values, such as max.warmup.replicas=1..16, not '1..3'"),
-        (
-            ["max.warmup.replicas=1,"],
-            "--grid: an axis is key=values, such as max.warmup.replicas=1..16, not ''",
-        ),
-        ([], "--grid: has no axis; write it as max.warmup.replicas=1..16"),
-        (
-            ["acceptable.recovery.lag=0..100000000000"],
-            "--grid: acceptable.recovery.lag: 0..100000000000 is more than 1,000,000 values",
-        ),
-        (
-            ["max.warmup.replicas=1..2000,num.standby.replicas=0..999"],
-            "--grid: has 2,000,000 combinations; one run tries at most 1,000,000",
-        ),
-    ],
-)
-def test_should_say_what_is_wrong_with_a_grid(texts: list[str], problem: str) -> None:
-    with pytest.raises(InputError) as error:
-        parse_grid(texts)
-
-    assert str(error.value) == problem
-
-
-def test_should_name_the_assignors_when_one_is_unknown() -> None:
-    with pytest.raises(
-        InputError, match=r"--grid assignor: must be one of HighAvailabilityTaskAssignor, .* not 'Best'"
-    ):
-        parse_grid(["assignor=Best"])
-
-
-@pytest.mark.parametrize(
     "text, number",
     [
         ("max.warmup.replicas=1..16,num.standby.replicas=0..2", 3),

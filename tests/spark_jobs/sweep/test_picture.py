@@ -3,9 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
-from assignor.errors import InputError
 from rebalance_analysis.sweep.front_picture import draw_front
 from tests.spark_jobs.sweep.sweep_rows import Came, result_of
 
@@ -36,11 +33,10 @@ def test_should_number_the_front_and_say_which_combinations_the_numbers_are(tmp_
 def test_should_write_the_same_bytes_for_the_same_result(tmp_path: Path) -> None:
     result = result_of("max.warmup.replicas=1|2", Came((5,), moves=9), Came((90_000,), moves=4))
 
-    for name in ("a.svg", "b.svg", "a.png", "b.png"):
+    for name in ("a.svg", "b.svg"):
         draw_front(result, tmp_path / name)
 
     assert (tmp_path / "a.svg").read_bytes() == (tmp_path / "b.svg").read_bytes()
-    assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
 
 
 def test_should_say_so_when_nothing_settles(tmp_path: Path) -> None:
@@ -58,8 +54,3 @@ def test_should_shorten_the_key_and_draw_many_standby_levels_as_a_scale(tmp_path
     found = texts(tmp_path / "front.svg")
     assert "and 25 more" in found
     assert "standbys per stateful task" in found
-
-
-def test_should_refuse_a_name_that_is_no_picture(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"a picture's name ends in \.svg or \.png"):
-        draw_front(result_of("max.warmup.replicas=1", Came((1,))), tmp_path / "front.txt")
