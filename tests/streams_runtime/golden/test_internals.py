@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from assignor import TaskId, TopicPartition
-from streams_runtime import BYTES, DOUBLE, LONG, STRING, StreamsConfig, ValueAndTimestamp, Windowed
+from streams_runtime import BYTES, DOUBLE, LONG, STRING, FailedRecord, StreamsConfig, ValueAndTimestamp, Windowed
 from streams_runtime.common.clock import SystemClock
 from streams_runtime.common.errors import TaskCorrupted
 from streams_runtime.common.states import TaskType
