@@ -4,6 +4,7 @@ Everything but the wheel comes from the package registry, in the versions of req
 links what an earlier environment has as well, or through `pip`, as a stranger does it.
 """
 
+import importlib.metadata
 import os
 import re
 import shutil
@@ -55,12 +56,23 @@ class FreshEnvironment:
 
     def install(self, *requirements: str) -> None:
         """As pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
+        if any("[all" in requirement for requirement in requirements):
+            self._link_pyspark()
         uv, python = Path(sys.executable).with_name("uv"), self.bin / "python"
         registry = {_FOR_UV[name]: value for name, value in os.environ.items() if name in _FOR_UV}
         self._installed(str(uv), "pip", "install", "--python", str(python), *requirements, variables=registry)
-        # uv keeps each build of a source distribution. pyspark is one, with 1.6 GB a build and several builds a run, so
-        # without this the machine's disk fills up. It is no fault of the package if the cache cannot be pruned.
-        self.run(str(uv), "cache", "prune", "--quiet")
+
+    def _link_pyspark(self) -> None:
+        """Gives the environment the PySpark of the Python that runs the tests: it has no compiled part. The registry
+        has only its source distribution, which takes half a minute and 2 GB to build, for each environment.
+        """
+        distribution = importlib.metadata.distribution("pyspark")
+        # uv would replace another version, and with it the files behind the link
+        assert f"\npyspark=={distribution.version} " in (ROOT / "requirements.lock").read_text(), "`make setup` is due"
+        (packages,) = self.bin.parent.glob("lib/python*/site-packages")
+        metadata = f"pyspark-{distribution.version}.dist-info"
+        (packages / "pyspark").symlink_to(Path(str(distribution.locate_file("pyspark"))).resolve(strict=True))
+        shutil.copytree(str(distribution.locate_file(metadata)), packages / metadata)  # uv sees no link
 
     def install_by_pip(self, *requirements: str) -> None:
         """The same with the environment's own pip."""
