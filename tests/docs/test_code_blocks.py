@@ -44,7 +44,7 @@ _OF_GROUPS = (
 )
 _ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")
 SHELL_RUN_ELSEWHERE = {
-    "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",
+    "docs/tutorial/first-hour.md": "tests/acceptance/test_first_hour.py",
     "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
     "docs/how-to/back-up-the-coordinator.md": "tests/coordinator_api/test_backup.py",
     "docs/batch/history.md": "tests/coordinator_api/cli/test_how_to_pages.py",

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.checkout import ROOT
+from tests.running_program import RunningProgram
 
 TRIED = ("3.11", "3.12", "3.13")
 """The Pythons that the package declares, and is tried with."""
@@ -112,17 +113,14 @@ class FreshEnvironment:
             timeout=timeout_s,
         )
 
-    def start(self, *command: str, log: Path, **variables: str) -> subprocess.Popen[bytes]:
-        """The caller ends it. Its output goes to `log`. `variables`: more of its environment."""
-        with log.open("wb") as output:
-            return subprocess.Popen(
-                self.command(*command),
-                cwd=self.home,
-                env=self.variables() | variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+    def start(
+        self, *command: str, log: Path, variables: Mapping[str, str], own_session: bool = False
+    ) -> RunningProgram:
+        """The caller ends it. `variables`: more of its environment."""
+        environment = {**self.variables(), **variables}
+        return RunningProgram(
+            self.command(*command), log, cwd=self.home, environment=environment, own_session=own_session
+        )
 
     def command(self, *command: str) -> list[str]:
         own = self.bin / command[0]
