@@ -6,7 +6,6 @@ links what an earlier environment has as well, or through `pip`, as a stranger d
 
 import importlib.metadata
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -14,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs._tools.lock_files import LOCK_FILES, pinned
 from tests.checkout import ROOT
 from tests.running_program import RunningProgram
 
 TRIED = ("3.11", "3.12", "3.13")
 """The Pythons that the package declares, and is tried with."""
 
-_PIN = re.compile(r"^(?P<pin>[A-Za-z0-9._\[\],-]+==[^\\\s]+(?: ; [^\\]+)?)", re.MULTILINE)
 _KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SSL_CERT_FILE")
 _PREFIX = "PIP_"  # where the machine's registry is
 _FOR_UV = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_FIND_LINKS": "UV_FIND_LINKS", "PIP_CERT": "SSL_CERT_FILE"}
@@ -55,9 +54,9 @@ class FreshEnvironment:
         """Where its programs have their temporary files: what others left on the machine is not in their way."""
         return self.home.parent / "scratch"
 
-    def install(self, *requirements: str) -> None:
+    def install(self, *requirements: str, links_pyspark: bool = True) -> None:
         """As pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
-        if any("[all" in requirement for requirement in requirements):
+        if links_pyspark and any("[all" in requirement for requirement in requirements):
             self._link_pyspark()
         uv, python = Path(sys.executable).with_name("uv"), self.bin / "python"
         registry = {_FOR_UV[name]: value for name, value in os.environ.items() if name in _FOR_UV}
@@ -81,9 +80,7 @@ class FreshEnvironment:
 
     def _installed(self, *command: str, variables: Mapping[str, str] | None = None) -> None:
         constraints = self.home.parent / "constraints.txt"
-        constraints.write_text(
-            pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
-        )
+        constraints.write_text("".join(pinned(file.read_text()) for file in LOCK_FILES))
         whole = [*command, "--quiet", "--constraint", str(constraints)]
         ended = self.run(*whole, timeout_s=INSTALLED_WITHIN_S, variables=variables)
         assert ended.returncode == 0, f"{' '.join(whole)}\n{ended.stdout}{ended.stderr}"
@@ -132,7 +129,9 @@ class FreshEnvironment:
         return {**kept, "TMPDIR": str(self.scratch), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
 
 
-def fresh_environment(directory: Path, python: Path, *requirements: str, with_pip: bool = False) -> FreshEnvironment:
+def fresh_environment(
+    directory: Path, python: Path, *requirements: str, with_pip: bool = False, links_pyspark: bool = True
+) -> FreshEnvironment:
     """With what `FreshEnvironment.install` makes of the requirements, if there are any."""
     environment = FreshEnvironment(directory / "environment" / "bin", directory / "empty")
     environment.home.mkdir(parents=True)
@@ -141,10 +140,5 @@ def fresh_environment(directory: Path, python: Path, *requirements: str, with_pi
     made = environment.run(str(python), "-m", "venv", *options, str(environment.bin.parent))
     assert made.returncode == 0, made.stdout + made.stderr
     if requirements:
-        environment.install(*requirements)
+        environment.install(*requirements, links_pyspark=links_pyspark)
     return environment
-
-
-def pinned(lock: str) -> str:
-    """The lock's versions without their hashes: with hashes, pip would refuse the wheel, which has none."""
-    return "".join(f"{found['pin'].strip()}\n" for found in _PIN.finditer(lock))

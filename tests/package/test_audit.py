@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from tests.package.advisories import LOCK_FILES, NoAdvisoryDatabase, extract, locked_names, locked_versions
-from tests.package.audit import (
+from docs._tools.advisories import NoAdvisoryDatabase, extract
+from docs._tools.audit import (
     Accepted,
     AuditImpossible,
     AuditReport,
@@ -20,6 +20,7 @@ from tests.package.audit import (
     read_answers,
     read_extract,
 )
+from docs._tools.lock_files import LOCK_FILES, locked_names, locked_versions
 
 TODAY = date(2026, 5, 20)
 SINCE_1_UNTIL_2 = {
