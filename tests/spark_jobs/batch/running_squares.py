@@ -2,9 +2,7 @@
 
 import io
 import os
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
@@ -15,7 +13,9 @@ from rich.console import Console
 from spark_engine.batch import Engine, EngineChoice
 from spark_engine.batch.running import RunOutcome, run_plan
 from spark_engine.batch.work import Plan
+from tests.running_program import RunningProgram
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
+from tests.waiting import wait_until
 
 TIMEOUT_S = 300.0
 FILES = ("squares.parquet", "rejects.jsonl")
@@ -52,29 +52,21 @@ class Marks:
 
     def wait_for(self, number: int, but_not: int = 0) -> tuple[int, int]:
         """The process that has come to this chunk, and its executor's JVM (0 without one). `but_not`: a process."""
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while time.monotonic() < deadline_s:
-            for name in os.listdir(self.directory):
-                marked, _, pids = name.partition("-")
-                if marked == str(number):
-                    pid, jvm = map(int, pids.split("-"))
-                    if pid != but_not:
-                        return pid, jvm
-            time.sleep(0.01)
-        raise AssertionError(f"nobody came to chunk {number}")
+
+        def came() -> list[tuple[int, int]]:
+            marks = [tuple(map(int, name.split("-"))) for name in os.listdir(self.directory) if name.count("-") == 2]
+            return [(pid, jvm) for marked, pid, jvm in marks if marked == number and pid != but_not]
+
+        return wait_until(came, f"a process at chunk {number}", TIMEOUT_S)[0]
 
     def let_go(self) -> None:
         (self.directory / "go").touch()
 
 
-def start_program(directory: Path, marks: Path, engine: Engine) -> subprocess.Popen[str]:
+def start_program(directory: Path, marks: Path, engine: Engine) -> RunningProgram:
     """`squares_program` in a process group of its own, as a shell starts it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark_jobs.batch.squares_program", str(directory), str(marks), engine],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "tests.spark_jobs.batch.squares_program", str(directory), str(marks), engine]
+    return RunningProgram(command, marks.parent / "stderr", own_session=True)
 
 
 def contents(directory: Path) -> list[bytes]:

@@ -4,10 +4,8 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
-import time
 import types
 from collections.abc import Callable
 from dataclasses import replace
@@ -36,12 +34,23 @@ from streams_runtime.tasks.exception_handling import fail
 from tests import warm_program
 from tests.checkout import ROOT
 from tests.processes import processes_with
+from tests.program import PROGRAM
+from tests.running_program import WITHIN_S, RunningProgram
 from tests.spark_jobs.quick_java import OPTIONS
 from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
-from tests.spark_jobs.talk import TIMEOUT_S, Talk
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
+from tests.waiting import wait_until
 
-PROGRAM = "from assignor_cli.app import main; main()"
+APPLICATION = "tests.spark_jobs.user_app:application"
+
+
+def workers_run(directory: Path, log_directory: Path, *options: str) -> RunningProgram:
+    return RunningProgram(
+        [*PROGRAM, "workers", "run", APPLICATION, *options],
+        directory / "stderr",
+        stdout=directory / "stdout",
+        environment=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
+    )
 
 
 def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
@@ -71,7 +80,7 @@ def test_should_run_on_a_standalone_master_until_the_group_is_drained(
         state_dir=str(tmp_path / "state"),
         log_dir=str(tmp_path / "log"),
     )
-    wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
+    wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", WITHIN_S)
     assert workers.wait(0.0) is None, "they run until they are told to stop"
     described = client.describe("standalone")
     assert isinstance(described["members"], list)
@@ -79,7 +88,7 @@ def test_should_run_on_a_standalone_master_until_the_group_is_drained(
     assert [tag["host"] for tag in tags] == [host_tag()] * 4
     assert len({tag["executor"] for tag in tags}) == 1
     client.drain("standalone")
-    assert workers.wait(TIMEOUT_S) == [InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(2)]
+    assert workers.wait(WITHIN_S) == [InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(2)]
     lines = read_ownership(tmp_path / "log")
     assert len({line.executor for line in lines}) == 1
     assert {line.thread: line.event for line in lines} == dict.fromkeys(names, OwnershipEvent.CLOSED)
@@ -98,35 +107,22 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
         return counted(log_directory, GROUP_ID) == dict.fromkeys(STORES, 5 * 8)
 
     write_records(log_directory, 5)
-    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--master", "local[2]", "--instances", "3"]
-    command += ["--coordinator", coordinator.url, "--state-dir", str(tmp_path / "state"), "--format", "json"]
-    command += ["--log-dir", str(tmp_path / "log")]
-    running = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
-    )
-    talk = Talk(running)
-    try:
-        talk.wait_for(rf"{GROUP_ID}: Stable, generation \d+, 2 threads, 24 of 24 tasks running")
-        line = talk.wait_for(rf"{GROUP_ID}-p1-t0 on 127\.0\.0\.1:\d+: running; active \d_\d.*; standby \d_\d.*")
+    options = ["--master", "local[2]", "--instances", "3", "--coordinator", coordinator.url, "--format", "json"]
+    options += ["--state-dir", str(tmp_path / "state"), "--log-dir", str(tmp_path / "log")]
+    with workers_run(tmp_path, log_directory, *options) as running:
+        running.wait_for(rf"^{GROUP_ID}: Stable, generation \d+, 2 threads, 24 of 24 tasks running$")
+        line = running.wait_for(rf"^{GROUP_ID}-p1-t0 on 127\.0\.0\.1:\d+: running; active \d_\d.*; standby \d_\d.*$")
         assert "left" not in line, "everything runs"
         two = {f"{GROUP_ID}-p0-t0", f"{GROUP_ID}-p1-t0"}
-        wait_until_held(client, GROUP_ID, tmp_path / "log", owned_once_by(two), "the two that have slots", TIMEOUT_S)
+        wait_until_held(client, GROUP_ID, tmp_path / "log", owned_once_by(two), "the two that have slots", WITHIN_S)
         # a stop is quick, and commits what was processed by then
-        wait_until_held(client, GROUP_ID, tmp_path / "log", lambda _: all_is_counted(), "every count", TIMEOUT_S)
+        wait_until_held(client, GROUP_ID, tmp_path / "log", lambda _: all_is_counted(), "every count", WITHIN_S)
         assert {line.executor for line in read_ownership(tmp_path / "log")} == {"driver"}
-        running.send_signal(signal.SIGINT)  # SIGTERM has the same handler; on this one PySpark has ideas of its own
-        stdout = talk.wait_for_end()
-    finally:
-        running.kill()
-        running.wait()
-    assert running.returncode == 0, talk.text
-    assert "stopping: instances commit, checkpoint and leave" in talk.text
+        # SIGTERM has the same handler; on this one PySpark has ideas of its own
+        assert running.interrupt() == 0, running.log
+    assert "stopping: instances commit, checkpoint and leave" in running.log
     # the third got its slot when the others had ended, and was told the same
-    assert [json.loads(line) for line in stdout.splitlines()] == [
+    assert [json.loads(line) for line in running.printed.splitlines()] == [
         {"partition": partition, "state": "not-running", "errors": [], "notices": []} for partition in range(3)
     ]
     last = {line.thread: line.event for line in read_ownership(tmp_path / "log")}
@@ -168,7 +164,7 @@ def test_should_give_an_instance_up_that_fails_at_each_start(
         r"instance 0 failed in executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"
     )
     with pytest.raises(WorkersFailed, match=f"^{reason}; it failed at each of the last starts and is given up$"):
-        workers.wait(TIMEOUT_S)
+        workers.wait(WITHIN_S)
     assert [re.fullmatch(f"{reason}; Spark starts it again", line) is not None for line in said] == [True] * 3
 
 
@@ -178,31 +174,15 @@ def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
     number: signal.Signals, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
 ) -> None:
     mark = f"spark.test.mark={tmp_path}"
-    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--master", "local[1]", "--conf", mark]
-    running = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command, "--coordinator", coordinator.url],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
-    )
-    talk = Talk(running)
-    try:
-        talk.wait_for(r"starting Spark on local\[1\]")
-        while not processes_with(mark) - {running.pid}:
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.send_signal(number)
-        stdout = talk.wait_for_end()
-    finally:
-        running.kill()
-        running.wait()
-    assert (running.returncode, stdout) == (128 + number, "")
-    assert talk.text.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while processes_with(mark) and time.monotonic() < deadline_s:
-        time.sleep(0.01)  # what was killed is still there for a moment
-    assert processes_with(mark) == set()
+    options = ["--master", "local[1]", "--conf", mark, "--coordinator", coordinator.url]
+    with workers_run(tmp_path, log_directory, *options) as running:
+        running.wait_for(r"^starting Spark on local\[1\]$")
+        wait_until(lambda: processes_with(mark) - {running.pid}, "a JVM", alive=lambda: running.is_running)
+        running.signal(number)
+        assert (running.wait(), running.printed) == (128 + number, "")
+    assert running.log.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
+    # a process that was killed exists for another moment
+    wait_until(lambda: processes_with(mark) == set(), "the end of Spark's processes")
 
 
 @pytest.mark.spark
@@ -271,7 +251,7 @@ def test_should_exit_with_one_line_when_nobody_answers(
     arguments: list[str], message: str, coordinator: CoordinatorProcess, log_directory: Path
 ) -> None:
     environment = os.environ | {LOG_VARIABLE: str(log_directory)}
-    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--coordinator", coordinator.url, *arguments]
+    command = ["workers", "run", APPLICATION, "--coordinator", coordinator.url, *arguments]
     ran = warm_program.run(command, cwd=ROOT, environment=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
     assert ran.stderr.splitlines()[-1].startswith(f"error: {message}")
