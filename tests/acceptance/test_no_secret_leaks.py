@@ -13,7 +13,6 @@ import re
 import shutil
 import signal
 import ssl
-import subprocess
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -44,6 +43,7 @@ from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.kafka_client.certificates import Certificates, make_certificates
 from tests.kafka_client.refusing_broker import RefusingBroker
 from tests.program import PROGRAM
+from tests.running_program import RunningProgram
 from tests.streams_runtime.running_group import EXACTLY_ONCE
 from tests.streams_runtime.serdes.fake_schema_registry import fake_schema_registry
 from tests.streams_runtime.word_counting import (
@@ -59,12 +59,10 @@ from tests.streams_runtime.word_counting import (
 from tests.tls_certificates import Authority
 from tests.told import Tell
 
-STARTS_WITHIN_S = 120.0
 ENDS_WITHIN_S = 120.0
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCHEMA = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
 QUICK_KAFKA = {"default.api.timeout.ms": "4000", "request.timeout.ms": "2000"}
-_ADDRESS = re.compile(r"listens on (https?://[^\s\"]+)")
 
 pytestmark = [
     pytest.mark.long,
@@ -133,34 +131,18 @@ class Run:
         self.keep(what, "".join([repr(error), *traceback.format_exception(error)]))
 
 
-class Coordinator:
+class Coordinator(RunningProgram):
     """A process of its own, as a user starts it. Its log is in the directory of the run."""
 
     def __init__(self, run: Run, name: str, *arguments: str, **variables: str) -> None:
-        self.log = run.directory / f"{name}.log"
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*PROGRAM, "serve", "--port", "0", "--log-level", "debug", *arguments],
-                cwd=run.directory,
-                env=run.environment(**variables),
-                stdout=log,
-                stderr=log,
-            )
+        command = [*PROGRAM, "serve", "--port", "0", "--log-level", "debug", *arguments]
+        log, environment = run.directory / f"{name}.log", run.environment(**variables)
+        super().__init__(command, log, cwd=run.directory, environment=environment, first=signal.SIGKILL)
+        self.url = ""
 
     def __enter__(self) -> Self:
-        wait_for(lambda: self._process.poll() is not None or self._address() is not None, self._said, STARTS_WITHIN_S)
-        assert self._address() is not None, self._said()
+        self.url = self.wait_for(r"listens on (https?://[^\s\"]+)")
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    @property
-    def url(self) -> str:
-        found = self._address()
-        assert found is not None
-        return found[1]
 
     def client(self, token: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -168,15 +150,9 @@ class Coordinator:
 
     def crash(self) -> None:
         """As a fault in native code does it: the stacks of all threads are written."""
-        self._process.send_signal(signal.SIGABRT)
-        self._process.wait(ENDS_WITHIN_S)
-        assert "Fatal Python error: Aborted" in self._said()
-
-    def _address(self) -> re.Match[str] | None:
-        return _ADDRESS.search(self._said())
-
-    def _said(self) -> str:
-        return self.log.read_text(errors="replace")
+        self.signal(signal.SIGABRT)
+        self.wait(ENDS_WITHIN_S)
+        assert "Fatal Python error: Aborted" in self.log
 
 
 @pytest.fixture

@@ -7,13 +7,15 @@ import contextlib
 import signal
 import socket
 import subprocess
-import time
 import uuid
 from base64 import urlsafe_b64encode
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from tests.known import known
 from tests.oracle import jars
+from tests.running_program import RunningProgram
+from tests.waiting import wait_until
 
 _LONGEST_START_S = 60
 _LONGEST_STOP_S = 30
@@ -62,7 +64,7 @@ class KafkaNode:
         self._heap_mb = heap_mb
         self._starts_fast = starts_fast
         self._loggers = tuple(loggers)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: RunningProgram | None = None
         self._class_path = jars.class_path()
         directory.mkdir(parents=True)
         own = {"log.dirs": str(directory / "data"), **DEFAULT_PROPERTIES, **settings}
@@ -88,23 +90,14 @@ class KafkaNode:
     def launch(self) -> None:
         """The process; it is not there for clients yet."""
         assert self._process is None, "the broker runs already"
-        with (self.directory / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command("kafka.Kafka", str(self._properties)),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        command = self._command("kafka.Kafka", str(self._properties))
+        self._process = RunningProgram(command, self.directory / "broker.log", own_session=True)
 
     def wait_until_it_answers(self) -> None:
         """Raises AssertionError with the end of its log when it does not."""
-        assert self._process is not None, "it was not launched"
-        give_up_at = time.monotonic() + _LONGEST_START_S
-        while not self._answers():
-            if self._process.poll() is not None or time.monotonic() > give_up_at:
-                raise AssertionError(f"the broker did not start:\n{self.last_words()}")
-            time.sleep(0.05)  # nothing tells when another program listens
+        process = known(self._process)
+        # nothing tells when another program listens
+        wait_until(self._answers, self.last_words, _LONGEST_START_S, alive=lambda: process.is_running)
 
     def start(self) -> None:
         self.launch()
@@ -134,11 +127,8 @@ class KafkaNode:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(kind)
-        try:
-            process.wait(_LONGEST_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        process.signal(kind)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed
             process.wait(_LONGEST_STOP_S)
 
     def _answers(self) -> bool:

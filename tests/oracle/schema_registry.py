@@ -6,16 +6,15 @@ its distribution once, and it is run as it comes.
 
 import hashlib
 import os
-import re
-import subprocess
+import signal
 import sys
 import tarfile
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from tests.oracle import jars
+from tests.running_program import RunningProgram
 
 VERSION = "2.6.13.Final"
 """The last one that runs on Java 17."""
@@ -26,9 +25,8 @@ _CONFLUENTS_API = "/apis/ccompat/v7"
 
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SETTINGS = {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": "0"}
-_LISTENS = re.compile(r"started in .* Listening on: (http://\S+)")
+_LISTENS = r"started in .* Listening on: (http://\S+)"
 _LONGEST_START_S = 90
-_LONGEST_STOP_S = 30
 
 
 @contextmanager
@@ -39,55 +37,12 @@ def real_schema_registry(directory: Path) -> Iterator[str]:
     """
     program = _program()
     log = directory / "registry.log"
-    process = subprocess.Popen(
-        [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(program)],
-        cwd=directory,
-        env={**os.environ, **_SETTINGS},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        start_new_session=True,
-    )
-    reader = _Reader(process, log)
-    try:
-        yield reader.address() + _CONFLUENTS_API
-    finally:
-        process.terminate()
-        try:
-            process.wait(_LONGEST_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_LONGEST_STOP_S)
-        reader.join()
-
-
-class _Reader(threading.Thread):
-    """Keeps what the process says, and hears from it where it listens."""
-
-    def __init__(self, process: subprocess.Popen[str], log: Path) -> None:
-        super().__init__(daemon=True)
-        self._process = process
-        self._log = log
-        self._address_found = threading.Event()
-        self._address: str | None = None
-        self.start()
-
-    def run(self) -> None:
-        assert self._process.stdout is not None
-        with self._log.open("w") as log, self._process.stdout as said:
-            for line in said:
-                log.write(line)
-                log.flush()
-                if self._address is None and (listens := _LISTENS.search(line)):
-                    self._address = listens[1]
-                    self._address_found.set()
-        self._address_found.set()
-
-    def address(self) -> str:
-        if not self._address_found.wait(_LONGEST_START_S) or self._address is None:
-            raise AssertionError(f"the schema registry did not start:\n{self._log.read_text()[-4000:]}")
-        return self._address
+    command = [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(program)]
+    environment = {**os.environ, **_SETTINGS}
+    with RunningProgram(
+        command, log, cwd=directory, environment=environment, own_session=True, first=signal.SIGTERM
+    ) as process:
+        yield process.wait_for(_LISTENS, _LONGEST_START_S) + _CONFLUENTS_API
 
 
 def _program() -> Path:
