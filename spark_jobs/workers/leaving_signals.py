@@ -12,7 +12,7 @@ import socket
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack
-from types import FrameType, TracebackType
+from types import FrameType
 from typing import Self
 
 LEAVING_SIGNALS = (signal.SIGHUP, signal.SIGTERM)
@@ -43,9 +43,7 @@ class LeavingSignals:
             self._closing = closing.pop_all()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._closing.close()
 
     def wait(self) -> bool:

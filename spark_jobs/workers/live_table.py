@@ -9,7 +9,6 @@ records includes those of instances that are gone.
 
 import time
 from operator import attrgetter
-from types import TracebackType
 from typing import Protocol, Self
 
 from rich.console import Console, Group, RenderableType
@@ -86,9 +85,7 @@ class LiveTable:
             self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         if self._live is not None:
             self._live.stop()
 
@@ -127,14 +124,18 @@ class LiveTable:
             self._live.update(Group(*self._shown, _named(text)), refresh=True)
 
     def report_line(self, line: str) -> None:
-        """Prints a line above the table."""
-        self._console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+        print_line(self._console, line)
 
     def _print_change(self, about: str, line: str, key: object) -> None:
         if self._printed.get(about) != key:
             self._printed[about] = key
             if key is not None:
                 self.report_line(line)
+
+
+def print_line(console: Console, line: str) -> None:
+    """Prints a line above the table."""
+    console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def show_until_ended(

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -63,19 +64,31 @@ def running(instances: set[int]) -> set[int]:
     return instances & processes_with(MODULE)
 
 
-def first_instance(coordinator: CoordinatorProcess, tmp_path: Path, app: str = APP) -> LocalInstance:
-    return LocalInstance(app, "here", 0, 0, coordinator.url, None, str(tmp_path / "state"), None, None)
+@dataclass
+class Place:
+    """A coordinator, and a directory for state and output."""
+
+    coordinator: CoordinatorProcess
+    directory: Path
+
+    def first(self, app: str = APP) -> LocalInstance:
+        url, state = self.coordinator.url, str(self.directory / "state")
+        return LocalInstance(app, "here", 0, 0, url, None, state, None, None)
+
+    def command(self, *options: str, python_path: Path = ROOT) -> RunningProgram:
+        """`assignor workers run --local`, with the log of LOG_VARIABLE."""
+        arguments = ["workers", "run", APP, "--local", "--coordinator", self.coordinator.url]
+        return RunningProgram(
+            [*PROGRAM, *arguments, "--state-dir", str(self.directory / "state"), *options],
+            self.directory / "stderr",
+            stdout=self.directory / "stdout",
+            environment=os.environ | {"PYTHONPATH": f"{python_path}:{ROOT}"},
+        )
 
 
-def command(coordinator: CoordinatorProcess, tmp_path: Path, *options: str, python_path: Path = ROOT) -> RunningProgram:
-    """`assignor workers run --local`, with the log of LOG_VARIABLE."""
-    arguments = ["workers", "run", APP, "--local", "--coordinator", coordinator.url]
-    return RunningProgram(
-        [*PROGRAM, *arguments, "--state-dir", str(tmp_path / "state"), *options],
-        tmp_path / "stderr",
-        stdout=tmp_path / "stdout",
-        environment=os.environ | {"PYTHONPATH": f"{python_path}:{ROOT}"},
-    )
+@pytest.fixture
+def place(coordinator: CoordinatorProcess, tmp_path: Path) -> Place:
+    return Place(coordinator, tmp_path)
 
 
 @pytest.fixture
@@ -97,11 +110,11 @@ def without_pyspark(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_should_start_a_killed_instance_again_and_end_all_of_them_in_good_order_at_ctrl_c(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path, without_pyspark: Path
+    place: Place, client: CoordinatorClient, own_log: Path, tmp_path: Path, without_pyspark: Path
 ) -> None:
     write_records(own_log, 2)
     options = ["--instances", "3", "--format", "json"]
-    with command(coordinator, tmp_path, *options, python_path=without_pyspark) as process:
+    with place.command(*options, python_path=without_pyspark) as process:
         wait_for_group(client, GROUP_ID, owned_once_by(0, 1, 2), "three instances", WITHIN_S)
         before = {member.member_id for member in group_view(client, GROUP_ID).members}
         killed = min(instances_of(process))
@@ -133,9 +146,9 @@ def test_should_start_a_killed_instance_again_and_end_all_of_them_in_good_order_
 
 @pytest.mark.long
 def test_should_leave_no_instance_behind_when_it_is_killed(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+    place: Place, client: CoordinatorClient, own_log: Path
 ) -> None:
-    with command(coordinator, tmp_path, "--instances", "2") as process:
+    with place.command("--instances", "2") as process:
         wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", WITHIN_S)
         instances = instances_of(process)
         process.kill()
@@ -145,22 +158,10 @@ def test_should_leave_no_instance_behind_when_it_is_killed(
 
 
 @pytest.mark.long
-def test_should_end_with_its_instances_when_the_group_is_drained(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
-) -> None:
-    with LocalInstances(first_instance(coordinator, tmp_path), 2, print) as instances:
-        wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", WITHIN_S)
-        assert instances.running == 2
-        assert instances.wait(0.0) is None, "they run until they are told to stop"
-        client.drain(GROUP_ID)
-        assert instances.wait(WITHIN_S) == [InstanceEnd(number, InstanceState.NOT_RUNNING) for number in range(2)]
-
-
-@pytest.mark.long
 def test_should_exit_with_one_and_leave_an_instance_ended_that_ended_with_an_error(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+    place: Place, client: CoordinatorClient, own_log: Path
 ) -> None:
-    with command(coordinator, tmp_path) as process:
+    with place.command() as process:
         wait_for_group(client, GROUP_ID, owned_once_by(0), "an instance", WITHIN_S)
         write_records(own_log, 1, value=POISON)
         assert process.wait() == 1
@@ -172,11 +173,11 @@ def test_should_exit_with_one_and_leave_an_instance_ended_that_ended_with_an_err
 
 @pytest.mark.long
 def test_should_not_take_an_instance_that_has_ended_for_one_that_waits_to_run(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+    place: Place, client: CoordinatorClient, own_log: Path
 ) -> None:
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "instance-0").touch()  # no directory: this instance ends with an error
-    with LocalInstances(first_instance(coordinator, tmp_path), 2, print) as instances:
+    (place.directory / "state").mkdir()
+    (place.directory / "state" / "instance-0").touch()  # no directory: this instance ends with an error
+    with LocalInstances(place.first(), 2, print) as instances:
         wait_for_group(client, GROUP_ID, owned_once_by(1), "the other instance", WITHIN_S)
         wait_until(lambda: len([line for line in children(os.getpid()).values() if MODULE in line]) <= 1, "an end")
         assert instances.wait(1.0) is None
@@ -185,48 +186,50 @@ def test_should_not_take_an_instance_that_has_ended_for_one_that_waits_to_run(
     assert [end.state for end in ends] == [InstanceState.ERROR, InstanceState.NOT_RUNNING]
 
 
-@pytest.mark.parametrize(
-    "app, reason, shown",
-    [
-        pytest.param("nowhere_at_all:app", NO_MODULE, f"instance-0: error: .*{NO_MODULE}", id="an error"),
-        pytest.param("tests.spark_jobs.crashes:app", "it was ended by SIGSEGV", None, id="a crash"),
-    ],
-)
-def test_should_give_up_an_instance_that_fails_at_each_start(
-    coordinator: CoordinatorProcess, tmp_path: Path, app: str, reason: str, shown: str | None
-) -> None:
-    """`shown`: what the instance itself writes at each start."""
+def test_should_give_up_an_instance_that_fails_at_each_start(place: Place) -> None:
     lines: list[str] = []
     with (
-        pytest.raises(WorkersFailed, match=rf"^instance 0 failed in process \d+: .*{reason}; it failed at each of the"),
-        LocalInstances(first_instance(coordinator, tmp_path, app), 1, lines.append) as instances,
+        pytest.raises(
+            WorkersFailed, match=rf"^instance 0 failed in process \d+: .*{NO_MODULE}; it failed at each of the"
+        ),
+        LocalInstances(place.first("nowhere_at_all:app"), 1, lines.append) as instances,
     ):
         instances.wait(WITHIN_S / 2)
     assert len([line for line in lines if line.endswith("; it is started again")]) == 3
-    if shown is not None:
-        assert len([line for line in lines if re.match(shown, line)]) == 4
+    assert len([line for line in lines if re.match(f"instance-0: error: .*{NO_MODULE}", line)]) == 4
+
+
+def first_failure(first: LocalInstance) -> str:
+    """What is reported when the instance has failed once."""
+    lines: list[str] = []
+    with LocalInstances(first, 1, lines.append) as instances:
+        wait_until(lambda: instances.wait(0.02) is None and lines and lines[-1].endswith("; it is started again"), "it")
+    return next(line for line in lines if line.endswith("; it is started again"))
+
+
+def test_should_take_a_crash_for_a_failure(place: Place) -> None:
+    failure = first_failure(place.first("tests.spark_jobs.crashes:app"))
+    assert re.match(r"instance 0 failed in process \d+: it was ended by SIGSEGV; ", failure)
 
 
 def test_should_start_where_a_module_has_the_name_of_one_of_pythons(
-    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "calendar.py").write_text("raise RuntimeError('this is no module of the standard library')")
     (tmp_path / "waiting.py").write_text((ROOT / "tests/spark_jobs/slow_to_import.py").read_text())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     lines: SimpleQueue[str] = SimpleQueue()
-    with LocalInstances(first_instance(coordinator, tmp_path, "waiting:app"), 1, lines.put) as instances:
+    with LocalInstances(place.first("waiting:app"), 1, lines.put) as instances:
         assert lines.get(timeout=WITHIN_S) == "instance-0: importing for ever"
         instances.stop()
 
 
-def test_should_start_an_instance_again_that_a_signal_without_a_name_ended(
-    coordinator: CoordinatorProcess, tmp_path: Path
-) -> None:
+def test_should_start_an_instance_again_that_a_signal_without_a_name_ended(place: Place) -> None:
     lines: SimpleQueue[str] = SimpleQueue()
     without_a_name = int(signal.SIGRTMIN) + 1
     app = "tests.spark_jobs.slow_to_import:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, lines.put) as instances:
+    with LocalInstances(place.first(app), 1, lines.put) as instances:
         assert lines.get(timeout=WITHIN_S) == "instance-0: importing for ever"
         (process,) = (pid for pid, line in children(os.getpid()).items() if MODULE in line)
         os.kill(process, without_a_name)
@@ -237,7 +240,7 @@ def test_should_start_an_instance_again_that_a_signal_without_a_name_ended(
 
 
 def test_should_say_which_instance_this_machine_cannot_start(
-    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -245,24 +248,22 @@ def test_should_say_which_instance_this_machine_cannot_start(
     monkeypatch.setattr(subprocess, "Popen", refuse)
     with (
         pytest.raises(WorkersFailed, match=r"^instance 0 cannot be started: .*Too many open files"),
-        LocalInstances(first_instance(coordinator, tmp_path), 2, print),
+        LocalInstances(place.first(), 2, print),
     ):
         pass
 
 
-def test_should_show_in_parts_what_an_instance_writes_without_an_end_of_line(
-    coordinator: CoordinatorProcess, tmp_path: Path
-) -> None:
+def test_should_show_in_parts_what_an_instance_writes_without_an_end_of_line(place: Place) -> None:
     parts: SimpleQueue[str] = SimpleQueue()
     app = "tests.spark_jobs.never_ends_a_line:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, parts.put) as instances:
+    with LocalInstances(place.first(app), 1, parts.put) as instances:
         shown = [parts.get(timeout=WITHIN_S) for _ in range(3)]
         instances.stop()
     assert {len(part) for part in shown} == {len("instance-0: ") + 64 * 1024}
 
 
 def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(
-    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     pids = tmp_path / "pids"
     monkeypatch.setenv(PIDS_VARIABLE, str(pids))
@@ -272,15 +273,10 @@ def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(
             os.kill(int(pid), signal.SIGKILL)
 
     request.addfinalizer(end_forked)
-    lines: list[str] = []
-    with (
-        pytest.raises(WorkersFailed, match="the parent fails; it failed at each of the last starts"),
-        LocalInstances(first_instance(coordinator, tmp_path, "tests.spark_jobs.forks:app"), 1, lines.append) as started,
-    ):
-        assert started.wait(WITHIN_S) is not None, "the end of no instance was noticed"
+    assert "the parent fails" in first_failure(place.first("tests.spark_jobs.forks:app"))
 
 
-def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
+def test_should_stop_an_instance_that_has_not_joined_yet(place: Place) -> None:
     lines: list[str] = []
     started = threading.Event()
 
@@ -289,7 +285,7 @@ def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: Coordinato
         started.set()
 
     app = "tests.spark_jobs.slow_to_import:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, report) as instances:
+    with LocalInstances(place.first(app), 1, report) as instances:
         assert started.wait(WITHIN_S)
         assert instances.stop() == [InstanceEnd(0, InstanceState.NOT_RUNNING)]
     assert lines == ["instance-0: importing for ever"]

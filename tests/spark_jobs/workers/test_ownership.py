@@ -165,5 +165,5 @@ def test_should_see_rebalances_as_the_members_did() -> None:
         line(41, "a", "0_0", generation_id=2),
         line(45, "b", "0_1 0_2", generation_id=2),
     ]
-    assert witnessed_rebalances(lines) == [WitnessedRebalance(1, 2, 10, 23, 0), WitnessedRebalance(2, 2, 30, 45, 1)]
+    assert witnessed_rebalances(lines) == [WitnessedRebalance(1, 10, 23, 0), WitnessedRebalance(2, 30, 45, 1)]
     assert witnessed_rebalances(lines)[1].duration_ms == 15

@@ -18,14 +18,10 @@ from assignor.errors import InputError
 from spark_engine.session.spark_faults import SparkNotStarted
 from spark_engine.session.spark_session import spark_session
 from spark_jobs.ownership.group_view import GroupView, group_view, wait_until_held
-from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
 from spark_jobs.ownership.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.instance_starts import WorkersFailed
-from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.running import run
 from streams_runtime import STRING, StreamsBuilder
-from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.instance_resources import host_tag
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -61,41 +57,6 @@ def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
         } == dict.fromkeys(TASKS, 1)
 
     return wanted
-
-
-@pytest.mark.long
-@pytest.mark.spark
-def test_should_run_on_a_standalone_master_until_the_group_is_drained(
-    spark: SparkSession, coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
-) -> None:
-    application = small_application("standalone", log_directory)
-    write_records(log_directory, 2)
-    names = {f"standalone-p{partition}-t{thread}" for partition in range(2) for thread in range(2)}
-    workers = run(
-        spark,
-        application,
-        instances=2,
-        threads=2,
-        coordinator_url=coordinator.url,
-        state_dir=str(tmp_path / "state"),
-        log_dir=str(tmp_path / "log"),
-    )
-    wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", WITHIN_S)
-    assert workers.wait(0.0) is None, "they run until they are told to stop"
-    described = client.describe("standalone")
-    assert isinstance(described["members"], list)
-    tags = [member["client_tags"] for member in described["members"]]
-    assert [tag["host"] for tag in tags] == [host_tag()] * 4
-    assert len({tag["executor"] for tag in tags}) == 1
-    client.drain("standalone")
-    assert workers.wait(WITHIN_S) == [InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(2)]
-    lines = read_ownership(tmp_path / "log")
-    assert len({line.executor for line in lines}) == 1
-    assert {line.thread: line.event for line in lines} == dict.fromkeys(names, OwnershipEvent.CLOSED)
-    assert overlaps(ownership_intervals(lines)) == []
-    assert group_view(client, "standalone").members == ()
-    (directory,) = (tmp_path / "state" / "instance-0").iterdir()
-    assert directory.name == "standalone"
 
 
 @pytest.mark.long
