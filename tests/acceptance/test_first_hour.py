@@ -19,6 +19,7 @@ import pytest
 from tests.acceptance.stranger import Stranger
 from tests.docs.pages import blocks
 from tests.docs.python_blocks import file_name
+from tests.known import known
 from tests.package.distributions import build
 from tests.package.environments import TRIED, fresh_environment, interpreter, running_python
 from tests.package.test_deployment import free_port
@@ -77,9 +78,7 @@ def workers(stranger: Stranger) -> RunningProgram:
     shown = [block for block in blocks(PAGE) if block.language in ("shell", "python", "text")][1:]  # 0 installs
     for block, following in zip(shown, [*shown[1:], shown[0]], strict=True):
         if block.language == "python":
-            name = file_name(block)
-            assert name is not None
-            (stranger.home / name).write_text(block.code, encoding="utf-8")
+            (stranger.home / known(file_name(block))).write_text(block.code, encoding="utf-8")
         elif block.language == "shell" and block.code.startswith(TERMINALS):
             program = stranger.starts(block.code)
         elif block.language == "shell":

@@ -23,15 +23,15 @@ from tests.warm_coordinator import WarmCoordinator
 NOBODY = "http://127.0.0.1:1"
 
 
-class Lines:
-    """What was said, and a signal at each line."""
+class Lines(list[str]):
+    """The reported lines. `at`: called with each."""
 
     def __init__(self, at: Callable[[str], None] = lambda _line: None) -> None:
-        self.said: list[str] = []
+        super().__init__()
         self._at = at
 
     def __call__(self, line: str) -> None:
-        self.said.append(line)
+        self.append(line)
         self._at(line)
 
 
@@ -48,14 +48,14 @@ def test_should_say_what_to_do_when_no_coordinator_answers(log_directory: Path) 
         ),
     ):
         declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, report=lines)
-    assert lines.said == []
+    assert lines == []
 
 
 def test_should_end_after_the_time_that_it_states(log_directory: Path) -> None:
     lines = Lines()
     with CoordinatorClient(NOBODY) as client, pytest.raises(CoordinatorUnavailable, match="no coordinator answers"):
         declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, report=lines, wait_s=0.2)
-    (line,) = lines.said
+    (line,) = lines
     assert line.startswith(f"waiting for the coordinator at {NOBODY}, for 0.2 s at most (")
 
 
@@ -68,7 +68,7 @@ def test_should_go_on_once_the_coordinator_is_up(
         lines = Lines(lambda line: coordinator.start() if line.startswith("waiting") else None)
         with CoordinatorClient(coordinator.url) as client:
             declare(settings_of("late", log_directory, coordinator.url), client, instances=1, report=lines, wait_s=60)
-    assert [line.partition(",")[0] for line in lines.said] == [
+    assert [line.partition(",")[0] for line in lines] == [
         f"waiting for the coordinator at {coordinator.url}",
         f"the coordinator at {coordinator.url} answers",
     ]
@@ -96,7 +96,7 @@ def test_should_refuse_instances_that_are_alive(
         InputError, match=r"^twice: its instances run already, started by another program \(twice-p0-t0\)"
     ):
         declare(running, client, instances=1, report=lines)
-    assert lines.said == ["the group has twice-p0-t0 already: waiting until it leaves"]
+    assert lines == ["the group has twice-p0-t0 already: waiting until it leaves"]
     client.drain("twice")
     instance.wait()
 
@@ -108,7 +108,7 @@ def test_should_wait_for_instances_that_are_about_to_leave(
     wait_until_joined(client)
     lines = Lines(lambda _line: client.drain("twice"))
     declare(running, client, instances=1, report=lines)
-    assert len(lines.said) == 1
+    assert len(lines) == 1
     instance.wait()
 
 
@@ -117,7 +117,7 @@ def test_should_leave_instances_of_other_numbers_alone(running: InstanceSettings
     wait_until_joined(client)
     lines = Lines()
     declare(running, client, instances=1, report=lines)
-    assert lines.said == []
+    assert lines == []
     client.drain("twice")
     instance.wait()
 
@@ -127,7 +127,7 @@ def test_should_leave_instances_of_other_hosts_alone(running: InstanceSettings, 
     wait_until_joined(client)
     lines = Lines()
     declare(replace(running, host="here"), client, instances=1, report=lines)
-    assert lines.said == []
+    assert lines == []
     with pytest.raises(Waiting, match="the group has twice-there-p0-t0 already: waiting until it leaves"):
         declare(replace(running, host="there"), client, instances=1, report=Lines(stop_waiting))
     client.drain("twice")
