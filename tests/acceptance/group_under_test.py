@@ -11,6 +11,7 @@ from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.instance.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.spark_jobs.owners import are_owned_once
 from tests.spark_jobs.small_application import PARTITIONS, STORES, TASKS, counted, small_application, write_records
 from tests.waiting import wait_until
 
@@ -63,13 +64,7 @@ class GroupUnderTest:
         """Until `members` members, and no others, hold every task once, as the coordinator and they themselves say."""
 
         def whole(view: GroupView) -> bool:
-            owners = view.owners()
-            return (
-                len(view.members) == members
-                and owners.keys() == TASKS
-                and all(len(names) == 1 for names in owners.values())
-                and wanted(view)
-            )
+            return len(view.members) == members and are_owned_once(view) and wanted(view)
 
         return wait_until_held(self.client, self.id, self.log_dir, whole, what, TIMEOUT_S)
 

@@ -13,6 +13,7 @@ import re
 import shutil
 import signal
 import ssl
+import subprocess
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -42,6 +43,7 @@ from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.kafka_client.certificates import Certificates, make_certificates
 from tests.kafka_client.refusing_broker import RefusingBroker
+from tests.known import known
 from tests.program import PROGRAM
 from tests.running_program import RunningProgram
 from tests.streams_runtime.running_group import EXACTLY_ONCE
@@ -97,21 +99,18 @@ class Run:
     def command(self, *arguments: str, code: int | None, **variables: str) -> str:
         """What it said, on both outputs. `code`: with which it has to end."""
         assert not any(secret in " ".join(arguments) for secret in self.secrets.values.values())
-        ended = warm_program.run(
-            arguments, cwd=self.directory, environment=self.environment(**variables), timeout_s=ENDS_WITHIN_S
-        )
+        ended = self.ended(*arguments, **variables)
         said = self.keep(f"{arguments[0]}.out", ended.stdout + ended.stderr)
         assert code is None or ended.returncode == code, (arguments, said)
         return said
 
+    def ended(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = self.environment(**variables)
+        return warm_program.run(arguments, cwd=self.directory, environment=environment, timeout_s=ENDS_WITHIN_S)
+
     def new_token(self, purpose: str, name: str, *arguments: str, **variables: str) -> str:
         """From `assignor tokens create`, whose output is the one place that has it."""
-        ended = warm_program.run(
-            ("tokens", "create", name, *arguments),
-            cwd=self.directory,
-            environment=self.environment(**variables),
-            timeout_s=ENDS_WITHIN_S,
-        )
+        ended = self.ended("tokens", "create", name, *arguments, **variables)
         assert ended.returncode == 0, ended.stderr
         self.keep("tokens.err", ended.stderr)
         assert re.fullmatch(r"\S+\n", ended.stdout), "the token, and nothing else"
@@ -381,13 +380,9 @@ def the_page(run: Run, url: str, token: str, wrong: str, group_id: str) -> None:
 
         def form(path: str, status: int, **fields: str) -> None:
             page = browser.get(path)
-            of_form = re.search(r'name="form_token" value="(\w+)"', page.text)
-            assert of_form is not None, page.text
-            shown.append(of_form[1])
-            answer = browser.post(
-                path, data={"form_token": of_form[1], **fields}, headers={"Sec-Fetch-Site": "same-origin"}
-            )
-            keep(answer, status)
+            shown.append(known(re.search(r'name="form_token" value="(\w+)"', page.text))[1])
+            data, headers = {"form_token": shown[-1], **fields}, {"Sec-Fetch-Site": "same-origin"}
+            keep(browser.post(path, data=data, headers=headers), status)
 
         def keep(answer: httpx.Response, status: int) -> None:
             text = re.sub(r'(name="form_token" value=)"\w+"', r"\1", answer.text)
@@ -424,18 +419,8 @@ def quiet(name: str) -> Iterator[None]:
 
 
 def ask_everything(run: Run, client: httpx.Client) -> None:
-    for path in (
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/openapi.json",
-        "/docs",
-        "/v1/groups",
-        "/v1/groups/plain",
-        "/v1/groups/on-kafka",
-        "/v1/groups/counted",
-        "/v1/groups/plain/rebalances",
-    ):
+    groups = [f"/v1/groups{rest}" for rest in ("", "/plain", "/on-kafka", "/counted", "/plain/rebalances")]
+    for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs", *groups):
         run.call(client, "GET", path, 200)
     run.call(client, "GET", "/v1/groups/nobody", 404)
     run.call(client, "PUT", "/v1/groups/plain", 422, content=b"{")

@@ -13,7 +13,7 @@ import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -38,6 +38,7 @@ from tests.docs.pages import blocks
 from tests.docs.python_blocks import file_name
 from tests.known import known
 from tests.running_program import WITHIN_S, RunningProgram
+from tests.spark_jobs.owners import are_owned_once
 from tests.spark_jobs.quick_java import OPTIONS, quick_java
 from tests.spark_jobs.standalone_cluster import standalone_cluster
 from tests.waiting import wait_until
@@ -134,7 +135,7 @@ def test_should_spread_over_the_workers_and_count_exactly_when_one_executor_is_k
         # Spark itself puts options of its own before it
         assert re.search(r"(^| )-Dmine=1$", told["spark.executor.extraJavaOptions"]), "and none of ours"
         with CoordinatorClient(page.coordinator.url) as client:
-            wait_until_held(client, "words", owned, owned_once_by(2), "both instances", WITHIN_S)
+            wait_until_held(client, "words", owned, owned_once_by_two, "both instances", WITHIN_S)
             lines = read_ownership(owned)
             victim = lines[-1]
             assert victim.jvm_pid is not None
@@ -148,7 +149,7 @@ def test_should_spread_over_the_workers_and_count_exactly_when_one_executor_is_k
                 client,
                 "words",
                 owned,
-                lambda view: owned_once_by(2)(view) and gone.isdisjoint(one.member_id for one in view.members),
+                lambda view: owned_once_by_two(view) and gone.isdisjoint(one.member_id for one in view.members),
                 "Spark to have started the lost instance again",
                 WITHIN_S,
             )
@@ -174,7 +175,7 @@ def test_should_run_from_a_program_that_spark_submit_starts(page: PageInUse) -> 
             alive=lambda: program.is_running,
         )
         with CoordinatorClient(page.coordinator.url) as client:
-            wait_for_group(client, "words", owned_once_by(2), "both instances", WITHIN_S)
+            wait_for_group(client, "words", owned_once_by_two, "both instances", WITHIN_S)
             client.drain("words")
         assert program.wait() == 0, program.log
     assert ends_in(program.printed) == CLEAN_ENDS
@@ -202,14 +203,8 @@ def counts(log: str) -> dict[str, int]:
     return {str(record.key): int(record.value or 0) for record in read_topic(log, "word-counts", STRING, LONG)}
 
 
-def owned_once_by(members: int) -> Callable[[GroupView], bool]:
-    def wanted(view: GroupView) -> bool:
-        owners = view.owners()
-        return len(view.members) == members and {task: len(names) for task, names in owners.items()} == dict.fromkeys(
-            TASKS, 1
-        )
-
-    return wanted
+def owned_once_by_two(view: GroupView) -> bool:
+    return len(view.members) == 2 and are_owned_once(view, TASKS)
 
 
 def settings_of(started: str) -> dict[str, str]:

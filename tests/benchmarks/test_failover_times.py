@@ -4,66 +4,59 @@ import pytest
 
 from benchmarks.handovers import Handover, handover, lost_tasks, percentile
 from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
+from tests.spark_jobs.ownership_lines import owned
 
 DIED_MS = 10_000.0
 DEAD, ALIVE, NEXT = 7, 8, 9
 DEATHS = {DEAD: DIED_MS}
 
 
-def line(
-    at_ms: float, event: OwnershipEvent, pid: int, active: tuple[str, ...], task: str | None = None
-) -> OwnershipLine:
-    return OwnershipLine(
-        at_ms, event, f"p{pid}", f"t{pid}", "e", pid, None, active=active, task=task, records=5 if task else None
-    )
-
-
 CASES = {
     "split into its steps": (
         [
-            line(9_000, OwnershipEvent.ASSIGNED, ALIVE, ("0_1",)),
-            line(10_500, OwnershipEvent.JOINING, ALIVE, ("0_1",)),
-            line(10_540, OwnershipEvent.ASSIGNED, ALIVE, ("0_0", "0_1")),
-            line(10_570, OwnershipEvent.RESTORED, ALIVE, ("0_0", "0_1"), "0_0"),
-            line(10_580, OwnershipEvent.PROCESSED, ALIVE, ("0_0", "0_1"), "0_0"),
+            owned(9_000, OwnershipEvent.ASSIGNED, ALIVE, ("0_1",)),
+            owned(10_500, OwnershipEvent.JOINING, ALIVE, ("0_1",)),
+            owned(10_540, OwnershipEvent.ASSIGNED, ALIVE, ("0_0", "0_1")),
+            owned(10_570, OwnershipEvent.RESTORED, ALIVE, ("0_0", "0_1"), "0_0"),
+            owned(10_580, OwnershipEvent.PROCESSED, ALIVE, ("0_0", "0_1"), "0_0"),
         ],
         Handover(detection=500, rebalance=40, restore=30, first_record=10, records=5),
     ),
     "to an owner that has not processed it yet": (
         [
-            line(10_200, OwnershipEvent.JOINING, ALIVE, ()),
-            line(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
-            line(10_300, OwnershipEvent.JOINING, NEXT, ()),
-            line(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
+            owned(10_200, OwnershipEvent.JOINING, ALIVE, ()),
+            owned(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
+            owned(10_300, OwnershipEvent.JOINING, NEXT, ()),
+            owned(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
         ],
         None,
     ),
     "to the owner that processed it": (
         [
-            line(10_200, OwnershipEvent.JOINING, ALIVE, ()),
-            line(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
-            line(10_300, OwnershipEvent.JOINING, NEXT, ()),
-            line(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
-            line(10_450, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
-            line(10_480, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
+            owned(10_200, OwnershipEvent.JOINING, ALIVE, ()),
+            owned(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
+            owned(10_300, OwnershipEvent.JOINING, NEXT, ()),
+            owned(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
+            owned(10_450, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
+            owned(10_480, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
         ],
         Handover(detection=300, rebalance=150, restore=0, first_record=30, records=0),
     ),
     "no detection by an owner that had joined before the death": (
         [
-            line(9_900, OwnershipEvent.STARTED, NEXT, ()),
-            line(9_950, OwnershipEvent.JOINING, NEXT, ()),
-            line(10_200, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
-            line(10_300, OwnershipEvent.JOINING, NEXT, ("0_0",)),
-            line(10_400, OwnershipEvent.RESTORED, NEXT, ("0_0",), "0_0"),
-            line(10_410, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
+            owned(9_900, OwnershipEvent.STARTED, NEXT, ()),
+            owned(9_950, OwnershipEvent.JOINING, NEXT, ()),
+            owned(10_200, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
+            owned(10_300, OwnershipEvent.JOINING, NEXT, ("0_0",)),
+            owned(10_400, OwnershipEvent.RESTORED, NEXT, ("0_0",), "0_0"),
+            owned(10_410, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
         ],
         Handover(detection=0, rebalance=200, restore=200, first_record=10, records=5),
     ),
     "not by the last work of the process that ends": (
         [
-            line(10_050, OwnershipEvent.PROCESSED, DEAD, ("0_0",), "0_0"),
-            line(10_100, OwnershipEvent.CLOSED, DEAD, ()),
+            owned(10_050, OwnershipEvent.PROCESSED, DEAD, ("0_0",), "0_0"),
+            owned(10_100, OwnershipEvent.CLOSED, DEAD, ()),
         ],
         None,
     ),
@@ -72,7 +65,7 @@ CASES = {
 
 @pytest.mark.parametrize("lines, expected", CASES.values(), ids=CASES)
 def test_should_time_the_steps_of_a_takeover(lines: list[OwnershipLine], expected: Handover | None) -> None:
-    lines = [line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)), *lines]
+    lines = [owned(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)), *lines]
     assert lost_tasks(lines, DIED_MS, DEATHS) == ["0_0"]
     assert handover(lines, "0_0", DIED_MS, DEATHS) == expected
 

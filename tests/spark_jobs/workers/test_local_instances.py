@@ -32,7 +32,8 @@ from tests.processes import children, processes_with
 from tests.program import PROGRAM
 from tests.running_program import WITHIN_S, RunningProgram
 from tests.spark_jobs.forks import PIDS_VARIABLE
-from tests.spark_jobs.small_application import POISON, STORES, TASKS, counted, small_application, write_records
+from tests.spark_jobs.owners import are_owned_once
+from tests.spark_jobs.small_application import POISON, STORES, counted, small_application, write_records
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 from tests.waiting import wait_until
 
@@ -45,13 +46,8 @@ def owned_once_by(*numbers: int) -> Callable[[GroupView], bool]:
     """By one thread of each of these instances, which have all of its tasks between them."""
 
     def wanted(view: GroupView) -> bool:
-        owners = view.owners()
         names = {re.sub(r"^.*-(p\d-t\d)$", r"\1", member.client_id) for member in view.members}
-        return (
-            view.is_settled
-            and names == {f"p{number}-t0" for number in numbers}
-            and {task: len(names) for task, names in owners.items()} == dict.fromkeys(TASKS, 1)
-        )
+        return view.is_settled and names == {f"p{number}-t0" for number in numbers} and are_owned_once(view)
 
     return wanted
 

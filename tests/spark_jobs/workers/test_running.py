@@ -7,7 +7,6 @@ import signal
 import sys
 import threading
 import types
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from pyspark.sql import SparkSession
 from assignor.errors import InputError
 from spark_engine.session.spark_faults import SparkNotStarted
 from spark_engine.session.spark_session import spark_session
-from spark_jobs.ownership.group_view import GroupView, group_view, wait_until_held
+from spark_jobs.ownership.group_view import group_view, wait_until_held
 from spark_jobs.ownership.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.instance_starts import WorkersFailed
 from spark_jobs.workers.running import run
@@ -32,8 +31,9 @@ from tests.checkout import ROOT
 from tests.processes import processes_with
 from tests.program import PROGRAM
 from tests.running_program import WITHIN_S, RunningProgram
+from tests.spark_jobs.owners import are_owned_once
 from tests.spark_jobs.quick_java import OPTIONS
-from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
+from tests.spark_jobs.small_application import STORES, counted, small_application, write_records
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
 from tests.waiting import wait_until
 
@@ -47,16 +47,6 @@ def workers_run(directory: Path, log_directory: Path, *options: str) -> RunningP
         stdout=directory / "stdout",
         environment=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
     )
-
-
-def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
-    def wanted(view: GroupView) -> bool:
-        owners = view.owners()
-        return {member.client_id for member in view.members} == members and {
-            task: len(names) for task, names in owners.items()
-        } == dict.fromkeys(TASKS, 1)
-
-    return wanted
 
 
 @pytest.mark.long
@@ -74,8 +64,8 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
         running.wait_for(rf"^{GROUP_ID}: Stable, generation \d+, 2 threads, 24 of 24 tasks running$")
         line = running.wait_for(rf"^{GROUP_ID}-p1-t0 on 127\.0\.0\.1:\d+: running; active \d_\d.*; standby \d_\d.*$")
         assert "left" not in line, "everything runs"
-        two = {f"{GROUP_ID}-p0-t0", f"{GROUP_ID}-p1-t0"}
-        wait_until_held(client, GROUP_ID, tmp_path / "log", owned_once_by(two), "the two that have slots", WITHIN_S)
+        view = wait_until_held(client, GROUP_ID, tmp_path / "log", are_owned_once, "the two that have slots", WITHIN_S)
+        assert {member.client_id for member in view.members} == {f"{GROUP_ID}-p0-t0", f"{GROUP_ID}-p1-t0"}
         # a stop is quick, and commits what was processed by then
         wait_until_held(client, GROUP_ID, tmp_path / "log", lambda _: all_is_counted(), "every count", WITHIN_S)
         assert {line.executor for line in read_ownership(tmp_path / "log")} == {"driver"}
