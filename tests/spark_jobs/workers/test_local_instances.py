@@ -292,10 +292,6 @@ def test_should_stop_an_instance_that_has_not_joined_yet(place: Place) -> None:
     [
         (["--master", "local[*]"], "--local: there is no Spark"),
         (["--conf", "spark.ui.enabled=false"], "--local: there is no Spark"),
-        (
-            ["--coordinator", "http://127.0.0.1:1", "--wait-for-coordinator", "0"],
-            "no coordinator answers at http://127.",
-        ),
     ],
 )
 def test_should_exit_with_two_when_the_command_line_cannot_be_used(

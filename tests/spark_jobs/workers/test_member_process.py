@@ -117,13 +117,26 @@ def test_should_name_what_refused_it_when_the_group_does(settings: InstanceSetti
     assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
 
 
+def held_state(settings: InstanceSettings) -> DirectoryLock:
+    """The lock of another process on the state of the first instance."""
+    directory = Path(known(settings.state_dir)) / "instance-0" / settings.application.id
+    directory.mkdir(parents=True)
+    return DirectoryLock.acquire(directory, "the state of the test")
+
+
+class Ended(BaseException):
+    """In place of the end of the process."""
+
+
+def end(exit_code: int = 0) -> None:
+    raise Ended(exit_code)
+
+
 def test_should_be_tried_again_when_another_process_keeps_its_state(
     settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(member_process, "LOCK_WAIT_MS", 0)
-    directory = Path(known(settings.state_dir)) / "instance-0" / settings.application.id
-    directory.mkdir(parents=True)
-    lock = DirectoryLock.acquire(directory, "the state of the test")
+    lock = held_state(settings)
     with pytest.raises(LockError, match="is in use by"):
         RunningInstance(settings).wait()
     lock.release()
@@ -132,16 +145,8 @@ def test_should_be_tried_again_when_another_process_keeps_its_state(
 def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_before_it(
     settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ended(BaseException):
-        pass
-
-    def end() -> None:
-        raise Ended
-
     monkeypatch.setattr(member_process, "end_process", end)
-    directory = Path(known(settings.state_dir)) / "instance-0" / settings.application.id
-    directory.mkdir(parents=True)
-    lock = DirectoryLock.acquire(directory, "the state of the test")
+    lock = held_state(settings)
     with (
         once_inside(DirectoryLock.acquire.__func__, lambda: os.kill(os.getpid(), signal.SIGHUP)),  # type: ignore[attr-defined]
         pytest.raises(Ended),
@@ -153,12 +158,6 @@ def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_be
 def test_should_end_with_an_error_when_it_does_not_leave_in_time(
     client: CoordinatorClient, settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ended(BaseException):
-        pass
-
-    def end(exit_code: int = 0) -> None:
-        raise Ended(exit_code)
-
     def tell_to_leave() -> None:
         wait_until_owner(client, settings.application.id)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -162,48 +162,32 @@ def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize([1, 2], 2).sum() == 3
 
 
+ANSWERED_BY_NOBODY = "--coordinator http://127.0.0.1:1 --wait-for-coordinator 0"
+
+
 @pytest.mark.parametrize(
-    "arguments,message",
+    "arguments, message",
     [
-        (["nowhere_to_be_found:app"], "there is no module nowhere_to_be_found"),
-        (["tests.spark_jobs.user_app"], "must be module:name"),
-        (["tests.spark_jobs.user_app:GROUP_ID"], "GROUP_ID is a str; it must be an Application"),
-        (["tests.spark_jobs.user_app:with_relative_log"], "'embedded:records' is relative"),
-        (["tests.spark_jobs.user_app:application", "--token-file", "/dev/null/token"], "cannot be read"),
-        (["tests.spark_jobs.user_app:application", "--conf", "spark.ui.enabled"], "--conf: must be key=value"),
-        (["tests.spark_jobs.user_app:application", "--properties-file", "/nowhere"], "there is no file /nowhere"),
+        ("nowhere_to_be_found:app", "there is no module nowhere_to_be_found"),
+        ("tests.spark_jobs.user_app", "tests.spark_jobs.user_app: must be module:name"),
+        ("tests.spark_jobs.user_app:GROUP_ID", ".*GROUP_ID is a str; it must be an Application"),
+        ("tests.spark_jobs.user_app:with_relative_log", ".*'embedded:records' is relative"),
+        (f"{APPLICATION} --token-file /dev/null/token", ".*cannot be read"),
+        (f"{APPLICATION} --conf spark.ui.enabled", "--conf: must be key=value"),
+        (f"{APPLICATION} --properties-file /nowhere", "--properties-file: there is no file /nowhere"),
+        (f"{APPLICATION} {ANSWERED_BY_NOBODY}", "no coordinator answers at http://127."),
+        (
+            f"{APPLICATION} --master spark://127.0.0.1:1",
+            r"no Spark master answers at 127.0.0.1:1 \(Connection refused\): is --master",
+        ),
     ],
 )
 def test_should_exit_with_two_when_the_command_line_cannot_be_used(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
-    environment = os.environ | {LOG_VARIABLE: str(tmp_path)}
-    ran = warm_program.run(["workers", "run", *arguments], cwd=ROOT, environment=environment)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    (line,) = ran.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (
-            ["--coordinator", "http://127.0.0.1:1", "--wait-for-coordinator", "0"],
-            "no coordinator answers at http://127.",
-        ),
-        (
-            ["--master", "spark://127.0.0.1:1"],
-            "no Spark master answers at 127.0.0.1:1 (Connection refused): is --master",
-        ),
-    ],
-)
-def test_should_exit_with_one_line_when_nobody_answers(
-    arguments: list[str], message: str, coordinator: CoordinatorProcess, log_directory: Path
+    arguments: str, message: str, coordinator: CoordinatorProcess, log_directory: Path
 ) -> None:
     environment = os.environ | {LOG_VARIABLE: str(log_directory)}
-    command = ["workers", "run", APPLICATION, "--coordinator", coordinator.url, *arguments]
+    command = ["workers", "run", "--coordinator", coordinator.url, *arguments.split()]
     ran = warm_program.run(command, cwd=ROOT, environment=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.splitlines()[-1].startswith(f"error: {message}")
+    assert re.match(f"error: {message}", ran.stderr.splitlines()[-1]), ran.stderr
     assert "Traceback" not in ran.stderr
