@@ -169,10 +169,10 @@ ANSWERED_BY_NOBODY = "--coordinator http://127.0.0.1:1 --wait-for-coordinator 0"
     "arguments, message",
     [
         ("nowhere_to_be_found:app", "there is no module nowhere_to_be_found"),
-        ("tests.spark_jobs.user_app", "tests.spark_jobs.user_app: must be module:name"),
-        ("tests.spark_jobs.user_app:GROUP_ID", ".*GROUP_ID is a str; it must be an Application"),
-        ("tests.spark_jobs.user_app:with_relative_log", ".*'embedded:records' is relative"),
-        (f"{APPLICATION} --token-file /dev/null/token", ".*cannot be read"),
+        ("tests.spark_jobs.user_app", "must be module:name"),
+        ("tests.spark_jobs.user_app:GROUP_ID", "GROUP_ID is a str; it must be an Application"),
+        ("tests.spark_jobs.user_app:with_relative_log", "'embedded:records' is relative"),
+        (f"{APPLICATION} --token-file /dev/null/token", "cannot be read"),
         (f"{APPLICATION} --conf spark.ui.enabled", "--conf: must be key=value"),
         (f"{APPLICATION} --properties-file /nowhere", "--properties-file: there is no file /nowhere"),
         (f"{APPLICATION} {ANSWERED_BY_NOBODY}", "no coordinator answers at http://127."),
@@ -189,5 +189,5 @@ def test_should_exit_with_two_when_the_command_line_cannot_be_used(
     command = ["workers", "run", "--coordinator", coordinator.url, *arguments.split()]
     ran = warm_program.run(command, cwd=ROOT, environment=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert re.match(f"error: {message}", ran.stderr.splitlines()[-1]), ran.stderr
+    assert re.match(f"error: .*{message}", ran.stderr.splitlines()[-1]), ran.stderr
     assert "Traceback" not in ran.stderr
