@@ -131,10 +131,10 @@ lint: setup ## style, types, layering
 	$(BIN)/lint-imports
 
 # pip-audit asks PyPI, from an environment of its own. Without a network, ADVISORIES names a file that
-# `python -m tests.package.advisories` wrote. AUDIT_REQUIRED=1: fail when nobody answers, instead of saying so.
+# `python -m docs._tools.advisories` wrote. AUDIT_REQUIRED=1: fail when nobody answers, instead of saying so.
 audit: setup ## known vulnerabilities of the lock's versions, as PyPI knows them, or a file: ADVISORIES=file
 ifdef ADVISORIES
-	$(BIN)/python -m tests.package.audit $(ADVISORIES)
+	$(BIN)/python -m docs._tools.audit $(ADVISORIES)
 else
 	@mkdir -p build
 	@$(PYTHON) -m venv build/pip-audit
@@ -142,7 +142,7 @@ else
 	@rm -f build/audit.json
 	-@build/pip-audit/bin/pip-audit --disable-pip --require-hashes --progress-spinner off -f json -o build/audit.json \
 		-r requirements.lock -r requirements-java.lock >build/audit.log 2>&1
-	$(BIN)/python -m tests.package.audit --answers build/audit.json $(if $(AUDIT_REQUIRED),--required)
+	$(BIN)/python -m docs._tools.audit --answers build/audit.json $(if $(AUDIT_REQUIRED),--required)
 endif
 
 format: setup ## rewrite the style

@@ -10,7 +10,7 @@ import contextlib
 import functools
 import logging
 import socket
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +20,6 @@ from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from assignor.errors import InputError
-from assignor.names.printable import one_line
 from assignor.types import JAVA_INT_MAX
 from assignor_cli.console import EXIT_NO, exit_code_of_signal, leave, print_message
 from assignor_cli.extras import Extra, ExtraMissing
@@ -208,7 +207,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
 
 
 def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequence[InstanceEnd]:
-    from spark_jobs.workers.live_table import show_until_ended
+    from spark_jobs.workers.live_table import print_line, show_until_ended
     from spark_jobs.workers.local_instance import LocalInstance
     from spark_jobs.workers.local_instances import LocalInstances
     from streams_runtime.local_run.local_run import check_endpoint
@@ -227,7 +226,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
     with (
         _declared(settings, options) as client,
         LocalInstances(
-            LocalInstance.of(options.app, settings), options.instances, _line_reporter(console)
+            LocalInstance.of(options.app, settings), options.instances, functools.partial(print_line, console)
         ) as instances,
     ):
         return show_until_ended(instances, client, settings.application, console)
@@ -236,7 +235,7 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
     """Declares the group before it starts Spark, so that errors of the declaration appear at once."""
     from spark_engine.session.spark_session import spark_session
-    from spark_jobs.workers.live_table import show_until_ended
+    from spark_jobs.workers.live_table import print_line, show_until_ended
     from spark_jobs.workers.running import check_picklable, start
     from spark_jobs.workers.spark_confs import checked_defaults
 
@@ -250,7 +249,7 @@ def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: Sp
             title = f"instances of {application.id}"
             session = undo.enter_context(spark_session(None, title, options=spark, defaults=defaults))
         print_message(_started(session))
-        workers = start(session, settings, instances=instances, report=_line_reporter(console))
+        workers = start(session, settings, instances=instances, report=functools.partial(print_line, console))
         return show_until_ended(workers, client, application, console)
 
 
@@ -269,15 +268,6 @@ def _declared(settings: InstanceSettings, options: WorkersOptions) -> Iterator[C
             replace=options.replace,
         )
         yield client
-
-
-def _line_reporter(console: Console) -> Callable[[str], None]:
-    """Returns a function that prints a line above the table."""
-
-    def report_line(line: str) -> None:
-        console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
-
-    return report_line
 
 
 @contextlib.contextmanager

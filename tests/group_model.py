@@ -16,6 +16,7 @@ from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscri
 from assignor.topology.cluster import Broker, Cluster, TopicMetadata
 from assignor.topology.group_topology import GroupTopology, Subtopology, SubtopologyStore
 from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, ProcessId, TaskId, TopicPartition
+from tests.known import known
 
 NOW_MS = 1_700_000_000_000
 FOLLOW_UPS_AT_MOST = 10
@@ -204,8 +205,7 @@ class SimulatedGroup:
 
 def decode(assignment: bytes) -> tuple[tuple[TopicPartition, ...], AssignmentInfo]:
     decoded = decode_assignment(assignment)
-    assert decoded.user_data is not None
-    return decoded.partitions, decode_assignment_info(decoded.user_data)
+    return decoded.partitions, decode_assignment_info(known(decoded.user_data))
 
 
 def next_rebalance(assignment: bytes) -> int | None:

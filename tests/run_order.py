@@ -33,6 +33,8 @@ _PHASES: tuple[tuple[str, ...], ...] = (
     (
         "tests/acceptance/test_replay.py",
         "tests/acceptance/test_demo.py",
+        "tests/acceptance/test_first_hour.py",
+        "tests/acceptance/test_spark_cluster.py",
         "tests/browser/test_spark_group.py",
     ),
     ("tests/acceptance/test_many_members.py", "tests/coordinator_api/test_liveness_under_load.py"),

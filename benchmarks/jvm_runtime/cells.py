@@ -87,4 +87,4 @@ class Choice:
         return (NO_CACHE,) if application in (MAP, PROCESSOR) else self.caches
 
 
-QUICK = Choice((MAP, COUNT), (1_000,), (NO_CACHE,))
+QUICK = Choice((COUNT,), (1_000,), (NO_CACHE,))

@@ -42,7 +42,7 @@ _LEAD_IN_SHARE = 4
 
 
 def run(console: Console, *, quick: bool = False) -> None:
-    """Everything that fits into an hour, or with `quick` two applications with few records."""
+    """Everything that fits into an hour, or with `quick` one application with few records."""
     _Run(
         console, QUICK if quick else Choice(), QUICK_EFFORT if quick else Effort(), CONTENDERS, with_spark=not quick
     ).print()
@@ -63,7 +63,7 @@ def run_with_options(console: Console, arguments: Sequence[str]) -> None:
     parser.add_argument("--runs", type=int, help="measured runs of each contender")
     parser.add_argument("--warm-up-records", type=int, help="that a JVM processes before its first measured run")
     parser.add_argument("--spark", action="store_true", help="also the keyed count on Spark, as without options")
-    parser.add_argument("--quick", action="store_true", help="two applications, few records, a few seconds a cell")
+    parser.add_argument("--quick", action="store_true", help="one application, few records, a few seconds a cell")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="begin no cell later (default %(default)g)")
     parser.add_argument("--results", type=Path, help="a file that cells are added to; what it has is not run again")
     parser.add_argument("--markdown", type=Path, help="a file for the tables as Markdown")

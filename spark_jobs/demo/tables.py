@@ -11,9 +11,7 @@ from spark_jobs.ownership.group_view import GroupView, ListedRebalance
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
     """The tasks of each thread, sorted by executor. `executors`: the executor id of each member id."""
-    table = Table(title=title, title_justify="left")
-    for column in ("executor", "thread", "active", "standby", "warm-up"):
-        table.add_column(column, overflow="fold")
+    table = _table(title, dict.fromkeys(("executor", "thread", "active", "standby", "warm-up"), str))
     for member in sorted(view.members, key=lambda member: (executors[member.member_id], member.client_id)):
         held = (" ".join(tasks) for tasks in (member.active, member.standby, member.warm_up))
         table.add_row(executors[member.member_id], member.client_id, *held)
@@ -71,7 +69,7 @@ def _table(title: str, columns: Mapping[str, type]) -> Table:
     """A table without rows. Columns of type int are aligned to the right."""
     table = Table(title=title, title_justify="left")
     for column, kind in columns.items():
-        table.add_column(column, justify="right" if kind is int else "left")
+        table.add_column(column, justify="right" if kind is int else "left", overflow="fold")
     return table
 
 

@@ -69,13 +69,12 @@ def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[
 class WitnessedRebalance:
     """One generation as its members logged it. Times are milliseconds since the epoch.
 
-    `members`: the number of threads that took an assignment of the generation. `started_ms`: the time at which the
-    first of these threads sent its subscription. `ended_ms`: the time at which the last of them had its assignment.
+    `started_ms`: the time at which the first of its threads sent its subscription. `ended_ms`: the time at which the
+    last of them had its assignment.
     `moved`: the number of active tasks that came to another thread than their last owner.
     """
 
     generation_id: int
-    members: int
     started_ms: float
     ended_ms: float
     moved: int
@@ -106,7 +105,6 @@ def witnessed_rebalances(lines: Iterable[OwnershipLine]) -> list[WitnessedRebala
         rebalances.append(
             WitnessedRebalance(
                 generation_id,
-                len({line.thread for line, _ in of_generation}),
                 min(started_ms for _, started_ms in of_generation),
                 max(line.at_ms for line, _ in of_generation),
                 moved,

@@ -15,11 +15,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-from assignor.types import TopicPartition
 from streams_runtime.dsl import StreamsBuilder
 from streams_runtime.instance.application import Application
 from streams_runtime.logs.base import Log, NewTopic
-from streams_runtime.logs.partitioner import partition_of
+from streams_runtime.logs.record_producer import RecordProducer
 from streams_runtime.logs.topic_reading import read_topic
 from streams_runtime.serdes import LONG, STRING
 
@@ -37,8 +36,6 @@ timestamp first, so it reads the table before the lines.
 """
 
 _KEPT = {"retention.ms": "-1"}  # the timestamps are near the epoch, so retention by time would delete the records
-
-_FLUSH_EVERY = 50_000
 
 
 class SourceLine(NamedTuple):
@@ -99,21 +96,17 @@ class TextFeed:
         that it is complete before `write` sends the first line.
         """
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
-        self._producer = log.producer()
+        self._producer = RecordProducer(log, STRING, STRING)
         self._count = 0
         for module, package in {line.module: line.package for line in lines}.items():
-            key = module.encode()
-            self._producer.send(_partition(MODULES, key), key, package.encode(), _TABLE_TIME_MS)
+            self._producer.send(MODULES, module, package, timestamp_ms=_TABLE_TIME_MS)
         self._producer.flush()
 
     def write(self, lines: Iterable[SourceLine]) -> None:
         """Writes lines. When this returns, consumers can read them."""
         for line in lines:
             self._count += 1
-            key = line.module.encode()
-            self._producer.send(_partition(LINES, key), key, line.text.encode(), _TABLE_TIME_MS + self._count)
-            if self._count % _FLUSH_EVERY == 0:
-                self._producer.flush()
+            self._producer.send(LINES, line.module, line.text, timestamp_ms=_TABLE_TIME_MS + self._count)
         self._producer.flush()
 
     def close(self) -> None:
@@ -132,10 +125,6 @@ def different_counts(found: Mapping[str, int], expected: Mapping[str, int]) -> l
         for key in sorted(found.keys() | expected.keys())
         if found.get(key, 0) != expected.get(key, 0)
     ]
-
-
-def _partition(topic: str, key: bytes) -> TopicPartition:
-    return TopicPartition(topic, partition_of(key, PARTITIONS))
 
 
 def _with_package(line: str, package: str) -> tuple[str, str]:

@@ -7,7 +7,7 @@ first later line without the task, or with the death of its process, whichever c
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import combinations, pairwise
 
 from spark_jobs.ownership.ownership_log import OwnershipLine
 
@@ -25,11 +25,10 @@ class Interval:
 
 @dataclass(frozen=True, slots=True)
 class Overlap:
-    """Two threads that owned one task at the same time, for `length_ms`."""
+    """Two threads that owned one task at the same time."""
 
     first: Interval
     second: Interval
-    length_ms: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,14 +74,12 @@ def ownership_intervals(
 
 def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
     """Every pair of intervals of one task that overlap."""
-    found = []
-    for of_task in intervals.values():
-        for position, first in enumerate(of_task):
-            for second in of_task[position + 1 :]:
-                last_ms = min(_or_forever(first.end_ms), _or_forever(second.end_ms))
-                if second.start_ms < last_ms:
-                    found.append(Overlap(first, second, last_ms - second.start_ms))
-    return found
+    return [
+        Overlap(first, second)
+        for of_task in intervals.values()
+        for first, second in combinations(of_task, 2)
+        if second.start_ms < min(_or_forever(first.end_ms), _or_forever(second.end_ms))
+    ]
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:

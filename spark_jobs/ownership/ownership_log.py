@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
+from typing import Any
 
 from assignor.errors import InputError
 from assignor.types import TaskId
@@ -86,9 +87,8 @@ class OwnershipListener(ThreadListener):
         directory.mkdir(parents=True, exist_ok=True)
         pid = os.getpid()
         self._file = directory / f"{_NO_FILE_NAME.sub('_', thread)[-_LONGEST_NAME:]}-{pid}{SUFFIX}"
-        self._last = OwnershipLine(
-            0.0, OwnershipEvent.STARTED, instance, thread, executor.executor_id, pid, executor.jvm_pid
-        )
+        of_thread = instance, thread, executor.executor_id, pid, executor.jvm_pid
+        self._last = OwnershipLine(0.0, OwnershipEvent.STARTED, *of_thread)
         self._hold(OwnershipEvent.STARTED, _NOTHING)
 
     def joining(self, held: HeldTasks) -> None:
@@ -119,18 +119,9 @@ class OwnershipListener(ThreadListener):
         )
         self._write(event, reason=reason)
 
-    def _write(
-        self,
-        event: OwnershipEvent,
-        *,
-        reason: str | None = None,
-        task: str | None = None,
-        origin: str | None = None,
-        records: int | None = None,
-    ) -> None:
-        """Writes a line for `event`, with the tasks that the thread has now."""
-        at_ms = time.time() * 1000
-        line = replace(self._last, at_ms=at_ms, event=event, reason=reason, task=task, origin=origin, records=records)
+    def _write(self, event: OwnershipEvent, **fields: Any) -> None:
+        """Writes a line for `event` with these fields, and with the tasks that the thread has now."""
+        line = replace(self._last, at_ms=time.time() * 1000, event=event, **fields)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(line)) + "\n")
 
@@ -151,12 +142,6 @@ def _lines(directory: Path) -> Iterator[OwnershipLine]:
                 raise InputError(f"is not a line of an ownership log: {fault}", f"{file}:{number}") from fault
 
 
-def _as_line(document: dict[str, object]) -> OwnershipLine:
-    fields: dict[str, object] = dict(document)
-    fields["event"] = OwnershipEvent(str(fields["event"]))
-    for name in ("active", "standby"):
-        tasks = fields[name]
-        if not isinstance(tasks, list):
-            raise TypeError(f"{name} is not a list")
-        fields[name] = tuple(str(task) for task in tasks)
-    return OwnershipLine(**fields)  # type: ignore[arg-type]
+def _as_line(document: dict[str, Any]) -> OwnershipLine:
+    event, tasks = OwnershipEvent(document["event"]), {name: tuple(document[name]) for name in ("active", "standby")}
+    return OwnershipLine(**{**document, "event": event, **tasks})

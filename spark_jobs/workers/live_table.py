@@ -124,14 +124,18 @@ class LiveTable:
             self._live.update(Group(*self._shown, _named(text)), refresh=True)
 
     def report_line(self, line: str) -> None:
-        """Prints a line above the table."""
-        self._console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
+        print_line(self._console, line)
 
     def _print_change(self, about: str, line: str, key: object) -> None:
         if self._printed.get(about) != key:
             self._printed[about] = key
             if key is not None:
                 self.report_line(line)
+
+
+def print_line(console: Console, line: str) -> None:
+    """Prints a line above the table."""
+    console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def show_until_ended(

@@ -38,8 +38,6 @@ from streams_runtime.instance.thread_listener import ThreadListener
 EXECUTOR_TAG = "executor"
 LOCK_WAIT_MS = 30_000
 DRAIN_TIMEOUT_S = 30.0
-_EXIT_CODE_AFTER_LEAVING = 0
-_EXIT_CODE_NOT_LEFT = 1
 
 _LOGGER = logging.getLogger(__name__)
 
@@ -97,7 +95,7 @@ class InstanceEnd:
         return "\n".join((end, *(f"  {notice}" for notice in self.notices)))
 
 
-def end_process(exit_code: int = _EXIT_CODE_AFTER_LEAVING) -> None:
+def end_process(exit_code: int = 0) -> None:
     """Ends the process without clean-up and without a report. `exit_code`: for `local_instances`; Spark ignores it."""
     os._exit(exit_code)
 
@@ -203,7 +201,7 @@ def _wait(instance: StreamsInstance, signals: LeavingSignals, on_leaving: Callab
     if signals.wait():
         if not instance.close(DRAIN_TIMEOUT_S):
             _LOGGER.error("the instance did not commit and leave within %g s; its process ends", DRAIN_TIMEOUT_S)
-            end_process(_EXIT_CODE_NOT_LEFT)
+            end_process(1)
         on_leaving()
 
 

@@ -1,6 +1,5 @@
 """A group, its members' ownership logs, and what has to be true of them after every fault."""
 
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,11 +11,12 @@ from spark_jobs.workers.member_process import InstanceSettings
 from streams_runtime.instance.application import Application, group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.spark_jobs.owners import are_owned_once
 from tests.spark_jobs.small_application import PARTITIONS, STORES, TASKS, counted, small_application, write_records
+from tests.waiting import wait_until
 
 THREADS = 2
 TIMEOUT_S = 90.0
-POLL_INTERVAL_S = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +64,16 @@ class GroupUnderTest:
         """Until `members` members, and no others, hold every task once, as the coordinator and they themselves say."""
 
         def whole(view: GroupView) -> bool:
-            owners = view.owners()
-            return (
-                len(view.members) == members
-                and owners.keys() == TASKS
-                and all(len(names) == 1 for names in owners.values())
-                and wanted(view)
-            )
+            return len(view.members) == members and are_owned_once(view) and wanted(view)
 
         return wait_until_held(self.client, self.id, self.log_dir, whole, what, TIMEOUT_S)
 
     def wait_until_counted(self, each: int) -> None:
         """Until every store has counted `each` records of each partition, and not one more."""
         expected = dict.fromkeys(STORES, each * PARTITIONS)
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while (found := counted(self.records, self.id)) != expected:
-            assert time.monotonic() < deadline_s, f"{found} instead of {expected}"
-            time.sleep(POLL_INTERVAL_S)
+        wait_until(
+            lambda: counted(self.records, self.id) == expected, lambda: counted(self.records, self.id), TIMEOUT_S, 0.05
+        )
 
     def assert_counts_on(self, each: int) -> None:
         """As many records again are counted once each: every task works, with all the state it had."""

@@ -1,160 +1,60 @@
-"""Somebody who has never seen the checkout: an environment with the built wheel, an empty directory, what he started.
+"""Somebody who has never seen the checkout: an environment with the built wheel, an empty directory, and a shell in it.
 
-Everything he types is a command of his environment, and everything he knows is what it prints.
+The port of the coordinator distinguishes the stranger's programs from those of other tests.
 """
 
-from __future__ import annotations
-
-import json
-import shutil
+import re
 import subprocess
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
 
-from tests.package.background import Background
 from tests.package.environments import FreshEnvironment
-from tests.processes import children
+from tests.running_program import RunningProgram
 from tests.spark_jobs.quick_java import OPTIONS
 
-WITHIN_S = 300.0
-EXECUTOR = "CoarseGrainedExecutorBackend"
-_LOOKS_EVERY_S = 0.2
-_DEPLOY = "org.apache.spark.deploy"
-_LOOPBACK = ("--host", "127.0.0.1", "--webui-port", "0")
+_ASKS_A_COORDINATOR = re.compile(r"^(assignor (?:groups \w+|rebalances \w+|explain|reset|workers run))\b", re.MULTILINE)
 
 
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended, and what it said."""
-
-    exit_code: int
-    printed: str
-    said: str
-
-    @classmethod
-    def of(cls, command: subprocess.CompletedProcess[str]) -> Ended:
-        return cls(command.returncode, command.stdout, command.stderr)
-
-
+@dataclass
 class Stranger:
-    """`running`: ends what he leaves running. `without_extras`: how commands ended before extras were installed."""
+    """`running`: ends all that the stranger leaves running."""
 
-    def __init__(self, environment: FreshEnvironment, running: ExitStack, without_extras: dict[str, Ended]) -> None:
-        self.environment = environment
-        self.home = environment.home
-        self.without_extras = without_extras
-        self._running = running
-        self._started = 0
+    environment: FreshEnvironment
+    running: ExitStack
+    port: int
+    _exports: str = ""
+    _started: list[RunningProgram] = field(default_factory=list)
 
-    def log(self, name: str = "log") -> str:
-        return f"embedded:{self.home / name}"
+    @property
+    def home(self) -> Path:
+        return self.environment.home
 
-    def start(self, *command: str, **variables: str) -> Background:
-        self._started += 1
-        said = self.home.parent / f"{self._started}-{Path(command[0]).name}.txt"
-        return self._running.enter_context(Background(self.environment, *command, log=said, **OPTIONS, **variables))
+    @property
+    def coordinator(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
 
-    def tries(self, *command: str, stdin: str | None = None, **variables: str) -> Ended:
-        return Ended.of(self.environment.run(*command, stdin=stdin, variables=variables))
+    def tries(self, code: str) -> subprocess.CompletedProcess[str]:
+        """Runs commands to their end. Later commands see the variables that these commands export."""
+        command = f"{self._exports}\n{self._typed(code)}"
+        self._exports += "".join(f"{line}\n" for line in code.splitlines() if line.startswith("export "))
+        return self.environment.run("bash", "-e", "-c", command, variables=OPTIONS | {"COLUMNS": "200"})
 
-    def runs(self, *command: str, stdin: str | None = None, **variables: str) -> str:
-        """What it printed. It has to succeed."""
-        ended = self.tries(*command, stdin=stdin, **variables)
-        assert ended.exit_code == 0, f"{command}: {ended}"
-        return ended.printed
+    def runs(self, code: str) -> str:
+        """Returns what the commands print. They have to succeed."""
+        ended = self.tries(code)
+        assert ended.returncode == 0, f"{code}: {ended}"
+        return ended.stdout
 
-    def on_log(self, *command: str, log: str = "log", stdin: str | None = None) -> str:
-        return self.runs("assignor", *command, "--bootstrap-server", self.log(log), stdin=stdin)
+    def starts(self, code: str) -> RunningProgram:
+        """Runs a command in a terminal of its own."""
+        log = self.home.parent / f"terminal-{len(self._started)}.log"
+        command = ("bash", "-e", "-c", f"{self._exports}\nexec {self._typed(code)}")
+        self._started.append(self.environment.start(*command, log=log, variables=OPTIONS, own_session=True))
+        return self.running.enter_context(self._started[-1])
 
-    def records_of(self, *topics: str, log: str = "log") -> list[int]:
-        """How many each has."""
-        listed = json.loads(self.on_log("topics", "list", "--format", "json", log=log))
-        counts: dict[str, int] = {each["topic"]: each["records"] for each in listed["topics"]}
-        return [counts[topic] for topic in topics]
-
-    def starts_coordinator(self, *logs: str, database: str, **variables: str) -> Coordinator:
-        clusters = [word for log in logs for word in ("--cluster-bootstrap-servers", self.log(log))]
-        database_url = f"sqlite:///{self.home / database}.sqlite3"
-        serving = self.start("assignor", "serve", "--port", "0", "--database-url", database_url, *clusters, **variables)
-        return Coordinator(self, serving, serving.wait_for(r"(http://127\.0\.0\.1:\d+)"), variables)
-
-    def starts_spark(self, workers: int) -> Spark:
-        """A standalone master and its workers, each of one core."""
-        home = self.runs("python", "-c", "import pyspark; print(pyspark.__path__[0])").strip()
-        spark_class, variables = f"{home}/bin/spark-class", {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_HOME": home}
-        master = self.start(spark_class, f"{_DEPLOY}.master.Master", *_LOOPBACK, "--port", "0", **variables)
-        url = master.wait_for(r"Starting Spark master at (spark://\S+)")
-        size = ["--cores", "1", "--memory", "1g"]
-        started = [
-            self.start(
-                spark_class,
-                f"{_DEPLOY}.worker.Worker",
-                *_LOOPBACK,
-                *size,
-                *("--work-dir", str(self.home.parent / f"work-{number}")),
-                url,
-                **variables,
-            )
-            for number in range(workers)
-        ]
-        for worker in started:
-            worker.wait_for(r"(Successfully registered with master)")
-        return Spark(url, started)
-
-    def consumes(self, application: Background, topic: str, count: int) -> list[dict[str, Any]]:
-        """So many records from the beginning on, as soon as they are there. The application has to run until then."""
-        values = ["--value-deserializer", "long", "--format", "json"]
-        wanted = ["--from-beginning", "--max-messages", str(count), *values, "--bootstrap-server", self.log()]
-        with self.start("assignor", "consume", topic, *wanted) as consumer:
-            deadline_s = monotonic() + WITHIN_S
-            while consumer.process.poll() is None:
-                assert application.process.poll() is None, application.said
-                assert monotonic() < deadline_s, application.said
-                sleep(_LOOKS_EVERY_S)
-        assert consumer.process.returncode == 0, consumer.said
-        return [json.loads(line) for line in consumer.said.splitlines() if line.startswith("{")]
-
-    def leaves(self) -> None:
-        """The installed gigabyte goes. What was said stays, for whoever looks at a failure."""
-        self.environment.remove()
-        shutil.rmtree(self.environment.scratch, ignore_errors=True)
-
-
-@dataclass(frozen=True)
-class Coordinator:
-    """`variables`: of its environment, and of all who call it."""
-
-    stranger: Stranger
-    serving: Background
-    url: str
-    variables: dict[str, str]
-
-    def starts_application(self, reference: str, *more: str) -> Background:
-        return self.stranger.start(*self._command("workers", "run", reference, *more), **self.variables)
-
-    def tries(self, *command: str) -> Ended:
-        return self.stranger.tries(*self._command(*command), **self.variables)
-
-    def runs(self, *command: str) -> str:
-        return self.stranger.runs(*self._command(*command), **self.variables)
-
-    def _command(self, *command: str) -> list[str]:
-        return ["assignor", *command, "--coordinator", self.url]
-
-
-@dataclass(frozen=True)
-class Spark:
-    master: str
-    workers: list[Background]
-
-    def executors(self) -> list[int]:
-        """Their process ids."""
-        return [
-            pid
-            for worker in self.workers
-            for pid, command in children(worker.process.pid).items()
-            if EXECUTOR in command
-        ]
+    def _typed(self, code: str) -> str:
+        """The commands, with the port of this stranger's coordinator."""
+        code = code.replace("assignor serve", f"assignor serve --port {self.port}")
+        code = code.replace("[w]orkers run", f"[w]orkers run --coordinator {self.coordinator}")
+        return _ASKS_A_COORDINATOR.sub(rf"\1 --coordinator {self.coordinator}", code)

@@ -7,7 +7,7 @@ says so.
 import asyncio
 import random
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -62,7 +62,11 @@ async def heard_again(fleet: Fleet, processes: list[FleetProcess]) -> None:
     )
 
 
-async def test_should_give_away_the_tasks_of_a_process_as_soon_as_its_connection_breaks(tmp_path: Path) -> None:
+@pytest.mark.parametrize("last_words", [False, True], ids=["silent", "last words came with the end"])
+async def test_should_give_away_the_tasks_of_a_process_as_soon_as_its_connection_breaks(
+    tmp_path: Path, last_words: bool
+) -> None:
+    """`last_words`: on a new connection. The service reads them with its end, because it did not run meanwhile."""
     async with fleet_of(tmp_path) as (service, fleet, _):
         fleet.add(4, HELD)
         settled = await fleet.until_settled()
@@ -70,7 +74,11 @@ async def test_should_give_away_the_tasks_of_a_process_as_soon_as_its_connection
         dead_ids = ids([dead])
         assert dead.active
 
+        if last_words:
+            service.signal(signal.SIGSTOP)
+            await HttpConnection(service.address).send_and_hang_up(dead.heartbeat_request())
         fleet.kill([dead])
+        service.signal(signal.SIGCONT)
 
         await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
         assert service.removed().keys() == dead_ids
@@ -95,68 +103,45 @@ async def test_should_end_members_on_a_silent_network_by_their_session_timeout(t
         assert service.removed() == dict.fromkeys(beyond_ids, "session-expired")
 
 
-@pytest.mark.long
-async def test_should_not_take_a_proxy_that_breaks_and_stays_away_for_the_death_of_a_fleet(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path) as (service, fleet, proxy):
-        fleet.add(5, HELD, through=proxy.address)
+Trouble = Callable[[MortalService, Fleet, FaultyProxy], Awaitable[None]]
+
+
+async def break_all_for_long(_: MortalService, _fleet: Fleet, proxy: FaultyProxy) -> None:
+    proxy.refuses = True
+    assert proxy.break_all() >= 5
+    await asyncio.sleep(1.5)  # what is tested: many times the grace goes by, and nobody can come back
+    proxy.refuses = False
+
+
+async def restart(service: MortalService, _fleet: Fleet, _proxy: FaultyProxy) -> None:
+    await service.kill_and_start()
+
+
+async def hang_up_other_calls(_: MortalService, fleet: Fleet, _proxy: FaultyProxy) -> None:
+    for process in fleet.processes:
+        process.hang_up_other_calls()
+
+
+@pytest.mark.parametrize(
+    "trouble, grace_ms",
+    [
+        pytest.param(break_all_for_long, 200, marks=pytest.mark.long, id="a proxy breaks and stays away"),
+        pytest.param(restart, 1, id="the coordinator restarts"),
+        pytest.param(hang_up_other_calls, 1, id="connections of other calls end"),
+    ],
+)
+async def test_should_not_take_it_for_a_death_when(tmp_path: Path, trouble: Trouble, grace_ms: int) -> None:
+    async with fleet_of(tmp_path, grace_ms) as (service, fleet, proxy):
+        fleet.add(5, HELD, through=proxy.address if trouble is break_all_for_long else None)
         fleet.add(1, HELD)
         settled = await fleet.until_settled()
 
-        proxy.refuses = True
-        assert proxy.break_all() >= 5
-        await asyncio.sleep(1.5)  # what is tested: many times the grace goes by, and nobody can come back
-        proxy.refuses = False
+        await trouble(service, fleet, proxy)
         await heard_again(fleet, fleet.processes)
 
         assert await fleet.until_settled() == settled
         assert service.removed() == {}
         await fleet.assert_whole(service)
-
-
-async def test_should_not_take_its_own_restart_for_the_death_of_a_fleet(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
-        fleet.add(5, HELD)
-        settled = await fleet.until_settled()
-
-        await service.kill_and_start()
-        await heard_again(fleet, fleet.processes)
-
-        assert await fleet.until_settled() == settled
-        assert service.removed() == {}
-        await fleet.assert_whole(service)
-
-
-async def test_should_notice_the_death_of_a_process_whose_last_words_came_with_the_end_of_its_connection(
-    tmp_path: Path,
-) -> None:
-    """The service reads both at once, because it did not run meanwhile. The connection was a new one."""
-    async with fleet_of(tmp_path) as (service, fleet, _):
-        fleet.add(4, HELD)
-        settled = await fleet.until_settled()
-        dying = fleet.processes[0]
-        dying_ids = ids([dying])
-
-        service.signal(signal.SIGSTOP)
-        await HttpConnection(service.address).send_and_hang_up(dying.heartbeat_request())
-        fleet.kill([dying])
-        service.signal(signal.SIGCONT)
-
-        await fleet.until_settled(beyond=settled, timeout_s=SOON_S)
-        assert service.removed().keys() == dying_ids
-        await fleet.assert_whole(service)
-
-
-async def test_should_not_miss_a_process_for_the_connections_of_its_other_calls(tmp_path: Path) -> None:
-    async with fleet_of(tmp_path, grace_ms=1) as (service, fleet, _):
-        fleet.add(4, HELD)
-        settled = await fleet.until_settled()
-
-        for process in fleet.processes:
-            process.hang_up_other_calls()
-        await heard_again(fleet, fleet.processes)
-
-        assert await fleet.until_settled() == settled
-        assert service.removed() == {}
 
 
 @pytest.mark.long

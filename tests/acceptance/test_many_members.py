@@ -73,6 +73,11 @@ class Scene:
         """One more process: a rebalance becomes necessary."""
         self.fleet.add(1, self.size.manners())
 
+    def kill_some(self) -> None:
+        """One of twenty processes, at least one."""
+        held = [process for process in self.fleet.processes if process.manners.held]
+        self.fleet.kill(self.chance.sample(held, max(1, len(held) // 20)))
+
     async def kill_when(self, moment: str, reached: Callable[[], bool]) -> None:
         await self.fleet.until(reached, moment)
         await self.service.kill_and_start()
@@ -168,20 +173,20 @@ async def kill_while_the_log_is_compacted(scene: Scene) -> None:
     await fleet.until_settled(beyond=settled)
 
 
-async def all_are_heard_again(scene: Scene) -> None:
+async def assert_no_rebalance_since(settled: int, scene: Scene) -> None:
     processes = list(scene.fleet.processes)
     beats = [process.beats for process in processes]
     await scene.fleet.until(
         lambda: all(process.beats > before for process, before in zip(processes, beats, strict=True)),
         "all to be heard from again",
     )
+    assert await scene.fleet.until_settled() == settled, "processes that came back in time are no reason"
 
 
 async def kill_while_stable(scene: Scene) -> None:
     settled = await scene.fleet.until_settled()
     await scene.service.kill_and_start()
-    await all_are_heard_again(scene)
-    assert await scene.fleet.until_settled() == settled, "a kill of the coordinator is no reason for a rebalance"
+    await assert_no_rebalance_since(settled, scene)
 
 
 async def break_all_connections_of_the_proxy(scene: Scene) -> None:
@@ -189,8 +194,7 @@ async def break_all_connections_of_the_proxy(scene: Scene) -> None:
     behind = [process for process in scene.fleet.processes if process.address == scene.proxy.address]
     await scene.fleet.until(lambda: scene.proxy.connections >= len(behind) > 0, "all behind the proxy to be connected")
     scene.proxy.break_all()
-    await all_are_heard_again(scene)
-    assert await scene.fleet.until_settled() == settled, "those who came back in time are no reason for a rebalance"
+    await assert_no_rebalance_since(settled, scene)
 
 
 async def lose_answers(scene: Scene) -> None:
@@ -213,11 +217,9 @@ async def fall_silent_for_less_than_a_session(scene: Scene) -> None:
 
 
 async def kill_processes(scene: Scene) -> None:
-    fleet = scene.fleet
-    settled = await fleet.until_settled()
-    held = [process for process in fleet.processes if process.manners.held]
-    fleet.kill(scene.chance.sample(held, max(1, len(held) // 20)))
-    await fleet.until_settled(beyond=settled)
+    settled = await scene.fleet.until_settled()
+    scene.kill_some()
+    await scene.fleet.until_settled(beyond=settled)
 
 
 async def kill_processes_in_a_rebalance(scene: Scene) -> None:
@@ -226,26 +228,22 @@ async def kill_processes_in_a_rebalance(scene: Scene) -> None:
     await scene.disturb()
     rejoined = fleet.witness.statuses["join", 200] + 1
     await fleet.until(lambda: fleet.witness.statuses["join", 200] >= rejoined, "the rebalance")
-    held = [process for process in fleet.processes if process.manners.held]
-    fleet.kill(scene.chance.sample(held, max(1, len(held) // 20)))
+    scene.kill_some()
     await fleet.until_settled(beyond=settled)
 
 
 async def kill_processes_and_break_all_connections_of_the_proxy(scene: Scene) -> None:
-    fleet = scene.fleet
-    settled = await fleet.until_settled()
-    held = [process for process in fleet.processes if process.manners.held]
-    fleet.kill(scene.chance.sample(held, max(1, len(held) // 20)))
+    settled = await scene.fleet.until_settled()
+    scene.kill_some()
     scene.proxy.break_all()
-    await fleet.until_settled(beyond=settled)
+    await scene.fleet.until_settled(beyond=settled)
 
 
 async def stop_in_good_order_and_start(scene: Scene) -> None:
     settled = await scene.fleet.until_settled()
     assert await scene.service.stop() == 0
     await scene.service.start()
-    await all_are_heard_again(scene)
-    assert await scene.fleet.until_settled() == settled, "a restart of the coordinator is no reason for a rebalance"
+    await assert_no_rebalance_since(settled, scene)
 
 
 async def leave_in_good_order(scene: Scene) -> None:

@@ -43,7 +43,9 @@ from tests.coordinator_api.service_process import clean_environment
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.kafka_client.certificates import Certificates, make_certificates
 from tests.kafka_client.refusing_broker import RefusingBroker
+from tests.known import known
 from tests.program import PROGRAM
+from tests.running_program import RunningProgram
 from tests.streams_runtime.running_group import EXACTLY_ONCE
 from tests.streams_runtime.serdes.fake_schema_registry import fake_schema_registry
 from tests.streams_runtime.word_counting import (
@@ -59,12 +61,10 @@ from tests.streams_runtime.word_counting import (
 from tests.tls_certificates import Authority
 from tests.told import Tell
 
-STARTS_WITHIN_S = 120.0
 ENDS_WITHIN_S = 120.0
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCHEMA = {"type": "record", "name": "Order", "fields": [{"name": "id", "type": "string"}]}
 QUICK_KAFKA = {"default.api.timeout.ms": "4000", "request.timeout.ms": "2000"}
-_ADDRESS = re.compile(r"listens on (https?://[^\s\"]+)")
 
 pytestmark = [
     pytest.mark.long,
@@ -99,21 +99,18 @@ class Run:
     def command(self, *arguments: str, code: int | None, **variables: str) -> str:
         """What it said, on both outputs. `code`: with which it has to end."""
         assert not any(secret in " ".join(arguments) for secret in self.secrets.values.values())
-        ended = warm_program.run(
-            arguments, cwd=self.directory, environment=self.environment(**variables), timeout_s=ENDS_WITHIN_S
-        )
+        ended = self.ended(*arguments, **variables)
         said = self.keep(f"{arguments[0]}.out", ended.stdout + ended.stderr)
         assert code is None or ended.returncode == code, (arguments, said)
         return said
 
+    def ended(self, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+        environment = self.environment(**variables)
+        return warm_program.run(arguments, cwd=self.directory, environment=environment, timeout_s=ENDS_WITHIN_S)
+
     def new_token(self, purpose: str, name: str, *arguments: str, **variables: str) -> str:
         """From `assignor tokens create`, whose output is the one place that has it."""
-        ended = warm_program.run(
-            ("tokens", "create", name, *arguments),
-            cwd=self.directory,
-            environment=self.environment(**variables),
-            timeout_s=ENDS_WITHIN_S,
-        )
+        ended = self.ended("tokens", "create", name, *arguments, **variables)
         assert ended.returncode == 0, ended.stderr
         self.keep("tokens.err", ended.stderr)
         assert re.fullmatch(r"\S+\n", ended.stdout), "the token, and nothing else"
@@ -133,34 +130,18 @@ class Run:
         self.keep(what, "".join([repr(error), *traceback.format_exception(error)]))
 
 
-class Coordinator:
+class Coordinator(RunningProgram):
     """A process of its own, as a user starts it. Its log is in the directory of the run."""
 
     def __init__(self, run: Run, name: str, *arguments: str, **variables: str) -> None:
-        self.log = run.directory / f"{name}.log"
-        with self.log.open("wb") as log:
-            self._process = subprocess.Popen(
-                [*PROGRAM, "serve", "--port", "0", "--log-level", "debug", *arguments],
-                cwd=run.directory,
-                env=run.environment(**variables),
-                stdout=log,
-                stderr=log,
-            )
+        command = [*PROGRAM, "serve", "--port", "0", "--log-level", "debug", *arguments]
+        log, environment = run.directory / f"{name}.log", run.environment(**variables)
+        super().__init__(command, log, cwd=run.directory, environment=environment, first=signal.SIGKILL)
+        self.url = ""
 
     def __enter__(self) -> Self:
-        wait_for(lambda: self._process.poll() is not None or self._address() is not None, self._said, STARTS_WITHIN_S)
-        assert self._address() is not None, self._said()
+        self.url = self.wait_for(r"listens on (https?://[^\s\"]+)")
         return self
-
-    def __exit__(self, *_: object) -> None:
-        self._process.kill()
-        self._process.wait()
-
-    @property
-    def url(self) -> str:
-        found = self._address()
-        assert found is not None
-        return found[1]
 
     def client(self, token: str | None = None) -> httpx.Client:
         headers = {"Authorization": f"Bearer {token}"} if token else {}
@@ -168,15 +149,9 @@ class Coordinator:
 
     def crash(self) -> None:
         """As a fault in native code does it: the stacks of all threads are written."""
-        self._process.send_signal(signal.SIGABRT)
-        self._process.wait(ENDS_WITHIN_S)
-        assert "Fatal Python error: Aborted" in self._said()
-
-    def _address(self) -> re.Match[str] | None:
-        return _ADDRESS.search(self._said())
-
-    def _said(self) -> str:
-        return self.log.read_text(errors="replace")
+        self.signal(signal.SIGABRT)
+        self.wait(ENDS_WITHIN_S)
+        assert "Fatal Python error: Aborted" in self.log
 
 
 @pytest.fixture
@@ -405,13 +380,9 @@ def the_page(run: Run, url: str, token: str, wrong: str, group_id: str) -> None:
 
         def form(path: str, status: int, **fields: str) -> None:
             page = browser.get(path)
-            of_form = re.search(r'name="form_token" value="(\w+)"', page.text)
-            assert of_form is not None, page.text
-            shown.append(of_form[1])
-            answer = browser.post(
-                path, data={"form_token": of_form[1], **fields}, headers={"Sec-Fetch-Site": "same-origin"}
-            )
-            keep(answer, status)
+            shown.append(known(re.search(r'name="form_token" value="(\w+)"', page.text))[1])
+            data, headers = {"form_token": shown[-1], **fields}, {"Sec-Fetch-Site": "same-origin"}
+            keep(browser.post(path, data=data, headers=headers), status)
 
         def keep(answer: httpx.Response, status: int) -> None:
             text = re.sub(r'(name="form_token" value=)"\w+"', r"\1", answer.text)
@@ -448,18 +419,8 @@ def quiet(name: str) -> Iterator[None]:
 
 
 def ask_everything(run: Run, client: httpx.Client) -> None:
-    for path in (
-        "/livez",
-        "/readyz",
-        "/metrics",
-        "/openapi.json",
-        "/docs",
-        "/v1/groups",
-        "/v1/groups/plain",
-        "/v1/groups/on-kafka",
-        "/v1/groups/counted",
-        "/v1/groups/plain/rebalances",
-    ):
+    groups = [f"/v1/groups{rest}" for rest in ("", "/plain", "/on-kafka", "/counted", "/plain/rebalances")]
+    for path in ("/livez", "/readyz", "/metrics", "/openapi.json", "/docs", *groups):
         run.call(client, "GET", path, 200)
     run.call(client, "GET", "/v1/groups/nobody", 404)
     run.call(client, "PUT", "/v1/groups/plain", 422, content=b"{")

@@ -86,17 +86,8 @@ def test_should_take_over_when_the_session_of_a_killed_process_has_run_out(group
     assert 500 < gap_ms < 10_000
 
 
-@pytest.mark.parametrize(
-    "configs",
-    [
-        pytest.param({"session_timeout_ms": 60_000}, id="a long session"),
-        pytest.param(DEFAULTS, id="default settings"),
-    ],
-)
-def test_should_take_over_when_the_connection_of_a_killed_process_has_broken(
-    group: GroupUnderTest, configs: dict[str, int | None]
-) -> None:
-    with instances(group.settings(**configs), 2) as processes:
+def test_should_take_over_when_the_connection_of_a_killed_process_has_broken(group: GroupUnderTest) -> None:
+    with instances(group.settings(**DEFAULTS), 2) as processes:
         gap_ms = _gap_after_a_kill(group, processes)
     assert gap_ms < SOON_MS, "long before its session would have run out"
 
@@ -115,14 +106,9 @@ def _gap_after_a_kill(group: GroupUnderTest, processes: list[InstanceProcess]) -
     return group.longest_gap_ms(killed_ms, deaths)
 
 
-@pytest.mark.parametrize("joined", [pytest.param(0, marks=pytest.mark.long), 2 * THREADS])
-def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_rebalance(
-    group: GroupUnderTest, joined: int
-) -> None:
-    """`joined`: how many members have sent their subscription for the rebalance when the coordinator dies.
-
-    The third instance is suspended, so the rebalance cannot be over before.
-    """
+def test_should_go_on_when_the_coordinator_is_killed_in_the_middle_of_a_rebalance(group: GroupUnderTest) -> None:
+    """Two instances have joined when it dies. The third is suspended, so the rebalance cannot be over before."""
+    joined = 2 * THREADS
     with instances(group.settings(), 2) as processes:
         processes.append(InstanceProcess(group.settings(session_timeout_ms=60_000), 2))
         group.wait_until_counted(RECORDS)

@@ -8,7 +8,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import pytest
 
 from tests.checkout import VECTORS
 from tests.program import PROGRAM, assignor, environment, smoke, write_lines
+from tests.waiting import wait_until
 
 OWN = "own.jsonl"
 """A rebalance of a user's own assignor, whose module lies beside it, where the program is started."""
@@ -62,10 +62,7 @@ def parts(output: Path) -> list[Path]:
 
 
 def wait_for_parts(output: Path, count: int) -> None:
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while len(parts(output)) < count:
-        assert time.monotonic() < deadline_s, "no parts came"
-        time.sleep(0.005)
+    wait_until(lambda: len(parts(output)) >= count, f"{count} parts", TIMEOUT_S, every_s=0.005)
 
 
 @pytest.fixture(scope="module")

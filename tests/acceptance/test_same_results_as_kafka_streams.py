@@ -30,6 +30,7 @@ from streams_runtime.logs.opening import open_log
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.serdes import LONG, STRING
 from tests.acceptance.instance_processes import InstanceProcess, instances
+from tests.known import known
 from tests.oracle.broker import Broker
 from tests.oracle.streams_app import StreamsInstance
 from tests.oracle.topic_contents import Contents, TopicRecord, by_key, contents, contents_when
@@ -206,10 +207,8 @@ def last_counts(found: Contents) -> dict[str, int]:
 
 
 def text(key: bytes | None) -> str:
-    assert key is not None
-    return STRING.deserialize(key)
+    return STRING.deserialize(known(key))
 
 
 def number(record: TopicRecord) -> int:
-    assert record.value is not None
-    return LONG.deserialize(record.value)
+    return LONG.deserialize(known(record.value))

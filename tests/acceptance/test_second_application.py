@@ -11,7 +11,7 @@ from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import GroupRunsAnotherTopology
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program
-from tests.acceptance.word_application import TIMEOUT_S, WordApplication
+from tests.acceptance.word_application import WordApplication
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.small_application import address
 
@@ -70,14 +70,6 @@ def test_should_refuse_another_application_that_is_started_under_the_id_of_one_t
     assert [after[name] for name in ("revision", "generation_id")] == [
         before[name] for name in ("revision", "generation_id")
     ]
-
-
-def test_should_let_another_instance_of_the_same_application_join(words: WordApplication) -> None:
-    words.declare()  # as its driver does
-    words.start(instance="b")
-
-    words.count_some_words()
-    assert all(instance.wait_until_running(TIMEOUT_S) for instance in words.instances)
 
 
 def test_should_refuse_the_same_application_on_another_log(

@@ -9,14 +9,13 @@ import os
 import re
 import shlex
 import signal
-import subprocess
 import sys
 import time
 import urllib.request
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -36,9 +35,13 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.serdes import LONG, STRING
 from tests.checkout import ROOT
 from tests.docs.pages import blocks
+from tests.docs.python_blocks import file_name
+from tests.known import known
+from tests.running_program import WITHIN_S, RunningProgram
+from tests.spark_jobs.owners import are_owned_once
 from tests.spark_jobs.quick_java import OPTIONS, quick_java
 from tests.spark_jobs.standalone_cluster import standalone_cluster
-from tests.spark_jobs.talk import TIMEOUT_S, Talk
+from tests.waiting import wait_until
 from tests.warm_coordinator import WarmCoordinator
 
 pytestmark = [pytest.mark.spark, pytest.mark.long]
@@ -72,16 +75,16 @@ class PageInUse:
     log: str
     coordinator: CoordinatorProcess
 
-    def start(self, beginning: str, environment: dict[str, str], *more: str) -> subprocess.Popen[str]:
+    def start(self, beginning: str, environment: dict[str, str], *more: str) -> RunningProgram:
         """The command of the page that begins so."""
         (command,) = (each for each in self.commands if each.startswith(beginning))
-        return subprocess.Popen(
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        return RunningProgram(
             [*shlex.split(command), *more],
+            self.directory / "stderr",
+            stdout=self.directory / "stdout",
             cwd=self.directory,
-            env={**os.environ, **OPTIONS, **environment, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
+            environment={**os.environ, **OPTIONS, **environment, "PATH": path},
         )
 
 
@@ -110,9 +113,7 @@ def page(master: str, tmp_path: Path) -> Iterator[PageInUse]:
 
         for block in blocks(PAGE):
             if block.language == "python":
-                name = re.match(r"# (\w+\.py)\n", block.code)
-                assert name is not None, "every block of code begins with the name of its file"
-                (tmp_path / name[1]).write_text(of_this_machine(block.code), encoding="utf-8")
+                (tmp_path / known(file_name(block))).write_text(of_this_machine(block.code), encoding="utf-8")
         commands = tuple(of_this_machine(block.code) for block in blocks(PAGE) if block.language == "shell")
         with closing(open_log(log)) as opened:
             opened.create_topics([NewTopic("lines", PARTITIONS), NewTopic("word-counts", PARTITIONS)])
@@ -127,16 +128,14 @@ def test_should_spread_over_the_workers_and_count_exactly_when_one_executor_is_k
     owned = page.directory / "owned"
     own = ["--conf", "spark.test.of.command=command", "--state-dir", str(page.directory / "state")]
     own += ["--log-dir", str(owned)]
-    driver = page.start("assignor workers run", {"SPARK_CONF_DIR": str(settings)}, *own)
-    talk = Talk(driver)
-    try:
-        started = talk.wait_for(r"Spark \S+ runs as app-\S+, its UI is http://127\.0\.0\.1:\d+")
+    with page.start("assignor workers run", {"SPARK_CONF_DIR": str(settings)}, *own) as driver:
+        started = driver.wait_for(r"^Spark \S+ runs as app-\S+, its UI is http://127\.0\.0\.1:\d+$")
         told = settings_of(started)
         assert {name: told.get(name) for name in SETTINGS} == SETTINGS
         # Spark itself puts options of its own before it
         assert re.search(r"(^| )-Dmine=1$", told["spark.executor.extraJavaOptions"]), "and none of ours"
         with CoordinatorClient(page.coordinator.url) as client:
-            wait_until_held(client, "words", owned, owned_once_by(2), "both instances", TIMEOUT_S)
+            wait_until_held(client, "words", owned, owned_once_by_two, "both instances", WITHIN_S)
             lines = read_ownership(owned)
             victim = lines[-1]
             assert victim.jvm_pid is not None
@@ -150,50 +149,37 @@ def test_should_spread_over_the_workers_and_count_exactly_when_one_executor_is_k
                 client,
                 "words",
                 owned,
-                lambda view: owned_once_by(2)(view) and gone.isdisjoint(one.member_id for one in view.members),
+                lambda view: owned_once_by_two(view) and gone.isdisjoint(one.member_id for one in view.members),
                 "Spark to have started the lost instance again",
-                TIMEOUT_S,
+                WITHIN_S,
             )
-            wait_for_group(client, "words", lambda _: counts(page.log) == expected, "every count", TIMEOUT_S)
+            wait_for_group(client, "words", lambda _: counts(page.log) == expected, "every count", WITHIN_S)
         assert_taken_over_from_standbys(read_ownership(owned), victim, died_ms)
-        talk.wait_for(r"instance \d was lost with executor \d+ on 127\.0\.0\.1: .*; Spark starts it again")
-        driver.send_signal(signal.SIGINT)
-        stdout = talk.wait_for_end()
-    finally:
-        driver.kill()
-        driver.wait()
-    assert (driver.returncode, ends_in(stdout)) == (0, CLEAN_ENDS)
+        driver.wait_for(r"^instance \d was lost with executor \d+ on 127\.0\.0\.1: .*; Spark starts it again$")
+        assert (driver.interrupt(), ends_in(driver.printed)) == (0, CLEAN_ENDS)
     assert counts(page.log) == expected
-    assert "Traceback" not in talk.text
+    assert "Traceback" not in driver.log
 
 
 def test_should_run_from_a_program_that_spark_submit_starts(page: PageInUse) -> None:
     expected = write_lines(page.log, LINES)
     environment = {**spark_environment(page.directory), "SPARK_LOCAL_IP": LOOPBACK, "PYTHONPATH": str(ROOT)}
     submit = f"spark-submit --conf spark.executor.memory=600m --conf spark.driver.host={LOOPBACK}"
-    program = PageInUse(
-        page.directory,
-        tuple(each.replace("spark-submit", submit) for each in page.commands),
-        page.log,
-        page.coordinator,
-    ).start("spark-submit", environment)
-    talk = Talk(program)
-    try:
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while counts(page.log) != expected:
-            assert program.poll() is None, talk.wait_for_end() + talk.text
-            assert time.monotonic() < deadline_s, talk.text
-            time.sleep(0.2)
+    here = replace(page, commands=tuple(each.replace("spark-submit", submit) for each in page.commands))
+    with here.start("spark-submit", environment) as program:
+        wait_until(
+            lambda: counts(page.log) == expected,
+            lambda: program.log,
+            WITHIN_S,
+            every_s=0.2,
+            alive=lambda: program.is_running,
+        )
         with CoordinatorClient(page.coordinator.url) as client:
-            wait_for_group(client, "words", owned_once_by(2), "both instances", TIMEOUT_S)
+            wait_for_group(client, "words", owned_once_by_two, "both instances", WITHIN_S)
             client.drain("words")
-        stdout = talk.wait_for_end()
-    finally:
-        program.kill()
-        program.wait()
-    assert program.returncode == 0, talk.text
-    assert ends_in(stdout) == CLEAN_ENDS
-    assert "it should be" not in talk.text
+        assert program.wait() == 0, program.log
+    assert ends_in(program.printed) == CLEAN_ENDS
+    assert "it should be" not in program.log
 
 
 def ends_in(stdout: str) -> list[str]:
@@ -217,14 +203,8 @@ def counts(log: str) -> dict[str, int]:
     return {str(record.key): int(record.value or 0) for record in read_topic(log, "word-counts", STRING, LONG)}
 
 
-def owned_once_by(members: int) -> Callable[[GroupView], bool]:
-    def wanted(view: GroupView) -> bool:
-        owners = view.owners()
-        return len(view.members) == members and {task: len(names) for task, names in owners.items()} == dict.fromkeys(
-            TASKS, 1
-        )
-
-    return wanted
+def owned_once_by_two(view: GroupView) -> bool:
+    return len(view.members) == 2 and are_owned_once(view, TASKS)
 
 
 def settings_of(started: str) -> dict[str, str]:

@@ -2,6 +2,8 @@
 
 import time
 from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from assignor.types import TopicPartition
@@ -16,13 +18,17 @@ from streams_runtime import (
     open_log,
     read_topic,
 )
+from streams_runtime.common.states import InstanceState, TaskType
 from streams_runtime.instance.application import group_body
 from streams_runtime.membership.coordinator_client import CoordinatorClient
+from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.small_application import address
 from tests.streams_runtime.word_counting import wait_for
+from tests.warm_coordinator import WarmCoordinator
 
 TIMEOUT_S = 60.0
 PARTITIONS = 2
+TASKS = {"0_0", "0_1", "1_0", "1_1"}
 TOPICS = ("lines", "orders", "word-counts", "order-totals")
 
 
@@ -36,6 +42,23 @@ def counting_words(*, also_orders: bool = False, output: str = "word-counts") ->
         orders = builder.stream("orders", STRING, STRING).group_by_key(key_serde=STRING, value_serde=STRING)
         orders.count(store="totals").to_stream().to("order-totals", key_serde=STRING, value_serde=LONG)
     return builder.build()
+
+
+@contextmanager
+def words_on_a_coordinator(directory: Path) -> Iterator[tuple["WordApplication", WarmCoordinator]]:
+    """A declared application without instances, on a coordinator of its own below `directory`."""
+    logs = LogDirectories(directory / "logs")
+    settings = {"group.initial.rebalance.delay.ms": 1_000, **logs.setting}
+    with (
+        WarmCoordinator(directory / "coordinator", settings) as coordinator,
+        CoordinatorClient(coordinator.url) as client,
+    ):
+        words = WordApplication(coordinator.url, client, logs.take(), directory / "words")
+        try:
+            words.declare()
+            yield words, coordinator
+        finally:
+            words.close()
 
 
 class WordApplication:
@@ -97,6 +120,34 @@ class WordApplication:
             assert record.value is not None, "a count is never deleted"
             last[str(record.key)] = max(last[str(record.key)], record.value)
         return last
+
+    def generations(self) -> set[int]:
+        return {thread.generation_id for instance in self.instances for thread in instance.status().threads}
+
+    def owners(self) -> Counter[str]:
+        """How many threads run each task as its active owner."""
+        return Counter(
+            str(task.task_id)
+            for instance in self.instances
+            for thread in instance.status().threads
+            for task in thread.tasks
+            if task.role is TaskType.ACTIVE
+        )
+
+    def wait_until_at_rest(self, since: int) -> None:
+        """Until all threads have the same assignment, of generation `since` or later, and each task has one owner."""
+
+        def at_rest() -> bool:
+            found = self.generations()
+            return len(found) == 1 and min(found) >= since and self.owners() == Counter(TASKS)
+
+        wait_for(at_rest, lambda: [(each.status(), each.errors) for each in self.instances], TIMEOUT_S)
+
+    def assert_whole(self) -> None:
+        """All instances run, are the members of the group, and own each task once."""
+        assert self.owners() == Counter(TASKS)
+        assert len(self._client.describe(self.id)["members"]) == len(self.instances)
+        assert all(instance.state is InstanceState.RUNNING for instance in self.instances)
 
     def close(self) -> None:
         for instance in self.instances:

@@ -1,16 +1,15 @@
 """`group-load --beside` runs the code of each checkout, and finds the figure that is worst beside the other one."""
 
 import asyncio
-import io
 import re
 
 import pytest
-from rich.console import Console
 
 from benchmarks.group_load.checkouts import OURS
 from benchmarks.group_load.comparison import POSTGRESQL, SQLITE, compare, ratios_of, worst
 from benchmarks.group_load.figures_of_a_turn import Figure
 from benchmarks.steady_calls import AGAIN_AFTER_S, drive
+from tests.benchmarks.printing import printed_by
 
 TIME, RATE = Figure("joins", "p50", "ms"), Figure("joins", "calls a second", "/s", more_is_better=True)
 
@@ -54,10 +53,7 @@ def test_should_make_each_call_until_it_is_served_and_refuse_to_measure_refusals
 @pytest.mark.long
 @pytest.mark.xdist_group("postgresql")
 def test_should_print_coordinators_beside_each_other() -> None:
-    console = Console(file=io.StringIO(), width=160)
-    compare(console, OURS, None, quick=True)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = printed_by(lambda console: compare(console, OURS, None, quick=True))
     assert re.search(r"SQLite beside the other checkout: worst ratio \d+\.\d\d \(", text)
     assert SQLITE in text
     assert POSTGRESQL in text, "measured, or why not"

@@ -4,75 +4,74 @@ import pytest
 
 from benchmarks.handovers import Handover, handover, lost_tasks, percentile
 from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
+from tests.spark_jobs.ownership_lines import owned
 
 DIED_MS = 10_000.0
 DEAD, ALIVE, NEXT = 7, 8, 9
 DEATHS = {DEAD: DIED_MS}
 
 
-def line(
-    at_ms: float, event: OwnershipEvent, pid: int, active: tuple[str, ...], task: str | None = None
-) -> OwnershipLine:
-    return OwnershipLine(
-        at_ms, event, f"p{pid}", f"t{pid}", "e", pid, None, active=active, task=task, records=5 if task else None
-    )
+CASES = {
+    "split into its steps": (
+        [
+            owned(9_000, OwnershipEvent.ASSIGNED, ALIVE, ("0_1",)),
+            owned(10_500, OwnershipEvent.JOINING, ALIVE, ("0_1",)),
+            owned(10_540, OwnershipEvent.ASSIGNED, ALIVE, ("0_0", "0_1")),
+            owned(10_570, OwnershipEvent.RESTORED, ALIVE, ("0_0", "0_1"), "0_0"),
+            owned(10_580, OwnershipEvent.PROCESSED, ALIVE, ("0_0", "0_1"), "0_0"),
+        ],
+        Handover(detection=500, rebalance=40, restore=30, first_record=10, records=5),
+    ),
+    "to an owner that has not processed it yet": (
+        [
+            owned(10_200, OwnershipEvent.JOINING, ALIVE, ()),
+            owned(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
+            owned(10_300, OwnershipEvent.JOINING, NEXT, ()),
+            owned(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
+        ],
+        None,
+    ),
+    "to the owner that processed it": (
+        [
+            owned(10_200, OwnershipEvent.JOINING, ALIVE, ()),
+            owned(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
+            owned(10_300, OwnershipEvent.JOINING, NEXT, ()),
+            owned(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
+            owned(10_450, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
+            owned(10_480, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
+        ],
+        Handover(detection=300, rebalance=150, restore=0, first_record=30, records=0),
+    ),
+    "no detection by an owner that had joined before the death": (
+        [
+            owned(9_900, OwnershipEvent.STARTED, NEXT, ()),
+            owned(9_950, OwnershipEvent.JOINING, NEXT, ()),
+            owned(10_200, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
+            owned(10_300, OwnershipEvent.JOINING, NEXT, ("0_0",)),
+            owned(10_400, OwnershipEvent.RESTORED, NEXT, ("0_0",), "0_0"),
+            owned(10_410, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
+        ],
+        Handover(detection=0, rebalance=200, restore=200, first_record=10, records=5),
+    ),
+    "not by the last work of the process that ends": (
+        [
+            owned(10_050, OwnershipEvent.PROCESSED, DEAD, ("0_0",), "0_0"),
+            owned(10_100, OwnershipEvent.CLOSED, DEAD, ()),
+        ],
+        None,
+    ),
+}
 
 
-def test_should_split_a_takeover_into_its_steps() -> None:
-    lines = [
-        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
-        line(9_000, OwnershipEvent.ASSIGNED, ALIVE, ("0_1",)),
-        line(10_500, OwnershipEvent.JOINING, ALIVE, ("0_1",)),
-        line(10_540, OwnershipEvent.ASSIGNED, ALIVE, ("0_0", "0_1")),
-        line(10_570, OwnershipEvent.RESTORED, ALIVE, ("0_0", "0_1"), "0_0"),
-        line(10_580, OwnershipEvent.PROCESSED, ALIVE, ("0_0", "0_1"), "0_0"),
-    ]
+@pytest.mark.parametrize("lines, expected", CASES.values(), ids=CASES)
+def test_should_time_the_steps_of_a_takeover(lines: list[OwnershipLine], expected: Handover | None) -> None:
+    lines = [owned(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)), *lines]
     assert lost_tasks(lines, DIED_MS, DEATHS) == ["0_0"]
-    found = handover(lines, "0_0", DIED_MS, DEATHS)
-    assert found == Handover(detection=500, rebalance=40, restore=30, first_record=10, records=5)
-    assert found.total == 580
+    assert handover(lines, "0_0", DIED_MS, DEATHS) == expected
 
 
-def test_should_follow_a_task_to_the_owner_that_processed_it() -> None:
-    lines = [
-        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
-        line(9_000, OwnershipEvent.ASSIGNED, ALIVE, ()),
-        line(10_200, OwnershipEvent.JOINING, ALIVE, ()),
-        line(10_250, OwnershipEvent.ASSIGNED, ALIVE, ("0_0",)),
-        line(10_300, OwnershipEvent.JOINING, NEXT, ()),
-        line(10_400, OwnershipEvent.REVOKED, ALIVE, ()),
-    ]
-    assert handover(lines, "0_0", DIED_MS, DEATHS) is None
-    lines += [
-        line(10_450, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
-        line(10_480, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
-    ]
-    found = handover(lines, "0_0", DIED_MS, DEATHS)
-    assert found == Handover(detection=300, rebalance=150, restore=0, first_record=30, records=0)
-
-
-def test_should_count_no_detection_for_an_owner_that_had_joined_before_the_death() -> None:
-    lines = [
-        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
-        line(9_900, OwnershipEvent.STARTED, NEXT, ()),
-        line(9_950, OwnershipEvent.JOINING, NEXT, ()),
-        line(10_200, OwnershipEvent.ASSIGNED, NEXT, ("0_0",)),
-        line(10_300, OwnershipEvent.JOINING, NEXT, ("0_0",)),
-        line(10_400, OwnershipEvent.RESTORED, NEXT, ("0_0",), "0_0"),
-        line(10_410, OwnershipEvent.PROCESSED, NEXT, ("0_0",), "0_0"),
-    ]
-    found = handover(lines, "0_0", DIED_MS, DEATHS)
-    assert found == Handover(detection=0, rebalance=200, restore=200, first_record=10, records=5)
-
-
-def test_should_not_take_the_last_work_of_the_one_that_ends_for_that_of_its_successor() -> None:
-    lines = [
-        line(9_000, OwnershipEvent.ASSIGNED, DEAD, ("0_0",)),
-        line(10_050, OwnershipEvent.PROCESSED, DEAD, ("0_0",), "0_0"),
-        line(10_100, OwnershipEvent.CLOSED, DEAD, ()),
-    ]
-    assert lost_tasks(lines, DIED_MS, DEATHS) == ["0_0"]
-    assert handover(lines, "0_0", DIED_MS, DEATHS) is None
+def test_should_add_up_the_steps() -> None:
+    assert Handover(detection=500, rebalance=40, restore=30, first_record=10, records=5).total == 580
 
 
 @pytest.mark.parametrize("percent, expected", [(50, 10), (95, 19), (100, 20)])

@@ -1,12 +1,10 @@
 """The driver of `group-load` sees what it has to see, the rows print what they promise, and the peer is a real one."""
 
-import io
 import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from benchmarks.group_load.fleet_process import FleetPlan, FleetProcess
 from benchmarks.group_load.latencies import Latencies, Percentiles
@@ -15,6 +13,7 @@ from benchmarks.group_load.rows import ROWS
 from benchmarks.group_load.running import run_rows
 from benchmarks.group_load.service import definition
 from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
+from tests.benchmarks.printing import printed_by
 from tests.coordinator_api.service_process import ServiceProcess
 
 LONGEST_S = 60.0
@@ -52,29 +51,14 @@ def test_should_count_the_heartbeats_that_a_late_answer_kept_from_being_sent() -
     assert latencies.between(12.0, 19.0) == Percentiles(0, 0, 0, 0)
 
 
-QUICK_ROWS = ("members-200",)
-
-
 @pytest.mark.long
-@pytest.mark.parametrize("row", QUICK_ROWS)
+@pytest.mark.parametrize("row", [row for row in ROWS if not row.startswith("broker-")])
 def test_should_run_a_row_alone(row: str, tmp_path: Path) -> None:
-    assert_measured(row, tmp_path)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("row", [row for row in ROWS if row not in QUICK_ROWS and not row.startswith("broker-")])
-def test_should_run_every_other_row_alone(row: str, tmp_path: Path) -> None:
-    assert_measured(row, tmp_path)
-
-
-def assert_measured(row: str, directory: Path) -> None:
     """The figures themselves are not looked at: they say how busy this machine is, except those that must be 0."""
-    console = Console(file=io.StringIO(), width=160)
-    results = Results(directory / "figures.jsonl", quick=True)
-    run_rows(console, [row], results)
+    results = Results(tmp_path / "figures.jsonl", quick=True)
+    text = printed_by(lambda console: run_rows(console, [row], results))
     measured = {figure.what: figure for figure in results.figures}
     assert "failed" not in measured, measured["failed"].note
     assert all(measured[what].value == 0 for what in measured if "evictions" in what or "two members" in what)
     assert {json.loads(line)["row"] for line in results.file.read_text().splitlines()} == {row}
-    assert isinstance(console.file, io.StringIO)
-    assert all(what[:20] in console.file.getvalue() for what in measured)
+    assert all(what[:20] in text for what in measured)

@@ -1,41 +1,28 @@
 """The benchmark beside Kafka's own leader prints what it promises, with and without a JVM, and its sums are right."""
 
-import io
 import re
 import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.jvm_leader.cells import QUICK
 from benchmarks.jvm_leader.contenders import Contender, RunTimes
 from benchmarks.jvm_leader.running import run_with_options
-from tests.benchmarks.test_benchmarks import rows
+from tests.benchmarks.printing import printed_by, rows
 
 ONE_CELL = ["--quick", "--shape", "1000x10", "--rebalance", "second"]
-
-
-def console() -> Console:
-    return Console(file=io.StringIO(), width=160)
-
-
-def text_of(printed: Console) -> str:
-    assert isinstance(printed.file, io.StringIO)
-    return printed.file.getvalue()
 
 
 def test_should_print_our_times_without_a_jvm_and_add_them_to_a_file(tmp_path: Path) -> None:
     results, markdown = tmp_path / "results.jsonl", tmp_path / "table.md"
     options = [*ONE_CELL, "--ours-only", "--results", str(results), "--markdown", str(markdown)]
-    first, again = console(), console()
-    run_with_options(first, options)
-    run_with_options(again, options)
-    found = [numbers for words, numbers in rows(text_of(first)).items() if words.startswith("HighAvailability")]
+    first, _ = (printed_by(lambda console: run_with_options(console, options)) for _ in range(2))
+    found = [numbers for words, numbers in rows(first).items() if words.startswith("HighAvailability")]
     assert [len(numbers) for numbers in found] == [len(("cold", "warm", "wall cold", "wall warm"))] * 2
     assert all(number > 0 for numbers in found for number in numbers)
-    assert text_of(first).splitlines()[-1] == "no JVM, no ratio"
+    assert first.splitlines()[-1] == "no JVM, no ratio"
     assert len(results.read_text().splitlines()) == 1, "what the file has is not run again"
     assert "| HighAvailability | none | 1000x10 | second | " in markdown.read_text()
 
@@ -47,9 +34,7 @@ def test_should_stop_a_run_that_takes_longer_than_the_limit_and_let_the_limit_st
 
 @pytest.mark.java
 def test_should_print_ratios_to_kafkas_own_leader_that_sent_the_same_bytes(oracle_jars: str) -> None:
-    printed = console()
-    BENCHMARKS["jvm-leader"](printed, quick=True)
-    lines = text_of(printed).splitlines()
+    lines = printed_by(lambda console: BENCHMARKS["jvm-leader"](console, quick=True)).splitlines()
     table = [line for line in lines if line.startswith("│HighAvailability") and "equal" in line]
     assert len(table) == len(QUICK.cells())
     shown = [float(ratio) for line in lines for ratio in re.findall(r"│ *(\d+\.\d\d)(?=│)", line) if "│none " in line]

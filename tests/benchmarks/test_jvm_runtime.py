@@ -1,10 +1,8 @@
 """The benchmark beside Kafka Streams prints what it promises, and its sums and comparisons are right."""
 
-import io
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from benchmarks.__main__ import BENCHMARKS
 from benchmarks.jvm_runtime.cells import QUICK
@@ -12,14 +10,10 @@ from benchmarks.jvm_runtime.contenders import EMBEDDED
 from benchmarks.jvm_runtime.input_records import PARTITIONS, SPAN_MS, VALUE_BYTES, Input, first_timestamp_ms
 from benchmarks.jvm_runtime.outputs import OutputRecord, check_equal, outputs_of
 from benchmarks.jvm_runtime.running import run_with_options
+from tests.benchmarks.printing import printed_by
 
 A, B = OutputRecord(b"a", b"1", 10), OutputRecord(b"b", b"1", 20)
 A_AGAIN = OutputRecord(b"a", b"2", 30)
-
-
-def text_of(console: Console) -> str:
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
 
 
 def test_should_write_the_same_records_each_time_in_the_order_of_their_timestamps() -> None:
@@ -59,12 +53,11 @@ def test_should_name_whose_results_differ(other: list[OutputRecord]) -> None:
 
 @pytest.mark.long
 def test_should_print_our_figures_without_a_broker(tmp_path: Path) -> None:
-    console = Console(file=io.StringIO(), width=160)
     markdown = tmp_path / "table.md"
     # 4,000 records are processed in 10 ms: a busy machine may look for the first time when all of them are
     options = ["--quick", "--application", "count", "--records", "60000", "--contender", EMBEDDED]
-    run_with_options(console, [*options, "--markdown", str(markdown)])
-    lines = text_of(console).splitlines()
+    options += ["--markdown", str(markdown)]
+    lines = printed_by(lambda console: run_with_options(console, options)).splitlines()
     assert lines[-1] == "no Kafka Streams beside ours, no ratio"
     cells = [line.strip("│").split("│") for line in lines if line.startswith("│keyed count│")]
     assert [[cell.strip() for cell in row[1:3]] for row in cells] == [["1,000", "0"]] * 2
@@ -76,9 +69,7 @@ def test_should_print_our_figures_without_a_broker(tmp_path: Path) -> None:
 @pytest.mark.kafka
 @pytest.mark.java
 def test_should_print_ratios_to_kafka_streams_whose_results_are_equal(oracle_jars: str) -> None:
-    console = Console(file=io.StringIO(), width=160)
-    BENCHMARKS["jvm-runtime"](console, quick=True)
-    lines = text_of(console).splitlines()
+    lines = printed_by(lambda console: BENCHMARKS["jvm-runtime"](console, quick=True)).splitlines()
     table = [line for line in lines if line.startswith("│") and "│1,000│" in line]
     assert len(table) == 2 * len(QUICK.cells())
     assert lines[-1].startswith("worst ratio ")

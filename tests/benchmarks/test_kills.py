@@ -4,20 +4,10 @@ import pytest
 
 from benchmarks.handovers import Handover
 from benchmarks.kills import WHILE_STABLE, Kill, tasks_run, verdict
-from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
+from spark_jobs.ownership.ownership_log import OwnershipEvent
+from tests.spark_jobs.ownership_lines import owned
 
 DEAD, ALIVE = 7, 8
-
-
-def line(
-    at_ms: float,
-    event: OwnershipEvent,
-    pid: int,
-    active: tuple[str, ...],
-    standby: tuple[str, ...] = (),
-    task: str | None = None,
-) -> OwnershipLine:
-    return OwnershipLine(at_ms, event, f"p{pid}", f"t{pid}", "e", pid, None, active=active, standby=standby, task=task)
 
 
 def took(total_ms: float) -> Handover:
@@ -30,12 +20,12 @@ def lost(when: str, *totals_ms: float) -> Kill:
 
 def test_should_count_tasks_of_which_the_process_had_processed_a_record() -> None:
     lines = [
-        line(1, OwnershipEvent.ASSIGNED, DEAD, ("0_0", "0_1", "0_2")),
-        line(2, OwnershipEvent.PROCESSED, DEAD, ("0_0", "0_1", "0_2"), task="0_0"),
-        line(3, OwnershipEvent.PROCESSED, DEAD, ("0_0", "0_1", "0_2"), task="0_1"),
-        line(4, OwnershipEvent.REVOKED, DEAD, ("0_0", "0_2")),
-        line(5, OwnershipEvent.ASSIGNED, DEAD, ("0_0", "0_1", "0_2")),
-        line(6, OwnershipEvent.PROCESSED, ALIVE, ("0_3",), task="0_3"),
+        owned(1, OwnershipEvent.ASSIGNED, DEAD, ("0_0", "0_1", "0_2")),
+        owned(2, OwnershipEvent.PROCESSED, DEAD, ("0_0", "0_1", "0_2"), task="0_0"),
+        owned(3, OwnershipEvent.PROCESSED, DEAD, ("0_0", "0_1", "0_2"), task="0_1"),
+        owned(4, OwnershipEvent.REVOKED, DEAD, ("0_0", "0_2")),
+        owned(5, OwnershipEvent.ASSIGNED, DEAD, ("0_0", "0_1", "0_2")),
+        owned(6, OwnershipEvent.PROCESSED, ALIVE, ("0_3",), task="0_3"),
     ]
     assert tasks_run(lines, DEAD) == {"0_0"}
 

@@ -1,17 +1,16 @@
 """What latency measures, against which goals, and what its last line says."""
 
-import io
 import sys
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from benchmarks import readme_application as readme
 from benchmarks.latency import running
 from benchmarks.latency.measuring import Cell, Place, Run, application
 from benchmarks.latency.results import Latency, latency_of
 from streams_runtime.configs import StreamsConfig
+from tests.benchmarks.printing import printed_by
 
 AT_LEAST, EXACTLY = "at_least_once", "exactly_once_v2"
 
@@ -47,9 +46,6 @@ def test_should_measure_applications_with_the_default_configs_and_the_one_of_the
 
 @pytest.mark.long
 def test_should_print_how_long_records_take() -> None:
-    console = Console(file=io.StringIO(), width=160)
-    running.run(console, quick=True)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = printed_by(lambda console: running.run(console, quick=True))
     assert "│ embedded │ at_least_once │    1 │       100 │" in text
     assert " goals reached; worst: embedded, at_least_once, 1 hop, 100 records/s: 99th " in text

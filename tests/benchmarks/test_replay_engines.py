@@ -1,27 +1,23 @@
 """Replays by processes and by Spark give the same rows and are measured; a lost or doubled row would be seen."""
 
-import io
 import re
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from rich.console import Console
 
 from benchmarks import replay_engines
 from benchmarks.process_tree import PeakMemory
 from benchmarks.replay_engines import QUICK_REBALANCES, Replayed, compared_rows
+from tests.benchmarks.printing import printed_by
 
 
 @pytest.mark.spark
 @pytest.mark.long
 @pytest.mark.soak
 def test_should_print_rates_of_both_engines_and_what_became_of_the_rows() -> None:
-    console = Console(file=io.StringIO(), width=160)
-    replay_engines.run(console, quick=True)
-    assert isinstance(console.file, io.StringIO)
-    text = console.file.getvalue()
+    text = printed_by(lambda console: replay_engines.run(console, quick=True))
     rows = {cells[0]: cells[1:] for line in text.splitlines() if len(cells := _cells(line)) > 1}
     usable = f"{QUICK_REBALANCES - QUICK_REBALANCES // 1_000:,}"
     assert rows["rows"] == [usable] * 3

@@ -3,7 +3,7 @@
 import os
 import re
 import shutil
-import subprocess
+import signal
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +15,8 @@ import pytest
 from tests.checkout import ROOT
 from tests.no_tls import NO_TLS
 from tests.package.test_deployment import free_port
-from tests.streams_runtime.word_counting import wait_for
+from tests.running_program import RunningProgram
+from tests.waiting import wait_until
 
 RULES = ROOT / "deploy" / "prometheus" / "assignor-alerts.yml"
 DASHBOARD = ROOT / "deploy" / "grafana" / "assignor.json"
@@ -77,23 +78,11 @@ def running_prometheus(directory: Path, targets: Mapping[str, str]) -> Iterator[
         f"rule_files: [rules.yml]\nscrape_configs:\n{jobs}"
     )
     url = f"http://127.0.0.1:{free_port()}"
-    with (directory / "prometheus.log").open("wb") as log:
-        process = subprocess.Popen(
-            [
-                server,
-                f"--config.file={config}",
-                f"--storage.tsdb.path={directory / 'data'}",
-                f"--web.listen-address={url.removeprefix('http://')}",
-            ],
-            stdout=log,
-            stderr=log,
-        )
-    try:
-        wait_for(lambda: _answers(url), lambda: (directory / "prometheus.log").read_text())
+    places = [f"--config.file={config}", f"--storage.tsdb.path={directory / 'data'}"]
+    command = [server, *places, f"--web.listen-address={url.removeprefix('http://')}"]
+    with RunningProgram(command, directory / "prometheus.log", first=signal.SIGKILL) as process:
+        wait_until(lambda: _answers(url), lambda: process.log, alive=lambda: process.is_running)
         yield Prometheus(url)
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _answers(url: str) -> bool:

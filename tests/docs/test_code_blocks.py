@@ -1,7 +1,8 @@
-"""Every block of code on a page is run by a test, or stands in one of the lists below with the reason why not."""
+"""Every block of code on a page is run by a test, or stands in blocks_run_elsewhere.toml with the reason why not."""
 
 import gzip
 import json
+import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -17,67 +18,9 @@ from tests.program import assignor
 
 SHELL = ("shell", "console")
 LANGUAGES = {"python", "text", "json", "toml", "properties", "ini", *SHELL}
-RUN_ELSEWHERE = {
-    "docs/runtime/index.md": "tests/streams_runtime/test_runtime_guide.py",
-    "docs/how-to/add-and-remove-threads.md": "tests/streams_runtime/test_how_to_control_pages.py",
-    "docs/how-to/listen-to-states.md": "tests/streams_runtime/test_how_to_control_pages.py",
-    "docs/how-to/pause-and-resume.md": "tests/streams_runtime/test_how_to_control_pages.py",
-    "docs/how-to/use-avro-or-protobuf.md": "tests/streams_runtime/serdes/test_how_to_page.py",
-    "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
-    "docs/kafka/topology.md": "tests/docs/test_described_topology.py",
-    "docs/batch/replay.md": "tests/spark_jobs/replay/test_dataframe.py",
-}
-"""Pages whose Python is run by a test of its own."""
-PYTHON_NOT_RUN = {
-    "docs/kafka/log.md": "needs a broker; tests/streams_runtime/logs/conformance makes the same calls on one",
-    "docs/runtime/queries.md": "needs a running instance; tests/streams_runtime/queries makes the same calls on one",
-}
-_OF_GROUPS = (
-    "stop-an-application",
-    "steer-a-group",
-    "watch-a-group",
-    "find-lost-records",
-    "find-out-why-a-task-moved",
-    "find-out-why-a-group-rebalances",
-    "find-out-why-nothing-is-processed",
-    "see-how-far-behind-it-is",
-)
-_ON_DATA = ("put-data-in", "get-data-out", "manage-topics", "reset-an-application")
-SHELL_RUN_ELSEWHERE = {
-    "docs/tutorial/first-hour.md": "tests/docs/test_tutorial.py",
-    "docs/how-to/run-on-a-spark-cluster.md": "tests/acceptance/test_spark_cluster.py",
-    "docs/how-to/back-up-the-coordinator.md": "tests/coordinator_api/test_backup.py",
-    "docs/batch/history.md": "tests/coordinator_api/cli/test_how_to_pages.py",
-    "docs/batch/what-if.md": "tests/coordinator_api/cli/test_how_to_pages.py",
-    **{f"docs/how-to/{page}.md": "tests/coordinator_api/cli/test_how_to_pages.py" for page in _OF_GROUPS},
-    **{f"docs/how-to/{page}.md": "tests/streams_runtime/cli/test_how_to_pages.py" for page in _ON_DATA},
-}
-"""Pages whose commands are run, all but those on recordings and in their order, by a test of its own."""
-SHELL_NOT_RUN = {
-    "README.md": "make targets, and an application on Spark: `make demo` and tests/acceptance run the same",
-    "CONTRIBUTING.md": "make targets",
-    "docs/results.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
-    "docs/promises.md": "half an hour of real traffic; tests/history/test_real_traffic.py runs half a minute",
-    "docs/simulation.md": "minutes of seeds; tests/simulation/test_simulation.py and test_bugs.py run fewer",
-    "docs/batch/replay.md": "a replay of minutes; tests/spark_jobs/replay runs smaller ones",
-    "docs/batch/sweep.md": "a sweep of minutes; tests/spark_jobs/sweep runs smaller ones",
-    "docs/kafka/client-settings.md": "needs a broker with TLS: tests/kafka_client",
-    "docs/kafka/coordinator.md": "needs a broker: tests/kafka_client, tests/oracle",
-    "docs/kafka/lead.md": "needs a broker and a JVM application: tests/oracle/test_led_group.py",
-    "docs/kafka/record.md": "needs a broker and a JVM application: tests/kafka_groups/recorder",
-    "docs/kafka/topology.md": "needs the log of a JVM application: tests/assignor/recording",
-    "docs/kafka/oracle.md": "needs a JDK and Maven: it is what `make test-kafka` runs",
-    "docs/runtime/queries.md": "needs a running instance: tests/streams_runtime/queries",
-    "docs/how-to/deploy-the-coordinator.md": "installs on this machine: tests/package/test_deployment.py",
-    "docs/how-to/install.md": "installs from PyPI, writes shell files: tests/package, tests/assignor_cli/test_help.py",
-    "docs/how-to/look-at-a-group.md": "a demo that ends when it is interrupted: tests/acceptance/test_demo.py",
-    "docs/how-to/protect-the-coordinator.md": "a service open to the network: tests/coordinator_api/http/test_auth.py",
-    "docs/how-to/repair-a-group.md": "a damaged database: tests/coordinator_api/test_log_repair.py",
-    "docs/how-to/use-tls.md": "an authority of the reader's own: tests/coordinator_api/test_tls.py",
-    "docs/how-to/use-more-threads-or-processes.md": "an application of the reader's own: tests/spark_jobs/workers",
-    "docs/how-to/upgrade-an-application.md": "an application of the reader's own: tests/acceptance/test_upgrades.py",
-    "docs/how-to/upgrade-the-coordinator.md": "a running service: tests/acceptance/test_upgrades.py",
-}
+_ELSEWHERE = tomllib.loads(Path(__file__).with_name("blocks_run_elsewhere.toml").read_text(encoding="utf-8"))
+RUN_ELSEWHERE, PYTHON_NOT_RUN = _ELSEWHERE["python"]["run_elsewhere"], _ELSEWHERE["python"]["not_run"]
+SHELL_RUN_ELSEWHERE, SHELL_NOT_RUN = _ELSEWHERE["shell"]["run_elsewhere"], _ELSEWHERE["shell"]["not_run"]
 RECORDED = "tests/vectors/"
 """A command on files below this one needs nothing else, and is run here whatever the page."""
 SLOW = ("replay", "sweep")

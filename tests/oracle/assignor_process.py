@@ -10,7 +10,9 @@ from pathlib import Path
 from typing import Self
 
 from tests.checkout import ROOT
+from tests.known import known
 from tests.program import PROGRAM, environment
+from tests.running_program import RunningProgram
 from tests.waiting import wait_until
 
 LONGEST_WAIT_S = 60.0
@@ -25,22 +27,20 @@ class AssignorProcess:
         self.name = name
         self._arguments = tuple(arguments)
         self._stdout, self._stderr = directory / f"{name}.stdout", directory / f"{name}.stderr"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: RunningProgram | None = None
         directory.mkdir(parents=True, exist_ok=True)
 
     def start(self) -> Self:
         """Does not wait for anything it does."""
         assert self._process is None, f"{self.name} runs already"
-        with self._stdout.open("ab") as stdout, self._stderr.open("ab") as stderr:
-            self._process = subprocess.Popen(
-                [*PROGRAM, *self._arguments],
-                cwd=ROOT,
-                env=environment(),
-                stdin=subprocess.DEVNULL,
-                stdout=stdout,
-                stderr=stderr,
-                start_new_session=True,
-            )
+        self._process = RunningProgram(
+            [*PROGRAM, *self._arguments],
+            self._stderr,
+            stdout=self._stdout,
+            cwd=ROOT,
+            environment=environment(),
+            own_session=True,
+        )
         return self
 
     def kill(self) -> None:
@@ -48,23 +48,18 @@ class AssignorProcess:
         process, self._process = self._process, None
         if process is not None:
             process.kill()
-            process.wait(_LONGEST_END_S)
 
     def terminate(self) -> int:
         """SIGTERM, and its exit status when it has ended by itself."""
-        assert self._process is not None, f"{self.name} does not run"
-        self._process.send_signal(signal.SIGTERM)
+        known(self._process).process.send_signal(signal.SIGTERM)
         return self.wait()
 
     def wait(self) -> int:
         """Its exit status when it has ended by itself."""
-        process, self._process = self._process, None
-        assert process is not None, f"{self.name} does not run"
+        process, self._process = known(self._process), None
         try:
             return process.wait(_LONGEST_END_S)
         except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_LONGEST_END_S)
             raise AssertionError(f"{self.name} did not end: {self.last_words()}") from None
 
     def wait_for_message(self, words: str, times: int = 1, timeout_s: float = LONGEST_WAIT_S) -> None:
@@ -74,14 +69,13 @@ class AssignorProcess:
 
     def wait_until(self, holds: Callable[[], bool], what: str, timeout_s: float) -> None:
         """For what shows in files. Raises AssertionError when time is up or it has ended."""
-        wait_until(holds, lambda: f"{self.name}: {what}: {self.last_words()}", timeout_s, 0.05, self._runs_on)
+        process, state = self._process, lambda: f"{self.name}: {what}: {self.last_words()}"
+        wait_until(holds, state, timeout_s, 0.05, lambda: process is None or process.is_running)
 
     def check(self) -> None:
-        """Raises AssertionError when it has ended though nobody asked it to."""
-        assert self._runs_on(), f"{self.name} ended: {self.last_words()}"
-
-    def _runs_on(self) -> bool:
-        return self._process is None or self._process.poll() is None
+        """Raises AssertionError when it has ended though nobody told it to."""
+        if self._process is not None and not self._process.is_running:
+            raise AssertionError(f"{self.name} ended with {self._process.process.returncode}: {self.last_words()}")
 
     def messages(self) -> str:
         """All of its stderr."""

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from tests.known import known
 from tests.oracle import jars
+from tests.running_program import RunningProgram
 from tests.waiting import wait_until
 
 _LONGEST_START_S = 60
@@ -45,7 +46,7 @@ class KafkaNode:
         self._heap_mb = heap_mb
         self._starts_fast = starts_fast
         self._loggers = tuple(loggers)
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: RunningProgram | None = None
         self._class_path = jars.class_path()
         directory.mkdir(parents=True)
         own = {"log.dirs": str(directory / "data"), **settings}
@@ -70,24 +71,14 @@ class KafkaNode:
     def launch(self) -> None:
         """The process; it is not there for clients yet."""
         assert self._process is None, "the broker runs already"
-        with (self.directory / "broker.log").open("ab") as log:
-            self._process = subprocess.Popen(
-                self._command("kafka.Kafka", str(self._properties)),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                stdin=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+        command = self._command("kafka.Kafka", str(self._properties))
+        self._process = RunningProgram(command, self.directory / "broker.log", own_session=True)
 
     def wait_until_it_answers(self) -> None:
         """Raises AssertionError with the end of its log when it does not."""
-        running = known(self._process)
-        wait_until(
-            self._answers,
-            lambda: f"the broker did not start:\n{self.last_words()}",
-            _LONGEST_START_S,
-            alive=lambda: running.poll() is None,
-        )
+        process = known(self._process)
+        # nothing tells when another program listens
+        wait_until(self._answers, self.last_words, _LONGEST_START_S, alive=lambda: process.is_running)
 
     def start(self) -> None:
         self.launch()
@@ -117,11 +108,8 @@ class KafkaNode:
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(kind)
-        try:
-            process.wait(_LONGEST_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
+        process.signal(kind)
+        with contextlib.suppress(subprocess.TimeoutExpired):  # then it is killed
             process.wait(_LONGEST_STOP_S)
 
     def _answers(self) -> bool:

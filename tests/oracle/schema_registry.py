@@ -6,17 +6,15 @@ its distribution once, and it is run as it comes.
 
 import hashlib
 import os
-import re
-import subprocess
+import signal
 import sys
 import tarfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.known import known
 from tests.oracle import jars
-from tests.waiting import wait_until
+from tests.running_program import RunningProgram
 
 VERSION = "2.6.13.Final"
 """The last one that runs on Java 17."""
@@ -27,9 +25,8 @@ _CONFLUENTS_API = "/apis/ccompat/v7"
 
 _JVM = ("-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 _SETTINGS = {"QUARKUS_HTTP_HOST": "127.0.0.1", "QUARKUS_HTTP_PORT": "0"}
-_LISTENS = re.compile(r"started in .* Listening on: (http://\S+)")
+_LISTENS = r"started in .* Listening on: (http://\S+)"
 _LONGEST_START_S = 90
-_LONGEST_STOP_S = 30
 
 
 @contextmanager
@@ -39,31 +36,12 @@ def real_schema_registry(directory: Path) -> Iterator[str]:
     Raises JarsUnavailable, and AssertionError with its last words when it does not start.
     """
     log = directory / "registry.log"
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(_program())],
-            cwd=directory,
-            env={**os.environ, **_SETTINGS},
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
-    try:
-        listens = wait_until(
-            lambda: _LISTENS.search(log.read_text()),
-            lambda: f"the schema registry did not start:\n{log.read_text()[-4000:]}",
-            _LONGEST_START_S,
-            alive=lambda: process.poll() is None,
-        )
-        yield known(listens)[1] + _CONFLUENTS_API
-    finally:
-        process.terminate()
-        try:
-            process.wait(_LONGEST_STOP_S)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait(_LONGEST_STOP_S)
+    command = [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(program)]
+    environment = {**os.environ, **_SETTINGS}
+    with RunningProgram(
+        command, log, cwd=directory, environment=environment, own_session=True, first=signal.SIGTERM
+    ) as process:
+        yield process.wait_for(_LISTENS, _LONGEST_START_S) + _CONFLUENTS_API
 
 
 def _program() -> Path:

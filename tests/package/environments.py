@@ -4,8 +4,8 @@ Everything but the wheel comes from the package registry, in the versions of req
 links what an earlier environment has as well, or through `pip`, as a stranger does it.
 """
 
+import importlib.metadata
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -13,12 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from docs._tools.lock_files import LOCK_FILES, pinned
 from tests.checkout import ROOT
+from tests.running_program import RunningProgram
 
 TRIED = ("3.11", "3.12", "3.13")
 """The Pythons that the package declares, and is tried with."""
 
-_PIN = re.compile(r"^(?P<pin>[A-Za-z0-9._\[\],-]+==[^\\\s]+(?: ; [^\\]+)?)", re.MULTILINE)
 _KEPT = ("PATH", "HOME", "LANG", "JAVA_HOME", "TMPDIR", "SSL_CERT_FILE")
 _PREFIX = "PIP_"  # where the machine's registry is
 _FOR_UV = {"PIP_INDEX_URL": "UV_DEFAULT_INDEX", "PIP_FIND_LINKS": "UV_FIND_LINKS", "PIP_CERT": "SSL_CERT_FILE"}
@@ -53,14 +54,25 @@ class FreshEnvironment:
         """Where its programs have their temporary files: what others left on the machine is not in their way."""
         return self.home.parent / "scratch"
 
-    def install(self, *requirements: str) -> None:
+    def install(self, *requirements: str, links_pyspark: bool = True) -> None:
         """As pip takes them, such as `assignor[all] @ file:///…whl`; in the lock's versions."""
+        if links_pyspark and any("[all" in requirement for requirement in requirements):
+            self._link_pyspark()
         uv, python = Path(sys.executable).with_name("uv"), self.bin / "python"
         registry = {_FOR_UV[name]: value for name, value in os.environ.items() if name in _FOR_UV}
         self._installed(str(uv), "pip", "install", "--python", str(python), *requirements, variables=registry)
-        # uv keeps each build of a source distribution. pyspark is one, with 1.6 GB a build and several builds a run, so
-        # without this the machine's disk fills up. It is no fault of the package if the cache cannot be pruned.
-        self.run(str(uv), "cache", "prune", "--quiet")
+
+    def _link_pyspark(self) -> None:
+        """Gives the environment the PySpark of the Python that runs the tests: it has no compiled part. The registry
+        has only its source distribution, which takes half a minute and 2 GB to build, for each environment.
+        """
+        distribution = importlib.metadata.distribution("pyspark")
+        # uv would replace another version, and with it the files behind the link
+        assert f"\npyspark=={distribution.version} " in (ROOT / "requirements.lock").read_text(), "`make setup` is due"
+        (packages,) = self.bin.parent.glob("lib/python*/site-packages")
+        metadata = f"pyspark-{distribution.version}.dist-info"
+        (packages / "pyspark").symlink_to(Path(str(distribution.locate_file("pyspark"))).resolve(strict=True))
+        shutil.copytree(str(distribution.locate_file(metadata)), packages / metadata)  # uv sees no link
 
     def install_by_pip(self, *requirements: str) -> None:
         """The same with the environment's own pip."""
@@ -68,9 +80,7 @@ class FreshEnvironment:
 
     def _installed(self, *command: str, variables: Mapping[str, str] | None = None) -> None:
         constraints = self.home.parent / "constraints.txt"
-        constraints.write_text(
-            pinned((ROOT / "requirements.lock").read_text() + (ROOT / "requirements-java.lock").read_text())
-        )
+        constraints.write_text("".join(pinned(file.read_text()) for file in LOCK_FILES))
         whole = [*command, "--quiet", "--constraint", str(constraints)]
         ended = self.run(*whole, timeout_s=INSTALLED_WITHIN_S, variables=variables)
         assert ended.returncode == 0, f"{' '.join(whole)}\n{ended.stdout}{ended.stderr}"
@@ -100,17 +110,14 @@ class FreshEnvironment:
             timeout=timeout_s,
         )
 
-    def start(self, *command: str, log: Path, **variables: str) -> subprocess.Popen[bytes]:
-        """The caller ends it. Its output goes to `log`. `variables`: more of its environment."""
-        with log.open("wb") as output:
-            return subprocess.Popen(
-                self.command(*command),
-                cwd=self.home,
-                env=self.variables() | variables,
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-            )
+    def start(
+        self, *command: str, log: Path, variables: Mapping[str, str], own_session: bool = False
+    ) -> RunningProgram:
+        """The caller ends it. `variables`: more of its environment."""
+        environment = {**self.variables(), **variables}
+        return RunningProgram(
+            self.command(*command), log, cwd=self.home, environment=environment, own_session=own_session
+        )
 
     def command(self, *command: str) -> list[str]:
         own = self.bin / command[0]
@@ -122,7 +129,9 @@ class FreshEnvironment:
         return {**kept, "TMPDIR": str(self.scratch), "PATH": f"{self.bin}{os.pathsep}{kept['PATH']}"}
 
 
-def fresh_environment(directory: Path, python: Path, *requirements: str, with_pip: bool = False) -> FreshEnvironment:
+def fresh_environment(
+    directory: Path, python: Path, *requirements: str, with_pip: bool = False, links_pyspark: bool = True
+) -> FreshEnvironment:
     """With what `FreshEnvironment.install` makes of the requirements, if there are any."""
     environment = FreshEnvironment(directory / "environment" / "bin", directory / "empty")
     environment.home.mkdir(parents=True)
@@ -131,10 +140,5 @@ def fresh_environment(directory: Path, python: Path, *requirements: str, with_pi
     made = environment.run(str(python), "-m", "venv", *options, str(environment.bin.parent))
     assert made.returncode == 0, made.stdout + made.stderr
     if requirements:
-        environment.install(*requirements)
+        environment.install(*requirements, links_pyspark=links_pyspark)
     return environment
-
-
-def pinned(lock: str) -> str:
-    """The lock's versions without their hashes: with hashes, pip would refuse the wheel, which has none."""
-    return "".join(f"{found['pin'].strip()}\n" for found in _PIN.finditer(lock))

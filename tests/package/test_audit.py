@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from packaging.version import Version
 
-from tests.package.advisories import LOCK_FILES, NoAdvisoryDatabase, extract, locked_names, locked_versions
-from tests.package.audit import (
+from docs._tools.advisories import NoAdvisoryDatabase, extract
+from docs._tools.audit import (
     Accepted,
     AuditImpossible,
     AuditReport,
@@ -20,6 +20,7 @@ from tests.package.audit import (
     read_answers,
     read_extract,
 )
+from docs._tools.lock_files import LOCK_FILES, locked_names, locked_versions
 
 TODAY = date(2026, 5, 20)
 SINCE_1_UNTIL_2 = {
@@ -28,19 +29,7 @@ SINCE_1_UNTIL_2 = {
     "ranges": [[{"introduced": "1.0"}, {"fixed": "2.0"}]],
     "versions": [],
 }
-ADVISORY = """\
-id: PYSEC-1-1
-details: Text that the extract leaves out.
-affected:
-- package: {name: Soup_Kitchen, ecosystem: PyPI}
-  ranges:
-  - type: GIT
-    events: [{introduced: "0"}, {fixed: 8c74c2c}]
-  - type: ECOSYSTEM
-    events: [{introduced: "0"}, {fixed: 1.10}]
-  versions: ["1.0"]
-aliases: [CVE-1]
-"""
+ADVISORY = Path(__file__).with_name("advisory.yaml")
 
 
 def audited(
@@ -48,10 +37,6 @@ def audited(
 ) -> AuditReport:
     known = {"snapshot": snapshot, "packages": {"soup": list(advisories)}}
     return audit([("soup", Version(version))], known, accepted, TODAY)
-
-
-def test_should_name_the_advisory_and_the_fix_of_a_vulnerable_version() -> None:
-    assert audited("1.5", SINCE_1_UNTIL_2).failures == ["soup 1.5: PYSEC-1-1 = CVE-1, fixed in 2.0"]
 
 
 @pytest.mark.parametrize(
@@ -72,14 +57,19 @@ def test_should_read_ranges_as_osv_says(version: str, events: list[dict[str, str
     assert bool(report.failures) == found
 
 
-def test_should_find_a_version_that_is_listed_by_name_however_it_is_written() -> None:
-    listed = {"id": "PYSEC-1-3", "aliases": [], "ranges": [], "versions": ["1.5.0", "not a version"]}
-
-    assert audited("1.5", listed).failures == ["soup 1.5: PYSEC-1-3, no fixed version is known"]
+LISTED = {"id": "PYSEC-1-3", "aliases": [], "ranges": [], "versions": ["1.5.0", "not a version"]}
 
 
-def test_should_pass_by_an_advisory_that_was_withdrawn() -> None:
-    assert audited("1.5", SINCE_1_UNTIL_2 | {"withdrawn": "2026-01-01T00:00:00Z"}).failures == []
+@pytest.mark.parametrize(
+    "advisory, failures",
+    [
+        pytest.param(SINCE_1_UNTIL_2, ["soup 1.5: PYSEC-1-1 = CVE-1, fixed in 2.0"], id="in a range"),
+        pytest.param(LISTED, ["soup 1.5: PYSEC-1-3, no fixed version is known"], id="listed, written otherwise"),
+        pytest.param(SINCE_1_UNTIL_2 | {"withdrawn": "2026-01-01T00:00:00Z"}, [], id="withdrawn"),
+    ],
+)
+def test_should_name_the_advisory_and_the_fix(advisory: dict[str, Any], failures: list[str]) -> None:
+    assert audited("1.5", advisory).failures == failures
 
 
 def test_should_fail_for_a_package_that_the_advisories_were_not_taken_for() -> None:
@@ -133,7 +123,7 @@ def test_should_take_the_facts_of_the_named_packages_from_a_clone(tmp_path: Path
 
     for folder in ("soup-kitchen", "unlisted"):
         (tmp_path / "vulns" / folder).mkdir(parents=True)
-        (tmp_path / "vulns" / folder / "PYSEC-1-1.yaml").write_text(ADVISORY)
+        (tmp_path / "vulns" / folder / "PYSEC-1-1.yaml").write_text(ADVISORY.read_text())
     git("init")
     git("add", ".")
     git("commit", "-m", "advisories", "--date", "2020-01-01T00:00:00Z")

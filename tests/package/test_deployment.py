@@ -21,7 +21,6 @@ import pytest
 
 from coordinator_api.settings import setting_rows
 from tests.checkout import ROOT
-from tests.package.background import Background
 from tests.package.distributions import build
 from tests.package.environments import FreshEnvironment, fresh_environment, interpreter
 
@@ -94,7 +93,7 @@ class Served:
         placed = {name: value.replace(STATE, str(directory)) for name, value in variables.items()}
         mine = placed | {"ASSIGNOR_PORT": str(self.port), "ASSIGNOR_AUTH_TOKEN": TOKEN}
         mine["ASSIGNOR_SHUTDOWN_TIMEOUT_MS"] = str(int(800 * ENDS_WITHIN_S))  # a busy machine may be slow to write
-        self.running = Background(environment, *command, log=directory / "said.log", **mine)
+        self.running = environment.start(*command, log=directory / "said.log", variables=mine)
 
     def __enter__(self) -> Served:
         self.running.wait_for(r"(http://\S+)")
@@ -108,8 +107,8 @@ class Served:
 
     def stop(self) -> int:
         """Its exit code after the signal of a stop."""
-        self.running.process.send_signal(signal.SIGTERM)
-        return self.running.process.wait(ENDS_WITHIN_S)
+        self.running.signal(signal.SIGTERM)
+        return self.running.wait(ENDS_WITHIN_S)
 
 
 class TestUnit:
@@ -151,7 +150,7 @@ class TestUnit:
         assert ended == 0
         assert longest_s <= ENDS_WITHIN_S
         assert (state / "assignor.sqlite3").is_file()
-        assert [json.loads(line) for line in served.running.said.splitlines() if line.startswith("{")] != []
+        assert [json.loads(line) for line in served.running.log.splitlines() if line.startswith("{")] != []
 
 
 def test_should_set_only_variables_that_are_settings() -> None:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from docs._tools.extra_sizes import installable
 from tests.checkout import ROOT
 from tests.package.distributions import build, files_of, unpacked
 from tests.package.environments import TRIED
-from tests.package.extra_sizes import installable
 
 NAMES = {
     "assignor",

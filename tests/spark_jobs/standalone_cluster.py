@@ -1,18 +1,16 @@
 """A standalone Spark master and worker as processes on loopback, stopped by their pids."""
 
 import os
-import re
-import subprocess
+import signal
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 from spark_engine.session.spark_installation import spark_environment
 from spark_engine.session.spark_options import LOOPBACK
+from tests.running_program import RunningProgram
 
-START_TIMEOUT_S = 120.0
 _MASTER = ("org.apache.spark.deploy.master.Master", "--host", LOOPBACK, "--port", "0", "--webui-port", "0")
 _WORKER = ("org.apache.spark.deploy.worker.Worker", "--host", LOOPBACK, "--webui-port", "0")
 
@@ -26,38 +24,15 @@ def standalone_cluster(cores: int, workers: int = 1) -> Iterator[str]:
         directory = Path(name)
         environment = {**os.environ, **spark_environment(directory, "INFO"), "SPARK_LOCAL_IP": LOOPBACK}
         spark_class = str(directory / "spark-home" / "bin" / "spark-class")
-        master = _Process(running, [spark_class, *_MASTER], environment, directory / "master.log")
-        url = master.wait_for(r"Starting Spark master at (spark://\S+)")
+
+        def start(name: str, *command: str) -> RunningProgram:
+            program = RunningProgram(
+                [spark_class, *command], directory / name, environment=environment, first=signal.SIGTERM
+            )
+            return running.enter_context(program)
+
+        url = start("master.log", *_MASTER).wait_for(r"Starting Spark master at (spark://\S+)")
         for number in range(workers):
             size = ["--cores", str(cores), "--memory", "2g", "--work-dir", str(directory / f"work-{number}")]
-            log = directory / f"worker-{number}.log"
-            _Process(running, [spark_class, *_WORKER, *size, url], environment, log).wait_for(_REGISTERED)
+            start(f"worker-{number}.log", *_WORKER, *size, url).wait_for(_REGISTERED)
         yield url
-
-
-class _Process:
-    """Ended with `running`; its output goes to `log`."""
-
-    def __init__(self, running: ExitStack, command: list[str], environment: dict[str, str], log: Path) -> None:
-        self._log = log
-        with log.open("wb") as output:
-            self._process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-        running.callback(self._end)
-
-    def wait_for(self, pattern: str) -> str:
-        """The first group of `pattern`, once the process has said so."""
-        deadline_s = time.monotonic() + START_TIMEOUT_S
-        while time.monotonic() < deadline_s and self._process.poll() is None:
-            found = re.search(pattern, self._log.read_text(errors="replace"))
-            if found is not None:
-                return found[1]
-            time.sleep(0.05)
-        raise AssertionError(f"{pattern!r} did not come:\n{self._log.read_text(errors='replace')}")
-
-    def _end(self) -> None:
-        self._process.terminate()
-        try:
-            self._process.wait(20.0)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()

@@ -5,7 +5,6 @@ import json
 import random
 import re
 import signal
-import socket
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from tests.acceptance.fleet.http_connection import Address, Answer, HttpConnecti
 from tests.acceptance.fleet.witness import Witness
 from tests.coordinator_api.group_members import definition
 from tests.coordinator_api.service_process import ServiceProcess
+from tests.package.test_deployment import free_port
 
 _REMOVED = re.compile(r'"event": "member_removed"')
 
@@ -23,7 +23,7 @@ class MortalService:
     """`assignor serve` on one port for all of its lives, with its log as JSON."""
 
     def __init__(self, directory: Path, *flags: str, environment: Mapping[str, str] | None = None) -> None:
-        self.address = Address("127.0.0.1", _free_port())
+        self.address = Address("127.0.0.1", free_port())
         # of members that change together, each is named on the level of debugging only
         log = ("--log-format", "json", "--log-level", "debug")
         self._service = ServiceProcess(
@@ -240,9 +240,3 @@ class Fleet:
             process.die()
         if self._measured is not None:
             self._measured.cancel()
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])

@@ -2,7 +2,6 @@
 
 import io
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -14,6 +13,7 @@ from rich.console import Console
 from spark_engine.batch import Engine, EngineChoice
 from spark_engine.batch.running import run_plan
 from spark_engine.batch.work import Plan, RunOutcome
+from tests.running_program import RunningProgram
 from tests.spark_jobs.batch.squares import REJECTED_EVERY, Numbers
 from tests.waiting import wait_until
 
@@ -54,23 +54,19 @@ class Marks:
         """The process that has come to this chunk, and its executor's JVM (0 without one). `but_not`: a process."""
 
         def came() -> list[tuple[int, int]]:
-            marks = (tuple(map(int, name.split("-"))) for name in os.listdir(self.directory))
+            marks = [tuple(map(int, name.split("-"))) for name in os.listdir(self.directory) if name.count("-") == 2]
             return [(pid, jvm) for marked, pid, jvm in marks if marked == number and pid != but_not]
 
-        return wait_until(came, f"a process that comes to chunk {number}", TIMEOUT_S, 0.01)[0]
+        return wait_until(came, f"a process at chunk {number}", TIMEOUT_S)[0]
 
     def let_go(self) -> None:
         (self.directory / "go").touch()
 
 
-def start_program(directory: Path, marks: Path, engine: Engine) -> subprocess.Popen[str]:
+def start_program(directory: Path, marks: Path, engine: Engine) -> RunningProgram:
     """`squares_program` in a process group of its own, as a shell starts it."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.spark_jobs.batch.squares_program", str(directory), str(marks), engine],
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
+    command = [sys.executable, "-m", "tests.spark_jobs.batch.squares_program", str(directory), str(marks), engine]
+    return RunningProgram(command, marks.parent / "stderr", own_session=True)
 
 
 def contents(directory: Path) -> list[bytes]:

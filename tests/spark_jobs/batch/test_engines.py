@@ -106,11 +106,10 @@ def test_should_keep_parts_and_say_how_to_go_on_when_stopped(engine: Engine, one
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, engine)
     worker, jvm = marks.wait_for(HELD)
-    os.killpg(program.pid, signal.SIGINT)  # as a terminal does, to the workers too
-    _, talk = program.communicate(timeout=TIMEOUT_S)
-    assert program.returncode == 1
-    assert talk.splitlines()[-1] == "squares: interrupted: 42 rows are kept; run the same command again to continue"
-    assert "Traceback" not in talk
+    assert program.interrupt() == 1  # also the workers, as a terminal does
+    last = program.log.splitlines()[-1]
+    assert last == "squares: interrupted: 42 rows are kept; run the same command again to continue"
+    assert "Traceback" not in program.log
     wait_until_gone([worker, jvm] if jvm else [worker], TIMEOUT_S)
     assert run_squares(squares_plan(CHUNKS), tmp_path / "output").chunks_found_done == HELD
     assert contents(tmp_path / "output") == contents(one_process)
@@ -148,8 +147,8 @@ def test_should_go_on_when_the_driver_was_killed(one_process: Path, tmp_path: Pa
     marks = Marks(tmp_path / "marks")
     program = start_program(tmp_path / "output", marks.directory, Engine.LOCAL)
     worker, _ = marks.wait_for(HELD)
-    program.kill()
-    program.communicate(timeout=TIMEOUT_S)
+    program.process.kill()
+    program.process.wait(TIMEOUT_S)
     wait_until_gone([worker], TIMEOUT_S)
     outcome = run_squares(squares_plan(CHUNKS), tmp_path / "output")
     assert (outcome.chunks_found_done, outcome.rows) == (HELD, 102)

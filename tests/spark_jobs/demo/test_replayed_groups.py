@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from assignor.recording import RecordedRebalance
 from spark_jobs.demo.replayed_groups import ReplayedGroup, recorded_groups, replay
+from tests.known import known
 
 
 def test_should_equal_what_kafkas_own_leader_sent_to_the_byte() -> None:
@@ -31,6 +32,6 @@ def test_should_name_the_rebalance_and_the_difference_when_one_is_not_equal() ->
 
 def swapped(recorded: RecordedRebalance) -> RecordedRebalance:
     """The same rebalance with two members' assignments exchanged."""
-    assert recorded.output is not None
-    (first, one), (second, other), *rest = recorded.output.assignments.items()
-    return replace(recorded, output=replace(recorded.output, assignments={first: other, second: one, **dict(rest)}))
+    output = known(recorded.output)
+    (first, one), (second, other), *rest = output.assignments.items()
+    return replace(recorded, output=replace(output, assignments={first: other, second: one, **dict(rest)}))

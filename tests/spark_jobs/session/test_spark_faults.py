@@ -1,30 +1,13 @@
 """The one sentence of what Spark says."""
 
+from pathlib import Path
+
 import pytest
 
 from spark_engine.session.spark_faults import LONGEST_REASON, reason_in, reason_in_log, reason_of
 
-JOB_FAILED = """org.apache.spark.SparkException: Job aborted due to stage failure: Task 0 in stage 0.0 failed 4 times, \
-most recent failure: Lost task 0.3 in stage 0.0 (TID 7) (10.0.0.7 executor 1): {error}
-\tat org.apache.spark.scheduler.DAGScheduler.abortStage(DAGScheduler.scala:2)
-
-Driver stacktrace:
-\tat org.apache.spark.scheduler.Somewhere.else(Else.scala:1)
-"""
-OF_PYTHON = """org.apache.spark.api.python.PythonException: Traceback (most recent call last):
-  File "/x/worker.py", line 3, in main
-    import rocksdict
-ModuleNotFoundError: No module named 'rocksdict'
-
-During handling of the above exception, another exception occurred:
-
-Traceback (most recent call last):
-  File "/x/worker.py", line 9, in main
-    raise StateLost("gone") from error
-my_shop.errors.StateLost: the state of 0_1 is gone
-
-\tat org.apache.spark.api.python.BasePythonRunner.handle(PythonRunner.scala:5)
-"""
+HERE = Path(__file__).parent
+JOB_FAILED, OF_PYTHON = ((HERE / f"{name}.txt").read_text() for name in ("job_failed", "python_failed"))
 
 
 @pytest.mark.parametrize(

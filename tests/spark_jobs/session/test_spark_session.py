@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,7 @@ def test_should_take_settings_in_the_order_of_spark_submit(tmp_path: Path, monke
     file.write_text(
         "spark.master local[1]\nspark.test.a file\nspark.test.b file\nspark.test.c file\nspark.app.name mine\n"
     )
-    log = tmp_path / "driver.log"
+    log, path_before = tmp_path / "driver.log", list(sys.path)
     options = SparkOptions(None, {"spark.test.a": "line"}, file, "info", log)
     defaults = dict.fromkeys(["spark.test.a", "spark.test.c", "spark.test.d"], "ours")
     with spark_session(None, "ours", options=options, defaults=lambda conf: defaults) as spark:
@@ -70,6 +71,8 @@ def test_should_take_settings_in_the_order_of_spark_submit(tmp_path: Path, monke
         assert (conf["spark.master"], conf["spark.app.name"]) == ("local[1]", "mine")
         assert "spark.test.only.in.defaults" not in conf, "a file of one's own replaces it"
         assert str(spark.sparkContext.uiWebUrl).startswith("http://127.0.0.1:")
+        assert sys.path != path_before, "PySpark puts its archives there"
+    assert sys.path == path_before
     assert " INFO " in log.read_text()
 
 

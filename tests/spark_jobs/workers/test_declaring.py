@@ -1,8 +1,8 @@
 """What happens before instances start: a coordinator that is not up yet, and instances that run already."""
 
 import re
-import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,20 +18,21 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests.spark_jobs.log_directories import LogDirectories
 from tests.spark_jobs.running_instance import RunningInstance
 from tests.spark_jobs.small_application import small_application
+from tests.waiting import wait_until
 from tests.warm_coordinator import WarmCoordinator
 
 NOBODY = "http://127.0.0.1:1"
 
 
-class Lines:
-    """What was said, and a signal at each line."""
+class Lines(list[str]):
+    """The reported lines. `at`: called with each."""
 
     def __init__(self, at: Callable[[str], None] = lambda _line: None) -> None:
-        self.said: list[str] = []
+        super().__init__()
         self._at = at
 
     def __call__(self, line: str) -> None:
-        self.said.append(line)
+        self.append(line)
         self._at(line)
 
 
@@ -48,14 +49,14 @@ def test_should_say_what_to_do_when_no_coordinator_answers(log_directory: Path) 
         ),
     ):
         declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, report=lines)
-    assert lines.said == []
+    assert lines == []
 
 
 def test_should_end_after_the_time_that_it_states(log_directory: Path) -> None:
     lines = Lines()
     with CoordinatorClient(NOBODY) as client, pytest.raises(CoordinatorUnavailable, match="no coordinator answers"):
         declare(settings_of("nobody", log_directory, NOBODY), client, instances=1, report=lines, wait_s=0.2)
-    (line,) = lines.said
+    (line,) = lines
     assert line.startswith(f"waiting for the coordinator at {NOBODY}, for 0.2 s at most (")
 
 
@@ -68,7 +69,7 @@ def test_should_go_on_once_the_coordinator_is_up(
         lines = Lines(lambda line: coordinator.start() if line.startswith("waiting") else None)
         with CoordinatorClient(coordinator.url) as client:
             declare(settings_of("late", log_directory, coordinator.url), client, instances=1, report=lines, wait_s=60)
-    assert [line.partition(",")[0] for line in lines.said] == [
+    assert [line.partition(",")[0] for line in lines] == [
         f"waiting for the coordinator at {coordinator.url}",
         f"the coordinator at {coordinator.url} answers",
     ]
@@ -85,53 +86,54 @@ def running(
     return settings
 
 
+@contextmanager
+def joined(client: CoordinatorClient, settings: InstanceSettings, partition: int = 0) -> Iterator[None]:
+    """An instance that is a member of the group `twice`, which is drained in the end."""
+    instance = RunningInstance(settings, partition=partition)
+    wait_until(lambda: re.search(r"'fetched': True", str(client.describe("twice")["members"])), "the member")
+    yield
+    client.drain("twice")
+    instance.wait()
+
+
 def test_should_refuse_instances_that_are_alive(
     running: InstanceSettings, client: CoordinatorClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(declaring, "ALIVE_MS", 500)
-    instance = RunningInstance(running)
-    wait_until_joined(client)
     lines = Lines()
-    with pytest.raises(
-        InputError, match=r"^twice: its instances run already, started by another program \(twice-p0-t0\)"
+    with (
+        joined(client, running),
+        pytest.raises(
+            InputError, match=r"^twice: its instances run already, started by another program \(twice-p0-t0\)"
+        ),
     ):
         declare(running, client, instances=1, report=lines)
-    assert lines.said == ["the group has twice-p0-t0 already: waiting until it leaves"]
-    client.drain("twice")
-    instance.wait()
+    assert lines == ["the group has twice-p0-t0 already: waiting until it leaves"]
 
 
 def test_should_wait_for_instances_that_are_about_to_leave(
     running: InstanceSettings, client: CoordinatorClient
 ) -> None:
-    instance = RunningInstance(running)
-    wait_until_joined(client)
     lines = Lines(lambda _line: client.drain("twice"))
-    declare(running, client, instances=1, report=lines)
-    assert len(lines.said) == 1
-    instance.wait()
+    with joined(client, running):
+        declare(running, client, instances=1, report=lines)
+    assert len(lines) == 1
 
 
 def test_should_leave_instances_of_other_numbers_alone(running: InstanceSettings, client: CoordinatorClient) -> None:
-    instance = RunningInstance(running, partition=1)
-    wait_until_joined(client)
     lines = Lines()
-    declare(running, client, instances=1, report=lines)
-    assert lines.said == []
-    client.drain("twice")
-    instance.wait()
+    with joined(client, running, partition=1):
+        declare(running, client, instances=1, report=lines)
+    assert lines == []
 
 
 def test_should_leave_instances_of_other_hosts_alone(running: InstanceSettings, client: CoordinatorClient) -> None:
-    instance = RunningInstance(replace(running, host="there"))
-    wait_until_joined(client)
     lines = Lines()
-    declare(replace(running, host="here"), client, instances=1, report=lines)
-    assert lines.said == []
-    with pytest.raises(Waiting, match="the group has twice-there-p0-t0 already: waiting until it leaves"):
-        declare(replace(running, host="there"), client, instances=1, report=Lines(stop_waiting))
-    client.drain("twice")
-    instance.wait()
+    with joined(client, replace(running, host="there")):
+        declare(replace(running, host="here"), client, instances=1, report=lines)
+        assert lines == []
+        with pytest.raises(Waiting, match="the group has twice-there-p0-t0 already: waiting until it leaves"):
+            declare(replace(running, host="there"), client, instances=1, report=Lines(stop_waiting))
 
 
 class Waiting(Exception):
@@ -140,12 +142,3 @@ class Waiting(Exception):
 
 def stop_waiting(line: str) -> None:
     raise Waiting(line)
-
-
-def wait_until_joined(client: CoordinatorClient) -> None:
-    looked = threading.Event()
-    for _ in range(600):
-        if re.search(r"'fetched': True", str(client.describe("twice")["members"])):
-            return
-        looked.wait(0.05)
-    raise AssertionError("it did not join")

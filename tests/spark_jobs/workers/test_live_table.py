@@ -37,6 +37,22 @@ def lines(*statuses: GroupStatus) -> list[str]:
     return output.getvalue().splitlines()
 
 
+def drawn(*statuses: GroupStatus, problem: str = "") -> str:
+    """What is written to a terminal."""
+    output = io.StringIO()
+    with LiveTable(Console(file=output, force_terminal=True, width=160, color_system=None)) as table:
+        for status in statuses:
+            table.show(status)
+        if problem:
+            table.show_problem(problem)
+    return output.getvalue()
+
+
+def shown(*statuses: GroupStatus, problem: str = "") -> str:
+    """What a terminal shows at last."""
+    return drawn(*statuses, problem=problem).rpartition("\x1b[2K")[2]
+
+
 def test_should_print_a_line_a_thread_and_only_what_changed() -> None:
     assert lines(STATUS, STATUS) == [HEADLINE, LINE]
     nearly = with_copies(ROW.copies[0], replace(RESTORING, lag=1_190, restored=810), replace(BEHIND, lag=3))
@@ -84,14 +100,6 @@ def test_should_tell_what_instances_lost_and_again_when_it_has_doubled() -> None
 
 
 def test_should_show_on_a_terminal_what_was_processed_and_lost_and_told() -> None:
-    def shown(*statuses: GroupStatus) -> str:
-        """What a terminal shows at last."""
-        output = io.StringIO()
-        with LiveTable(Console(file=output, force_terminal=True, width=160, color_system=None)) as table:
-            for status in statuses:
-                table.show(status)
-        return output.getvalue().rpartition("\x1b[2K")[2]
-
     lost = replace(STATUS, threads=(replace(ROW, processed=203_000, dropped=130_000, passed_over=7),))
     assert f"{HEADLINE}, 203,000 records processed" in shown(lost)
     assert "dropped ┃ passed over" in shown(lost)
@@ -117,11 +125,7 @@ def test_should_say_once_that_the_coordinator_cannot_be_asked() -> None:
 
 
 def test_should_keep_the_table_on_a_terminal_and_say_below_it_that_the_coordinator_cannot_be_asked() -> None:
-    output = io.StringIO()
-    with LiveTable(Console(file=output, force_terminal=True, width=100, color_system=None)) as table:
-        table.show(STATUS)
-        table.show_problem("away")
-    last = output.getvalue().rpartition("\x1b[2K")[2]
+    last = shown(STATUS, problem="away")
     assert HEADLINE in last
     assert last.removesuffix("\x1b[?25h").rstrip().splitlines()[-1].startswith("away")
 
@@ -144,21 +148,8 @@ def test_should_show_a_task_with_what_it_has_left(copy: CopyStatus, text: str) -
 
 
 def test_should_redraw_one_table_on_a_terminal() -> None:
-    output = io.StringIO()
-    with LiveTable(Console(file=output, force_terminal=True, width=100, color_system=None)) as table:
-        table.show(changed(STATUS, generation_id=2))
-        table.show(STATUS)
-    shown = output.getvalue()
-    first, last = shown.index("generation 2"), shown.index("generation 3")
-    assert "\x1b[1A\x1b[2K" in shown[first:last], "the first one was drawn over"
-    for text in (
-        "instance",
-        "thread",
-        "state",
-        "active",
-        "standby",
-        "warm-up",
-        "0_0, 0_1 40% 1,200 left",
-        "0_2 lag 17",
-    ):
-        assert text in shown[last:]
+    text = drawn(changed(STATUS, generation_id=2), STATUS)
+    first, last = text.index("generation 2"), text.index("generation 3")
+    assert "\x1b[1A\x1b[2K" in text[first:last], "the first one was drawn over"
+    columns = ("instance", "thread", "state", "active", "standby", "warm-up")
+    assert all(each in text[last:] for each in (*columns, "0_0, 0_1 40% 1,200 left", "0_2 lag 17"))

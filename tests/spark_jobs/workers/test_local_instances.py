@@ -7,11 +7,9 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import threading
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from queue import SimpleQueue
 
@@ -31,13 +29,15 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 from tests import warm_program
 from tests.checkout import ROOT
 from tests.processes import children, processes_with
+from tests.program import PROGRAM
+from tests.running_program import WITHIN_S, RunningProgram
 from tests.spark_jobs.forks import PIDS_VARIABLE
-from tests.spark_jobs.small_application import POISON, STORES, TASKS, counted, small_application, write_records
-from tests.spark_jobs.talk import TIMEOUT_S, Talk
+from tests.spark_jobs.owners import are_owned_once
+from tests.spark_jobs.small_application import POISON, STORES, counted, small_application, write_records
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
+from tests.waiting import wait_until
 
 APP = "tests.spark_jobs.user_app:application"
-PROGRAM = "from assignor_cli.app import main; main()"
 MODULE = "spark_jobs.workers.local_instance"
 NO_MODULE = r"there is no module 'nowhere_at_all' in .* or on the path"
 
@@ -46,18 +46,13 @@ def owned_once_by(*numbers: int) -> Callable[[GroupView], bool]:
     """By one thread of each of these instances, which have all of its tasks between them."""
 
     def wanted(view: GroupView) -> bool:
-        owners = view.owners()
         names = {re.sub(r"^.*-(p\d-t\d)$", r"\1", member.client_id) for member in view.members}
-        return (
-            view.is_settled
-            and names == {f"p{number}-t0" for number in numbers}
-            and {task: len(names) for task, names in owners.items()} == dict.fromkeys(TASKS, 1)
-        )
+        return view.is_settled and names == {f"p{number}-t0" for number in numbers} and are_owned_once(view)
 
     return wanted
 
 
-def instances_of(command: subprocess.Popen[str]) -> set[int]:
+def instances_of(command: RunningProgram) -> set[int]:
     return {pid for pid, line in children(command.pid).items() if MODULE in line}
 
 
@@ -65,29 +60,31 @@ def running(instances: set[int]) -> set[int]:
     return instances & processes_with(MODULE)
 
 
-def first_instance(coordinator: CoordinatorProcess, tmp_path: Path, app: str = APP) -> LocalInstance:
-    return LocalInstance(app, "here", 0, 0, coordinator.url, None, str(tmp_path / "state"), None, None)
+@dataclass
+class Place:
+    """A coordinator, and a directory for state and output."""
+
+    coordinator: CoordinatorProcess
+    directory: Path
+
+    def first(self, app: str = APP) -> LocalInstance:
+        url, state = self.coordinator.url, str(self.directory / "state")
+        return LocalInstance(app, "here", 0, 0, url, None, state, None, None)
+
+    def command(self, *options: str, python_path: Path = ROOT) -> RunningProgram:
+        """`assignor workers run --local`, with the log of LOG_VARIABLE."""
+        arguments = ["workers", "run", APP, "--local", "--coordinator", self.coordinator.url]
+        return RunningProgram(
+            [*PROGRAM, *arguments, "--state-dir", str(self.directory / "state"), *options],
+            self.directory / "stderr",
+            stdout=self.directory / "stdout",
+            environment=os.environ | {"PYTHONPATH": f"{python_path}:{ROOT}"},
+        )
 
 
-@contextmanager
-def command(
-    coordinator: CoordinatorProcess, tmp_path: Path, *options: str, python_path: Path = ROOT
-) -> Iterator[tuple[subprocess.Popen[str], Talk]]:
-    """`assignor workers run --local`, with the log of LOG_VARIABLE."""
-    arguments = ["workers", "run", APP, "--local", "--coordinator", coordinator.url]
-    process = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *arguments, "--state-dir", str(tmp_path / "state"), *options],
-        cwd=ROOT,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | {"PYTHONPATH": f"{python_path}:{ROOT}"},
-    )
-    try:
-        yield process, Talk(process)
-    finally:
-        process.kill()
-        process.wait()
+@pytest.fixture
+def place(coordinator: CoordinatorProcess, tmp_path: Path) -> Place:
+    return Place(coordinator, tmp_path)
 
 
 @pytest.fixture
@@ -109,34 +106,31 @@ def without_pyspark(tmp_path: Path) -> Path:
 
 @pytest.mark.long
 def test_should_start_a_killed_instance_again_and_end_all_of_them_in_good_order_at_ctrl_c(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path, without_pyspark: Path
+    place: Place, client: CoordinatorClient, own_log: Path, tmp_path: Path, without_pyspark: Path
 ) -> None:
     write_records(own_log, 2)
-    with command(coordinator, tmp_path, "--instances", "3", "--format", "json", python_path=without_pyspark) as (
-        process,
-        talk,
-    ):
-        wait_for_group(client, GROUP_ID, owned_once_by(0, 1, 2), "three instances", TIMEOUT_S)
+    options = ["--instances", "3", "--format", "json"]
+    with place.command(*options, python_path=without_pyspark) as process:
+        wait_for_group(client, GROUP_ID, owned_once_by(0, 1, 2), "three instances", WITHIN_S)
         before = {member.member_id for member in group_view(client, GROUP_ID).members}
         killed = min(instances_of(process))
 
         os.kill(killed, signal.SIGKILL)
 
-        talk.wait_for(rf"instance \d was lost with process {killed}: it was ended by SIGKILL; it is started again")
+        process.wait_for(rf"^instance \d was lost with process {killed}: it was ended by SIGKILL; it is started again$")
         wait_for_group(
             client,
             GROUP_ID,
             lambda view: owned_once_by(0, 1, 2)(view) and not before.issuperset(one.member_id for one in view.members),
             "the one that was started again",
-            TIMEOUT_S,
+            WITHIN_S,
         )
         write_records(own_log, 1)
         every_count = dict.fromkeys(STORES, 24)
-        wait_for_group(client, GROUP_ID, lambda _: counted(own_log, GROUP_ID) == every_count, "counts", TIMEOUT_S)
+        wait_for_group(client, GROUP_ID, lambda _: counted(own_log, GROUP_ID) == every_count, "counts", WITHIN_S)
         instances = instances_of(process)
-        process.send_signal(signal.SIGINT)
-        ends = [json.loads(line) for line in talk.wait_for_end().splitlines()]
-        assert process.returncode == 0
+        assert process.interrupt() == 0
+        ends = [json.loads(line) for line in process.printed.splitlines()]
     assert [(end["partition"], end["state"], end["errors"]) for end in ends] == [
         (number, "not-running", []) for number in range(3)
     ]
@@ -148,118 +142,101 @@ def test_should_start_a_killed_instance_again_and_end_all_of_them_in_good_order_
 
 @pytest.mark.long
 def test_should_leave_no_instance_behind_when_it_is_killed(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+    place: Place, client: CoordinatorClient, own_log: Path
 ) -> None:
-    with command(coordinator, tmp_path, "--instances", "2") as (process, _talk):
-        wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", TIMEOUT_S)
+    with place.command("--instances", "2") as process:
+        wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", WITHIN_S)
         instances = instances_of(process)
         process.kill()
-        wait_for_group(client, GROUP_ID, lambda view: view.members == (), "no member", TIMEOUT_S)
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while running(instances) and time.monotonic() < deadline_s:
-            time.sleep(0.05)  # nobody tells of the end of a process that has no parent
+        wait_for_group(client, GROUP_ID, lambda view: view.members == (), "no member", WITHIN_S)
+        wait_until(lambda: running(instances) == set(), "the end of the instances")
     assert len(instances) == 2
-    assert running(instances) == set()
-
-
-@pytest.mark.long
-def test_should_end_with_its_instances_when_the_group_is_drained(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
-) -> None:
-    with LocalInstances(first_instance(coordinator, tmp_path), 2, print) as instances:
-        wait_for_group(client, GROUP_ID, owned_once_by(0, 1), "two instances", TIMEOUT_S)
-        assert instances.running == 2
-        assert instances.wait(0.0) is None, "they run until they are told to stop"
-        client.drain(GROUP_ID)
-        assert instances.wait(TIMEOUT_S) == [InstanceEnd(number, InstanceState.NOT_RUNNING) for number in range(2)]
 
 
 @pytest.mark.long
 def test_should_exit_with_one_and_leave_an_instance_ended_that_ended_with_an_error(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+    place: Place, client: CoordinatorClient, own_log: Path
 ) -> None:
-    with command(coordinator, tmp_path) as (process, talk):
-        wait_for_group(client, GROUP_ID, owned_once_by(0), "an instance", TIMEOUT_S)
+    with place.command() as process:
+        wait_for_group(client, GROUP_ID, owned_once_by(0), "an instance", WITHIN_S)
         write_records(own_log, 1, value=POISON)
-        ends = talk.wait_for_end()
-        assert process.returncode == 1
-    assert ends.startswith("instance 0: error; ")
-    assert "a poisoned record" in ends
-    assert "started again" not in talk.text
-    assert re.search(r"^instance-0: .*a poisoned record", talk.text, re.MULTILINE), "its log lines have its name"
+        assert process.wait() == 1
+    assert process.printed.startswith("instance 0: error; ")
+    assert "a poisoned record" in process.printed
+    assert "started again" not in process.log
+    assert re.search(r"^instance-0: .*a poisoned record", process.log, re.MULTILINE), "its log lines have its name"
 
 
 @pytest.mark.long
 def test_should_not_take_an_instance_that_has_ended_for_one_that_waits_to_run(
-    coordinator: CoordinatorProcess, client: CoordinatorClient, own_log: Path, tmp_path: Path
+    place: Place, client: CoordinatorClient, own_log: Path
 ) -> None:
-    (tmp_path / "state").mkdir()
-    (tmp_path / "state" / "instance-0").touch()  # no directory: this instance ends with an error
-    with LocalInstances(first_instance(coordinator, tmp_path), 2, print) as instances:
-        wait_for_group(client, GROUP_ID, owned_once_by(1), "the other instance", TIMEOUT_S)
-        deadline_s = time.monotonic() + TIMEOUT_S
-        while len([line for line in children(os.getpid()).values() if MODULE in line]) > 1:
-            assert time.monotonic() < deadline_s
-            assert instances.wait(0.05) is None
-        assert instances.wait(2.0) is None
+    (place.directory / "state").mkdir()
+    (place.directory / "state" / "instance-0").touch()  # no directory: this instance ends with an error
+    with LocalInstances(place.first(), 2, print) as instances:
+        wait_for_group(client, GROUP_ID, owned_once_by(1), "the other instance", WITHIN_S)
+        wait_until(lambda: len([line for line in children(os.getpid()).values() if MODULE in line]) <= 1, "an end")
+        assert instances.wait(1.0) is None
         assert instances.running == 2
         ends = instances.stop()
     assert [end.state for end in ends] == [InstanceState.ERROR, InstanceState.NOT_RUNNING]
 
 
-@pytest.mark.parametrize(
-    "app, reason, shown",
-    [
-        pytest.param("nowhere_at_all:app", NO_MODULE, f"instance-0: error: .*{NO_MODULE}", id="an error"),
-        pytest.param("tests.spark_jobs.crashes:app", "it was ended by SIGSEGV", None, id="a crash"),
-    ],
-)
-def test_should_give_up_an_instance_that_fails_at_each_start(
-    coordinator: CoordinatorProcess, tmp_path: Path, app: str, reason: str, shown: str | None
-) -> None:
-    """`shown`: what the instance itself writes at each start."""
+def test_should_give_up_an_instance_that_fails_at_each_start(place: Place) -> None:
     lines: list[str] = []
     with (
-        pytest.raises(WorkersFailed, match=rf"^instance 0 failed in process \d+: .*{reason}; it failed at each of the"),
-        LocalInstances(first_instance(coordinator, tmp_path, app), 1, lines.append) as instances,
+        pytest.raises(
+            WorkersFailed, match=rf"^instance 0 failed in process \d+: .*{NO_MODULE}; it failed at each of the"
+        ),
+        LocalInstances(place.first("nowhere_at_all:app"), 1, lines.append) as instances,
     ):
-        instances.wait(TIMEOUT_S / 2)
+        instances.wait(WITHIN_S / 2)
     assert len([line for line in lines if line.endswith("; it is started again")]) == 3
-    if shown is not None:
-        assert len([line for line in lines if re.match(shown, line)]) == 4
+    assert len([line for line in lines if re.match(f"instance-0: error: .*{NO_MODULE}", line)]) == 4
+
+
+def first_failure(first: LocalInstance) -> str:
+    """What is reported when the instance has failed once."""
+    lines: list[str] = []
+    with LocalInstances(first, 1, lines.append) as instances:
+        wait_until(lambda: instances.wait(0.02) is None and lines and lines[-1].endswith("; it is started again"), "it")
+    return next(line for line in lines if line.endswith("; it is started again"))
+
+
+def test_should_take_a_crash_for_a_failure(place: Place) -> None:
+    failure = first_failure(place.first("tests.spark_jobs.crashes:app"))
+    assert re.match(r"instance 0 failed in process \d+: it was ended by SIGSEGV; ", failure)
 
 
 def test_should_start_where_a_module_has_the_name_of_one_of_pythons(
-    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "calendar.py").write_text("raise RuntimeError('this is no module of the standard library')")
     (tmp_path / "waiting.py").write_text((ROOT / "tests/spark_jobs/slow_to_import.py").read_text())
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     lines: SimpleQueue[str] = SimpleQueue()
-    with LocalInstances(first_instance(coordinator, tmp_path, "waiting:app"), 1, lines.put) as instances:
-        assert lines.get(timeout=TIMEOUT_S) == "instance-0: importing for ever"
+    with LocalInstances(place.first("waiting:app"), 1, lines.put) as instances:
+        assert lines.get(timeout=WITHIN_S) == "instance-0: importing for ever"
         instances.stop()
 
 
-def test_should_start_an_instance_again_that_a_signal_without_a_name_ended(
-    coordinator: CoordinatorProcess, tmp_path: Path
-) -> None:
+def test_should_start_an_instance_again_that_a_signal_without_a_name_ended(place: Place) -> None:
     lines: SimpleQueue[str] = SimpleQueue()
     without_a_name = int(signal.SIGRTMIN) + 1
     app = "tests.spark_jobs.slow_to_import:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, lines.put) as instances:
-        assert lines.get(timeout=TIMEOUT_S) == "instance-0: importing for ever"
+    with LocalInstances(place.first(app), 1, lines.put) as instances:
+        assert lines.get(timeout=WITHIN_S) == "instance-0: importing for ever"
         (process,) = (pid for pid, line in children(os.getpid()).items() if MODULE in line)
         os.kill(process, without_a_name)
         assert instances.wait(2.0) is None
         expected = f"instance 0 was lost with process {process}: it was ended by signal {without_a_name}"
-        assert lines.get(timeout=TIMEOUT_S) == f"{expected}; it is started again"
+        assert lines.get(timeout=WITHIN_S) == f"{expected}; it is started again"
         instances.stop()
 
 
 def test_should_say_which_instance_this_machine_cannot_start(
-    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def refuse(*_arguments: object, **_options: object) -> None:
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -267,24 +244,22 @@ def test_should_say_which_instance_this_machine_cannot_start(
     monkeypatch.setattr(subprocess, "Popen", refuse)
     with (
         pytest.raises(WorkersFailed, match=r"^instance 0 cannot be started: .*Too many open files"),
-        LocalInstances(first_instance(coordinator, tmp_path), 2, print),
+        LocalInstances(place.first(), 2, print),
     ):
         pass
 
 
-def test_should_show_in_parts_what_an_instance_writes_without_an_end_of_line(
-    coordinator: CoordinatorProcess, tmp_path: Path
-) -> None:
+def test_should_show_in_parts_what_an_instance_writes_without_an_end_of_line(place: Place) -> None:
     parts: SimpleQueue[str] = SimpleQueue()
     app = "tests.spark_jobs.never_ends_a_line:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, parts.put) as instances:
-        shown = [parts.get(timeout=TIMEOUT_S) for _ in range(3)]
+    with LocalInstances(place.first(app), 1, parts.put) as instances:
+        shown = [parts.get(timeout=WITHIN_S) for _ in range(3)]
         instances.stop()
     assert {len(part) for part in shown} == {len("instance-0: ") + 64 * 1024}
 
 
 def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(
-    coordinator: CoordinatorProcess, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+    place: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     pids = tmp_path / "pids"
     monkeypatch.setenv(PIDS_VARIABLE, str(pids))
@@ -294,15 +269,10 @@ def test_should_notice_the_end_of_an_instance_whose_child_process_lives_on(
             os.kill(int(pid), signal.SIGKILL)
 
     request.addfinalizer(end_forked)
-    lines: list[str] = []
-    with (
-        pytest.raises(WorkersFailed, match="the parent fails; it failed at each of the last starts"),
-        LocalInstances(first_instance(coordinator, tmp_path, "tests.spark_jobs.forks:app"), 1, lines.append) as started,
-    ):
-        assert started.wait(TIMEOUT_S) is not None, "the end of no instance was noticed"
+    assert "the parent fails" in first_failure(place.first("tests.spark_jobs.forks:app"))
 
 
-def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: CoordinatorProcess, tmp_path: Path) -> None:
+def test_should_stop_an_instance_that_has_not_joined_yet(place: Place) -> None:
     lines: list[str] = []
     started = threading.Event()
 
@@ -311,8 +281,8 @@ def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: Coordinato
         started.set()
 
     app = "tests.spark_jobs.slow_to_import:app"
-    with LocalInstances(first_instance(coordinator, tmp_path, app), 1, report) as instances:
-        assert started.wait(TIMEOUT_S)
+    with LocalInstances(place.first(app), 1, report) as instances:
+        assert started.wait(WITHIN_S)
         assert instances.stop() == [InstanceEnd(0, InstanceState.NOT_RUNNING)]
     assert lines == ["instance-0: importing for ever"]
 
@@ -322,10 +292,6 @@ def test_should_stop_an_instance_that_has_not_joined_yet(coordinator: Coordinato
     [
         (["--master", "local[*]"], "--local: there is no Spark"),
         (["--conf", "spark.ui.enabled=false"], "--local: there is no Spark"),
-        (
-            ["--coordinator", "http://127.0.0.1:1", "--wait-for-coordinator", "0"],
-            "no coordinator answers at http://127.",
-        ),
     ],
 )
 def test_should_exit_with_two_when_the_command_line_cannot_be_used(

@@ -21,6 +21,7 @@ from streams_runtime.instance.application import group_body
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.coordinator_client import CoordinatorClient
 from streams_runtime.tasks.file_system import DirectoryLock
+from tests.known import known
 from tests.spark_jobs.main_thread import once_inside
 from tests.spark_jobs.running_instance import EXECUTOR, TIMEOUT_S, RunningInstance, running
 from tests.spark_jobs.small_application import POISON, TASKS, counted, small_application, write_records
@@ -65,8 +66,7 @@ def test_should_join_as_static_members_and_serve_and_end_cleanly_when_drained(
         (member.client_id, 5) for member in members
     }
     (endpoint,) = {member.user_endpoint for member in members}
-    assert endpoint is not None
-    assert endpoint.startswith("127.0.0.1:")
+    assert known(endpoint).startswith("127.0.0.1:")
     with GroupWatch(client, group_id) as watch:
         seen = watch.poll()
     assert [(row.instance, row.thread) for row in seen.threads] == [(endpoint, one.client_id) for one in members]
@@ -94,8 +94,7 @@ def test_should_serve_its_stores_to_others_only_with_a_token(
         ):
             states = [[row.state for row in one.poll().threads] for one in (watch, blind)]
 
-    assert endpoint is not None
-    assert endpoint.startswith(f"{EXECUTOR.host}:")
+    assert known(endpoint).startswith(f"{EXECUTOR.host}:")
     assert [[one == "no answer" for one in row] for row in states] == [[False], [True]]
 
 
@@ -118,14 +117,26 @@ def test_should_name_what_refused_it_when_the_group_does(settings: InstanceSetti
     assert "INVALID_SESSION_TIMEOUT" in end.errors[0]
 
 
+def held_state(settings: InstanceSettings) -> DirectoryLock:
+    """The lock of another process on the state of the first instance."""
+    directory = Path(known(settings.state_dir)) / "instance-0" / settings.application.id
+    directory.mkdir(parents=True)
+    return DirectoryLock.acquire(directory, "the state of the test")
+
+
+class Ended(BaseException):
+    """In place of the end of the process."""
+
+
+def end(exit_code: int = 0) -> None:
+    raise Ended(exit_code)
+
+
 def test_should_be_tried_again_when_another_process_keeps_its_state(
     settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(member_process, "LOCK_WAIT_MS", 0)
-    assert settings.state_dir is not None
-    directory = Path(settings.state_dir) / "instance-0" / settings.application.id
-    directory.mkdir(parents=True)
-    lock = DirectoryLock.acquire(directory, "the state of the test")
+    lock = held_state(settings)
     with pytest.raises(LockError, match="is in use by"):
         RunningInstance(settings).wait()
     lock.release()
@@ -134,17 +145,8 @@ def test_should_be_tried_again_when_another_process_keeps_its_state(
 def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_before_it(
     settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ended(BaseException):
-        pass
-
-    def end() -> None:
-        raise Ended
-
     monkeypatch.setattr(member_process, "end_process", end)
-    assert settings.state_dir is not None
-    directory = Path(settings.state_dir) / "instance-0" / settings.application.id
-    directory.mkdir(parents=True)
-    lock = DirectoryLock.acquire(directory, "the state of the test")
+    lock = held_state(settings)
     with (
         once_inside(DirectoryLock.acquire.__func__, lambda: os.kill(os.getpid(), signal.SIGHUP)),  # type: ignore[attr-defined]
         pytest.raises(Ended),
@@ -156,12 +158,6 @@ def test_should_end_at_once_when_told_to_leave_while_it_waits_for_the_process_be
 def test_should_end_with_an_error_when_it_does_not_leave_in_time(
     client: CoordinatorClient, settings: InstanceSettings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Ended(BaseException):
-        pass
-
-    def end(exit_code: int = 0) -> None:
-        raise Ended(exit_code)
-
     def tell_to_leave() -> None:
         wait_until_owner(client, settings.application.id)
         os.kill(os.getpid(), signal.SIGTERM)

@@ -4,12 +4,9 @@ import json
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
-import time
 import types
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,15 +16,11 @@ from pyspark.sql import SparkSession
 from assignor.errors import InputError
 from spark_engine.session.spark_faults import SparkNotStarted
 from spark_engine.session.spark_session import spark_session
-from spark_jobs.ownership.group_view import GroupView, group_view, wait_until_held
-from spark_jobs.ownership.ownership_history import overlaps, ownership_intervals
+from spark_jobs.ownership.group_view import group_view, wait_until_held
 from spark_jobs.ownership.ownership_log import OwnershipEvent, read_ownership
 from spark_jobs.workers.instance_starts import WorkersFailed
-from spark_jobs.workers.member_process import InstanceEnd
 from spark_jobs.workers.running import run
 from streams_runtime import STRING, StreamsBuilder
-from streams_runtime.common.states import InstanceState
-from streams_runtime.instance.instance_resources import host_tag
 from streams_runtime.local_run.coordinator_process import CoordinatorProcess
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.coordinator_client import CoordinatorClient
@@ -36,57 +29,24 @@ from streams_runtime.tasks.exception_handling import fail
 from tests import warm_program
 from tests.checkout import ROOT
 from tests.processes import processes_with
+from tests.program import PROGRAM
+from tests.running_program import WITHIN_S, RunningProgram
+from tests.spark_jobs.owners import are_owned_once
 from tests.spark_jobs.quick_java import OPTIONS
-from tests.spark_jobs.small_application import STORES, TASKS, counted, small_application, write_records
-from tests.spark_jobs.talk import TIMEOUT_S, Talk
+from tests.spark_jobs.small_application import STORES, counted, small_application, write_records
 from tests.spark_jobs.user_app import GROUP_ID, LOG_VARIABLE
+from tests.waiting import wait_until
 
-PROGRAM = "from assignor_cli.app import main; main()"
-
-
-def owned_once_by(members: set[str]) -> Callable[[GroupView], bool]:
-    def wanted(view: GroupView) -> bool:
-        owners = view.owners()
-        return {member.client_id for member in view.members} == members and {
-            task: len(names) for task, names in owners.items()
-        } == dict.fromkeys(TASKS, 1)
-
-    return wanted
+APPLICATION = "tests.spark_jobs.user_app:application"
 
 
-@pytest.mark.long
-@pytest.mark.spark
-def test_should_run_on_a_standalone_master_until_the_group_is_drained(
-    spark: SparkSession, coordinator: CoordinatorProcess, client: CoordinatorClient, log_directory: Path, tmp_path: Path
-) -> None:
-    application = small_application("standalone", log_directory)
-    write_records(log_directory, 2)
-    names = {f"standalone-p{partition}-t{thread}" for partition in range(2) for thread in range(2)}
-    workers = run(
-        spark,
-        application,
-        instances=2,
-        threads=2,
-        coordinator_url=coordinator.url,
-        state_dir=str(tmp_path / "state"),
-        log_dir=str(tmp_path / "log"),
+def workers_run(directory: Path, log_directory: Path, *options: str) -> RunningProgram:
+    return RunningProgram(
+        [*PROGRAM, "workers", "run", APPLICATION, *options],
+        directory / "stderr",
+        stdout=directory / "stdout",
+        environment=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
     )
-    wait_until_held(client, "standalone", tmp_path / "log", owned_once_by(names), "both instances", TIMEOUT_S)
-    assert workers.wait(0.0) is None, "they run until they are told to stop"
-    described = client.describe("standalone")
-    assert isinstance(described["members"], list)
-    tags = [member["client_tags"] for member in described["members"]]
-    assert [tag["host"] for tag in tags] == [host_tag()] * 4
-    assert len({tag["executor"] for tag in tags}) == 1
-    client.drain("standalone")
-    assert workers.wait(TIMEOUT_S) == [InstanceEnd(partition, InstanceState.NOT_RUNNING) for partition in range(2)]
-    lines = read_ownership(tmp_path / "log")
-    assert len({line.executor for line in lines}) == 1
-    assert {line.thread: line.event for line in lines} == dict.fromkeys(names, OwnershipEvent.CLOSED)
-    assert overlaps(ownership_intervals(lines)) == []
-    assert group_view(client, "standalone").members == ()
-    (directory,) = (tmp_path / "state" / "instance-0").iterdir()
-    assert directory.name == "standalone"
 
 
 @pytest.mark.long
@@ -98,35 +58,22 @@ def test_should_wait_for_nobody_show_the_group_and_drain_it_when_it_is_told_to_e
         return counted(log_directory, GROUP_ID) == dict.fromkeys(STORES, 5 * 8)
 
     write_records(log_directory, 5)
-    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--master", "local[2]", "--instances", "3"]
-    command += ["--coordinator", coordinator.url, "--state-dir", str(tmp_path / "state"), "--format", "json"]
-    command += ["--log-dir", str(tmp_path / "log")]
-    running = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
-    )
-    talk = Talk(running)
-    try:
-        talk.wait_for(rf"{GROUP_ID}: Stable, generation \d+, 2 threads, 24 of 24 tasks running")
-        line = talk.wait_for(rf"{GROUP_ID}-p1-t0 on 127\.0\.0\.1:\d+: running; active \d_\d.*; standby \d_\d.*")
+    options = ["--master", "local[2]", "--instances", "3", "--coordinator", coordinator.url, "--format", "json"]
+    options += ["--state-dir", str(tmp_path / "state"), "--log-dir", str(tmp_path / "log")]
+    with workers_run(tmp_path, log_directory, *options) as running:
+        running.wait_for(rf"^{GROUP_ID}: Stable, generation \d+, 2 threads, 24 of 24 tasks running$")
+        line = running.wait_for(rf"^{GROUP_ID}-p1-t0 on 127\.0\.0\.1:\d+: running; active \d_\d.*; standby \d_\d.*$")
         assert "left" not in line, "everything runs"
-        two = {f"{GROUP_ID}-p0-t0", f"{GROUP_ID}-p1-t0"}
-        wait_until_held(client, GROUP_ID, tmp_path / "log", owned_once_by(two), "the two that have slots", TIMEOUT_S)
+        view = wait_until_held(client, GROUP_ID, tmp_path / "log", are_owned_once, "the two that have slots", WITHIN_S)
+        assert {member.client_id for member in view.members} == {f"{GROUP_ID}-p0-t0", f"{GROUP_ID}-p1-t0"}
         # a stop is quick, and commits what was processed by then
-        wait_until_held(client, GROUP_ID, tmp_path / "log", lambda _: all_is_counted(), "every count", TIMEOUT_S)
+        wait_until_held(client, GROUP_ID, tmp_path / "log", lambda _: all_is_counted(), "every count", WITHIN_S)
         assert {line.executor for line in read_ownership(tmp_path / "log")} == {"driver"}
-        running.send_signal(signal.SIGINT)  # SIGTERM has the same handler; on this one PySpark has ideas of its own
-        stdout = talk.wait_for_end()
-    finally:
-        running.kill()
-        running.wait()
-    assert running.returncode == 0, talk.text
-    assert "stopping: instances commit, checkpoint and leave" in talk.text
+        # SIGTERM has the same handler; on this one PySpark has ideas of its own
+        assert running.interrupt() == 0, running.log
+    assert "stopping: instances commit, checkpoint and leave" in running.log
     # the third got its slot when the others had ended, and was told the same
-    assert [json.loads(line) for line in stdout.splitlines()] == [
+    assert [json.loads(line) for line in running.printed.splitlines()] == [
         {"partition": partition, "state": "not-running", "errors": [], "notices": []} for partition in range(3)
     ]
     last = {line.thread: line.event for line in read_ownership(tmp_path / "log")}
@@ -168,7 +115,7 @@ def test_should_give_an_instance_up_that_fails_at_each_start(
         r"instance 0 failed in executor \d+ on 127\.0\.0\.1: ModuleNotFoundError: No module named 'only_on_the_driver'"
     )
     with pytest.raises(WorkersFailed, match=f"^{reason}; it failed at each of the last starts and is given up$"):
-        workers.wait(TIMEOUT_S)
+        workers.wait(WITHIN_S)
     assert [re.fullmatch(f"{reason}; Spark starts it again", line) is not None for line in said] == [True] * 3
 
 
@@ -178,31 +125,15 @@ def test_should_leave_nothing_behind_when_it_is_interrupted_while_spark_starts(
     number: signal.Signals, coordinator: CoordinatorProcess, log_directory: Path, tmp_path: Path
 ) -> None:
     mark = f"spark.test.mark={tmp_path}"
-    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--master", "local[1]", "--conf", mark]
-    running = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM, *command, "--coordinator", coordinator.url],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=os.environ | OPTIONS | {LOG_VARIABLE: str(log_directory)},
-    )
-    talk = Talk(running)
-    try:
-        talk.wait_for(r"starting Spark on local\[1\]")
-        while not processes_with(mark) - {running.pid}:
-            assert running.poll() is None
-            time.sleep(0.01)
-        running.send_signal(number)
-        stdout = talk.wait_for_end()
-    finally:
-        running.kill()
-        running.wait()
-    assert (running.returncode, stdout) == (128 + number, "")
-    assert talk.text.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
-    deadline_s = time.monotonic() + TIMEOUT_S
-    while processes_with(mark) and time.monotonic() < deadline_s:
-        time.sleep(0.01)  # what was killed is still there for a moment
-    assert processes_with(mark) == set()
+    options = ["--master", "local[1]", "--conf", mark, "--coordinator", coordinator.url]
+    with workers_run(tmp_path, log_directory, *options) as running:
+        running.wait_for(r"^starting Spark on local\[1\]$")
+        wait_until(lambda: processes_with(mark) - {running.pid}, "a JVM", alive=lambda: running.is_running)
+        running.signal(number)
+        assert (running.wait(), running.printed) == (128 + number, "")
+    assert running.log.splitlines() == ["starting Spark on local[1]", "interrupted; Spark is stopped"]
+    # a process that was killed exists for another moment
+    wait_until(lambda: processes_with(mark) == set(), "the end of Spark's processes")
 
 
 @pytest.mark.spark
@@ -231,48 +162,32 @@ def test_should_allow_one_session_at_a_time(spark: SparkSession) -> None:
     assert spark.sparkContext.parallelize([1, 2], 2).sum() == 3
 
 
+ANSWERED_BY_NOBODY = "--coordinator http://127.0.0.1:1 --wait-for-coordinator 0"
+
+
 @pytest.mark.parametrize(
-    "arguments,message",
+    "arguments, message",
     [
-        (["nowhere_to_be_found:app"], "there is no module 'nowhere_to_be_found'"),
-        (["tests.spark_jobs.user_app"], "must be module:name"),
-        (["tests.spark_jobs.user_app:GROUP_ID"], "GROUP_ID is a str; it must be an Application"),
-        (["tests.spark_jobs.user_app:with_relative_log"], "'embedded:records' is relative"),
-        (["tests.spark_jobs.user_app:application", "--token-file", "/dev/null/token"], "cannot be read"),
-        (["tests.spark_jobs.user_app:application", "--conf", "spark.ui.enabled"], "--conf: must be key=value"),
-        (["tests.spark_jobs.user_app:application", "--properties-file", "/nowhere"], "there is no file /nowhere"),
+        ("nowhere_to_be_found:app", "there is no module 'nowhere_to_be_found'"),
+        ("tests.spark_jobs.user_app", "must be module:name"),
+        ("tests.spark_jobs.user_app:GROUP_ID", "GROUP_ID is a str; it must be an Application"),
+        ("tests.spark_jobs.user_app:with_relative_log", "'embedded:records' is relative"),
+        (f"{APPLICATION} --token-file /dev/null/token", "cannot be read"),
+        (f"{APPLICATION} --conf spark.ui.enabled", "--conf: must be key=value"),
+        (f"{APPLICATION} --properties-file /nowhere", "there is no file /nowhere"),
+        (f"{APPLICATION} {ANSWERED_BY_NOBODY}", "no coordinator answers at http://127."),
+        (
+            f"{APPLICATION} --master spark://127.0.0.1:1",
+            r"no Spark master answers at 127.0.0.1:1 \(Connection refused\): is --master",
+        ),
     ],
 )
 def test_should_exit_with_two_when_the_command_line_cannot_be_used(
-    arguments: list[str], message: str, tmp_path: Path
-) -> None:
-    environment = os.environ | {LOG_VARIABLE: str(tmp_path)}
-    ran = warm_program.run(["workers", "run", *arguments], cwd=ROOT, environment=environment)
-    assert (ran.returncode, ran.stdout) == (2, "")
-    (line,) = ran.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert message in line
-
-
-@pytest.mark.parametrize(
-    "arguments,message",
-    [
-        (
-            ["--coordinator", "http://127.0.0.1:1", "--wait-for-coordinator", "0"],
-            "no coordinator answers at http://127.",
-        ),
-        (
-            ["--master", "spark://127.0.0.1:1"],
-            "no Spark master answers at 127.0.0.1:1 (Connection refused): is --master",
-        ),
-    ],
-)
-def test_should_exit_with_one_line_when_nobody_answers(
-    arguments: list[str], message: str, coordinator: CoordinatorProcess, log_directory: Path
+    arguments: str, message: str, coordinator: CoordinatorProcess, log_directory: Path
 ) -> None:
     environment = os.environ | {LOG_VARIABLE: str(log_directory)}
-    command = ["workers", "run", "tests.spark_jobs.user_app:application", "--coordinator", coordinator.url, *arguments]
+    command = ["workers", "run", "--coordinator", coordinator.url, *arguments.split()]
     ran = warm_program.run(command, cwd=ROOT, environment=environment)
     assert (ran.returncode, ran.stdout) == (2, "")
-    assert ran.stderr.splitlines()[-1].startswith(f"error: {message}")
+    assert re.match(f"error: .*{message}", ran.stderr.splitlines()[-1]), ran.stderr
     assert "Traceback" not in ran.stderr

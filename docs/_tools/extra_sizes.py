@@ -1,4 +1,4 @@
-"""How much each extra installs: `python -m tests.package.extra_sizes` writes the table of docs/how-to/install.md.
+"""How much each extra installs: `python -m docs._tools.extra_sizes` writes the table of docs/how-to/install.md.
 
 Each extra goes into an environment of its own, from a wheel of this checkout, in the versions of the lock. What counts
 is what the files hold; bytecode is not there yet, and what a file system adds is its own.
@@ -9,7 +9,7 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from tests.checkout import ROOT
+from docs._tools.lock_files import ROOT
 from tests.package.distributions import build
 from tests.package.environments import fresh_environment
 
@@ -26,7 +26,9 @@ def installable() -> list[str]:
 
 def size_mb(wheel: Path, requirement: str) -> int:
     with tempfile.TemporaryDirectory() as name:
-        environment = fresh_environment(Path(name), Path(sys.executable), f"{requirement} @ {wheel.as_uri()}")
+        environment = fresh_environment(
+            Path(name), Path(sys.executable), f"{requirement} @ {wheel.as_uri()}", links_pyspark=False
+        )
         (packages,) = environment.bin.parent.glob("lib/python*/site-packages")
         files = [file for file in packages.rglob("*") if file.is_file() and "__pycache__" not in file.parts]
         own = [file for file in files if not file.relative_to(packages).parts[0].startswith(("pip", "setuptools"))]

@@ -1,6 +1,6 @@
 """Known vulnerabilities of the packages that the lock files name, taken out of a clone of PyPA's advisory database.
 
-`python -m tests.package.advisories CLONE FILE` writes them to a file that `python -m tests.package.audit FILE` reads.
+`python -m docs._tools.advisories CLONE FILE` writes them to a file that `python -m docs._tools.audit FILE` reads.
 The file holds facts only (ids, versions, dates), and an empty list for a package without advisories: so the audit can
 tell "nothing is known" from "nobody asked". The format of the database: https://ossf.github.io/osv-schema/.
 """
@@ -15,30 +15,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
-from packaging.version import Version
 
-from tests.checkout import ROOT
-from tests.package.environments import pinned
+from docs._tools.lock_files import LOCK_FILES, locked_names
 
-LOCK_FILES = (ROOT / "requirements.lock", ROOT / "requirements-java.lock")
 ATTRIBUTION = "PyPA advisory database, https://github.com/pypa/advisory-database, CC BY 4.0. Extract of facts."
 
 
 class NoAdvisoryDatabase(Exception):
     """What was named is no clone of the advisory database."""
-
-
-def locked_names(lock: str) -> list[str]:
-    """Sorted, each once, as PyPI compares names."""
-    return sorted({name for name, _ in locked_versions(lock)})
-
-
-def locked_versions(lock: str) -> list[tuple[str, Version]]:
-    """Every pin; a package has several when each is for another Python."""
-    requirements = [Requirement(line) for line in pinned(lock).splitlines()]
-    return [(canonicalize_name(pin.name), Version(next(iter(pin.specifier)).version)) for pin in requirements]
 
 
 def extract(clone: Path, packages: Iterable[str]) -> dict[str, Any]:
@@ -99,7 +84,7 @@ def _git(clone: Path, *arguments: str) -> str:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.package.advisories", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m docs._tools.advisories", description=__doc__)
     parser.add_argument("clone", type=Path, help="a clone of https://github.com/pypa/advisory-database, bare or not")
     parser.add_argument("file", type=Path, help="where the extract goes")
     options = parser.parse_args()

@@ -1,7 +1,7 @@
 """Whether a version of the lock files has a known vulnerability. `make audit` calls it in one of two ways:
 
-    python -m tests.package.audit --answers FILE   FILE is what pip-audit wrote, which has asked PyPI
-    python -m tests.package.audit FILE             FILE is what `python -m tests.package.advisories` wrote: no network
+    python -m docs._tools.audit --answers FILE   FILE is what pip-audit wrote, which has asked PyPI
+    python -m docs._tools.audit FILE             FILE is what `python -m docs._tools.advisories` wrote: no network
 
 Exit code 1 says that a pinned version is vulnerable or that an extract knows nothing of a package; 2, that the audit
 could not be done. Where PyPI cannot be asked, the audit of `--answers` says of how many versions nothing is known, and
@@ -27,12 +27,11 @@ from typing import Any
 from packaging.utils import canonicalize_name
 from packaging.version import InvalidVersion, Version
 
-from tests.checkout import ROOT
-from tests.package.advisories import LOCK_FILES, locked_versions
+from docs._tools.lock_files import LOCK_FILES, ROOT, locked_versions
 
 OLD_AFTER_DAYS = 90
 HOW_TO_MAKE = (
-    "Clone https://github.com/pypa/advisory-database and write the file: python -m tests.package.advisories CLONE FILE"
+    "Clone https://github.com/pypa/advisory-database and write the file: python -m docs._tools.advisories CLONE FILE"
 )
 
 
@@ -205,7 +204,7 @@ def read_answers(file: Path) -> list[dict[str, Any]]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python -m tests.package.audit", description=__doc__.partition("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m docs._tools.audit", description=__doc__.partition("\n")[0])
     parser.add_argument("file", type=Path, help="the advisories")
     parser.add_argument("--answers", action="store_true", help="the file is pip-audit's")
     parser.add_argument("--required", action="store_true", help="fail when nothing is known of a version")
