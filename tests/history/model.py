@@ -222,7 +222,7 @@ def _shared_tasks(history: History, group: str) -> Iterator[Contradiction]:
     if _only_kills(history):
         for both in overlaps(ownership_intervals(history.ownership.get(group, ()), history.deaths)):
             threads = f"{both.first.thread} and {both.second.thread}"
-            yield Contradiction(group, (), f"{threads} both had {both.first.task} for {both.length_ms:.0f} ms")
+            yield Contradiction(group, (), f"{threads} both had {both.first.task}")
 
 
 def _only_kills(history: History) -> bool:

@@ -36,7 +36,7 @@ def real_schema_registry(directory: Path) -> Iterator[str]:
     Raises JarsUnavailable, and AssertionError with its last words when it does not start.
     """
     log = directory / "registry.log"
-    command = [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(program)]
+    command = [jars.java(), *_JVM, f"-Djava.io.tmpdir={directory}", "-jar", str(_program())]
     environment = {**os.environ, **_SETTINGS}
     with RunningProgram(
         command, log, cwd=directory, environment=environment, own_session=True, first=signal.SIGTERM
