@@ -2,8 +2,8 @@
 
 Rules: a reset moves the committed offsets of the input topics, and deletes the internal topics with their committed
 offsets and the application's state directories on this machine. The partitions of the offsets are claimed first, so an
-instance that still runs somewhere is fenced and cannot commit afterwards. Every step can be repeated: run an
-interrupted reset again.
+instance that still runs somewhere is fenced and cannot commit afterwards. Every step can be repeated, so an interrupted
+reset can be run again.
 
 The name of an internal topic begins with the application id and has a suffix of Kafka Streams' internal topics. The
 internal topics of an application with a longer id ("words-2" beside "words") match as well, so `others` has the ids of
@@ -138,7 +138,7 @@ def carry_out(log: Log, plan: ResetPlan) -> None:
             moved = {partition: OffsetAndMetadata(offset.after) for partition, offset in plan.offsets.items()}
             with closing(log.producer()) as producer:
                 producer.commit_offsets([(claim, moved)])
-        # looked up after the claim, which creates the claims topic in logs that have claims topics
+        # the topics are looked up after the claim, which creates the claims topic in logs that have claims topics
         going = {*plan.topics, claims_topic(plan.application_id)}
         log.delete_topics(sorted(going & log.topics().keys()))
         for directory in plan.state:

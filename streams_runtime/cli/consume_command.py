@@ -49,16 +49,16 @@ class ConsumeOptions:
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_SINCE_HELP)] = None
     partition: Annotated[
         list[int] | None,
-        typer.Option(min=0, max=JAVA_INT_MAX, help="Only this partition; repeat for more. Default: all."),
+        typer.Option(min=0, max=JAVA_INT_MAX, help="Partition to read; repeat for more. Default: all."),
     ] = None
     max_messages: Annotated[
-        int | None, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help="End after N records.")
+        int | None, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help="Stop after N records.")
     ] = None
-    until_end: Annotated[bool, typer.Option("--until-end", help="End at the topic's present end.")] = False
+    until_end: Annotated[bool, typer.Option("--until-end", help="Stop at the topic's present end.")] = False
     timeout_ms: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="MS", help=_TIMEOUT_HELP)] = None
     isolation_level: Annotated[IsolationLevel, typer.Option(help=_ISOLATION_HELP)] = IsolationLevel.READ_COMMITTED
     skip_bad_records: Annotated[
-        bool, typer.Option("--skip-bad-records", help="Report a record that cannot be read, and go on; exit code 2.")
+        bool, typer.Option("--skip-bad-records", help="Report unreadable records and continue; exit code 2.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -176,7 +176,7 @@ class _Consumption:
             print_message(count_text(self.printed, "record"))
             leave(EXIT_INTERRUPTED)
         except BrokenPipeError:
-            leave(EXIT_NOBODY_READS)  # the reader closed the pipe, as `head` does when it has enough lines
+            leave(EXIT_NOBODY_READS)  # the reader of stdout closed the pipe, as `head` does when it has enough lines
         most = self.options.max_messages
         is_short = most is not None and self.printed < most and not self.options.until_end
         print_message(f"{count_text(self.printed, 'record')}{f' of {most}' if is_short else ''}")

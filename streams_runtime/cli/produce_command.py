@@ -57,11 +57,11 @@ class ProduceOptions:
         typer.Option(min=0, max=JAVA_INT_MAX, help="Partition for all records. Default: by the key, as in Kafka."),
     ] = None
     header: Annotated[
-        list[str] | None, typer.Option(metavar="NAME=VALUE", help="A header of every record; repeat for more.")
+        list[str] | None, typer.Option(metavar="NAME=VALUE", help="Header of every record; repeat for more headers.")
     ] = None
     from_line: Annotated[int, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help=_FROM_LINE_HELP)] = 1
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Report a line that is no record, and go on; exit code 2.")
+        bool, typer.Option("--skip-bad-lines", help="Report lines that are no record and continue; exit code 2.")
     ] = False
 
     def __post_init__(self) -> None:
@@ -260,7 +260,7 @@ def _input_lines(source: str, about_to_wait: Callable[[], None]) -> Iterator[tup
                 yield number + 1, rest.removesuffix(b"\r")
         except OSError as error:
             if error.filename is None and not isinstance(error, IsADirectoryError):
-                raise  # the error of the caller's code, not of this file
+                raise  # this error comes from the caller's code, not from the file
             raise InputError(f"cannot be read: {error.strerror}", _name_of(source)) from None
 
 

@@ -165,7 +165,8 @@ def _headers(given: Any) -> Headers:
     headers: list[tuple[str, bytes | None]] = []
     try:
         for pair in pairs:
-            if not isinstance(pair, list | tuple):  # otherwise a text of two letters would be unpacked as a pair
+            # without this check a text of two letters would be unpacked as a pair
+            if not isinstance(pair, list | tuple):
                 raise TypeError
             name, value = pair
             name_bytes = _of_json(name)

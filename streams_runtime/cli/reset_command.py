@@ -33,20 +33,24 @@ class StillRunning(AssignorFault):
 
 
 class NothingToReset(AssignorFault):
-    """The log has no committed offsets and no internal topics of the application. Most likely the given id is wrong."""
+    """The log has no committed offsets and no internal topics of the application. Most likely the given application id
+    is wrong.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetOptions:
-    """The options about the new offsets of input topics. At most one may be given; more raise InputError."""
+    """The options about the new offsets of input topics. At most one of these options may be given; more raise
+    InputError.
+    """
 
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the first offsets (default).")] = False
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the ends.")] = False
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Go to the first offsets (default).")] = False
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="Go to the end offsets.")] = False
     to_offset: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="N", help="To this offset.")] = None
     shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records; back if N is negative.")] = None
     to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help=_DATETIME_HELP)] = None
     by_duration: Annotated[
-        str | None, typer.Option(metavar="PnDTnHnMnS", help="To the first record of the last P7D, PT1H30M, ...")
+        str | None, typer.Option(metavar="PnDTnHnMnS", help="Go to the first record of the last P7D, PT1H30M, ...")
     ] = None
 
     def new_offsets(self) -> NewOffsets:

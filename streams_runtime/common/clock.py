@@ -12,7 +12,7 @@ class Clock(Protocol):
         """Wall-clock time, milliseconds since the epoch."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since an arbitrary start, for deadlines and rates. It never goes back."""
+        """Milliseconds since an arbitrary start, for deadlines and rates. The monotonic clock never goes back."""
 
 
 class SystemClock:

@@ -62,7 +62,7 @@ class StoreCorrupted(ProcessorStateError):
 class StoreOfAnotherKind(ProcessorStateError):
     """The files of a store are those of another kind of store, which an earlier version of the application had.
 
-    Nothing is wrong with this program, so the error is logged without a stack trace.
+    The error is logged without a stack trace, because it is no bug of this program.
     """
 
 
@@ -106,7 +106,7 @@ class WrongBatchResult(StreamsRuntimeError):
 class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
     """The schema registry did not answer. The message names the registry's URL.
 
-    Nothing is wrong with the record, so no handler may skip it. Differs from Kafka: there, a handler that skips records
+    The record itself may be valid, so no handler may skip it. Differs from Kafka: there, a handler that skips records
     also skips the records that arrive while the registry is down.
     """
 

@@ -36,8 +36,9 @@ class DropReason(StrEnum):
 
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
-    """Kafka filters such a record out and counts it nowhere. Here such records have their own metric, so that the loss
-    is visible and `dropped-records-total` still equals Kafka's."""
+    """Kafka filters out a record without a key before a repartition topic, and does not count it. Here these records
+    have their own metric, so that the loss is visible and `dropped-records-total` still equals Kafka's.
+    """
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
     NEGATIVE_TIMESTAMP = "negative-timestamp"
@@ -234,7 +235,7 @@ def uncounted(task: TaskId) -> TaskLosses:
 
 
 class _CountedBefore(TaskLosses):
-    """Counts no dropped records, so that each is logged at level debug."""
+    """Losses that count no dropped records, so that each record is logged at level debug."""
 
     __slots__ = ()
 
@@ -243,7 +244,7 @@ class _CountedBefore(TaskLosses):
 
 
 def counted_before(task: TaskId) -> TaskLosses:
-    """Returns losses that count nothing, for records that are read again and were counted before."""
+    """Returns losses that do not count, for records that are read again and were counted before."""
     return _CountedBefore(task, None, None)
 
 

@@ -5,7 +5,7 @@
 
 The heartbeat of the process sends the notices to the coordinator when they have changed, and `groups describe` and
 `workers run` show them. A notice has the count of its code since the instance started, and its text names the places
-with the highest counts first. Rules: any thread may call; adding is cheap, because the text is made only by `newest`.
+with the highest counts first. Rules: any thread may add notices. Adding is cheap, because only `newest` makes the text.
 """
 
 import json
@@ -173,8 +173,8 @@ class LoggedNotices(logging.Handler):
     Attached to a logger between `start` and `close`. Lines with `ALREADY_A_NOTICE` are left out.
     Only lines of the instance's own threads count, because a process may have several instances. If logging is
     not configured, Python prints warnings to stderr through its handler of last resort, but only while no handler is
-    attached. This handler would end that, so it calls the handler of last resort itself. `is_own`: a function that
-    returns whether a thread of this name belongs to the instance.
+    attached. While this handler is attached, Python would not print warnings, so it calls the handler of last resort
+    itself. `is_own`: a function that returns whether a thread of this name belongs to the instance.
     """
 
     def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:

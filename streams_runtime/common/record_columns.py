@@ -3,14 +3,14 @@
 Rules:
 - Row i of every column is record i. The records of a batch are those that a task processes one after the other, in
   their order.
-- A column never changes. A column made of another one (`with_values`, `take`, ...) is new.
+- A column never changes. `with_values`, `take` and similar methods return new columns.
 - Each row has an origin: the record of the batch from which the row was made. The row keeps the origin's key and
   timestamp unless they are set. If the row fails in a node below, the origin is the failed record. Rows of new columns
   (`RecordColumns(...)`) have the last record of the batch as their origin.
 - A column may be given as a list or tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
   imported only at the first call of a method that needs them.
 
-Source: none in Kafka, where a processor has one record at a time. Similar: `pandas_udf` and `mapInArrow` of Spark.
+Kafka has no counterpart: its processors get one record at a time. Similar: `pandas_udf` and `mapInArrow` of Spark.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _RowsColumn:
     def as_list(self) -> list[Any]:
         if self._list is None:
             given = self._given
-            for of_array in ("tolist", "to_pylist"):  # numpy, pandas and array; Arrow
+            for of_array in ("tolist", "to_pylist"):  # numpy, pandas and array have `tolist`; Arrow has `to_pylist`
                 if hasattr(given, of_array):
                     self._list = getattr(given, of_array)()
                     break
@@ -121,12 +121,12 @@ class RecordColumns(Generic[K, V]):
         return f"RecordColumns(keys={self.keys!r}, values={self.values!r}, timestamps_ms={self.timestamps_ms!r})"
 
     def __eq__(self, other: object) -> bool:
-        """True if the records are equal. The batches from which they were made do not count."""
+        """True if both have equal records. The batches from which the records were made do not count."""
         if not isinstance(other, RecordColumns):
             return NotImplemented
         return list(self) == list(other)
 
-    __hash__ = None  # type: ignore[assignment]  # columns hold anything
+    __hash__ = None  # type: ignore[assignment]  # a column may have values of any type
 
     def __iter__(self) -> Iterator[Record[K, V]]:
         """The rows as records."""
@@ -215,7 +215,9 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """The index of each row's origin in the batch `of`; None: in the batch from which this one was derived."""
+        """The index of each row's origin in the batch `of`. If `of` is None, it is the index in the batch from which
+        this batch was derived.
+        """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
         return self._rows

@@ -23,7 +23,9 @@ Value = TypeVar("Value")
 
 
 class Record(NamedTuple, Generic[Key, Value]):
-    """A record. It is immutable: `_replace` makes a changed copy. `timestamp_ms`: since the epoch, not negative."""
+    """A record. A record is immutable: `_replace` makes a changed copy. `timestamp_ms`: since the epoch, not
+    negative.
+    """
 
     key: Key
     value: Value
@@ -106,7 +108,7 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     name, value = given
     if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
-    name = str.__str__(name)  # for a member of a StrEnum this gives its value; `str(name)` might give its name
+    name = str.__str__(name)  # this converts a member of a StrEnum to its value; `str(name)` might give its name
     try:
         name.encode(errors=NAME_ERRORS)
     except UnicodeEncodeError:

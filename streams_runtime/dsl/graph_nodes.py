@@ -24,7 +24,7 @@ from streams_runtime.state_stores.state_store import StoreBuilder
 
 @dataclass(eq=False, repr=False)
 class GraphNode:
-    """A node of the graph. It may add several nodes to the topology.
+    """A node of the graph. A node may add several nodes to the topology.
 
     `name`: the name of the topology node to which the topology nodes of the children are linked. `priority`: among the
     nodes whose parents are in the topology, the node with the lowest priority is added next. `StreamsGraph.add` counts
@@ -53,7 +53,7 @@ class GraphNode:
         return tuple(parent.name for parent in self.parents)
 
     def write(self, topology: Topology) -> None:
-        """Add the nodes and stores of this node to the topology. Adds nothing for the root."""
+        """Add the nodes and stores of this node to the topology. The root adds no nodes."""
 
 
 @dataclass(eq=False, repr=False)
@@ -171,7 +171,7 @@ class TableJoinNode(GraphNode):
 
 
 def _write_table(topology: Topology, name: str, operator: TableOperator, parents: Sequence[str]) -> None:
-    """Add the processor, then its own store. Stores are numbered in this order, as in Kafka."""
+    """Add the processor, then its own store. Stores are numbered in the order in which they are added, as in Kafka."""
     topology.add_processor(name, operator, parents)
     if operator.store is not None:
         topology.add_state_store(operator.store.builder(), name)

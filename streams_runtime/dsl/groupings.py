@@ -45,8 +45,8 @@ class StreamGrouping(Generic[K, V]):
     def settings_for_count(self, store: StoreArgument) -> Materialized:
         """The settings of the store of a count.
 
-        If the call has a `Materialized` without a name, this takes a number for generated names and does not use it.
-        Kafka does the same, and later generated names must have Kafka's numbers.
+        If the call has a `Materialized` without a name, this function takes a number for generated names and does not
+        use it. Kafka also takes this number, and later generated names must have Kafka's numbers.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)

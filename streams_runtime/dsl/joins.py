@@ -1,18 +1,18 @@
 """Joins by key: each record of a stream with a table's present value, and two tables with each other.
 
-A record of a stream is joined with the table's value at that moment; updates of the table send nothing. A join of two
-tables has one node for each side, and a node that merges the results of both sides, as in Kafka. For an update of one
-table, its key is looked up in the other table. The timestamp of a result is the higher one of its two values'
+A record of a stream is joined with the table's value at that moment; an update of the table makes no result. A join of
+two tables has one node for each side, and a node that merges the results of both sides, as in Kafka. For an update of
+one table, its key is looked up in the other table. The timestamp of a result is the higher one of its two values'
 timestamps.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
 between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds no
-value in the other table and sends nothing, so the row stays. Here the row stays only if one record deletes the key in
-both tables, which happens when a table is joined with itself.
+value in the other table and forwards no result, so the row stays. Here the row stays only if one record deletes the key
+in both tables, which happens when a table is joined with itself.
 
-As in Kafka, a row also stays in this case: one table puts and deletes a key between two of its flushes, and in between
-the other table forwards a change of that key. The change was joined with a value that the first table never forwards,
-so no later change of the first table removes the row.
+As in Kafka, a row also stays if one table puts and deletes a key between two of its flushes, and the other table
+forwards a change of that key between the put and the delete. This change is joined with a value that the first table
+never forwards, so no later change of the first table removes the row.
 """
 
 from collections.abc import Callable
@@ -116,7 +116,7 @@ def inner_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tup
 
 
 def left_join(left: TableOperator, right: TableOperator, joiner: Joiner) -> tuple[JoinSide, JoinSide]:
-    """The sides of a join for all keys of the left table, which sends old values from now on."""
+    """Returns the sides of a join for all keys of the left table. From now on, the left table sends old values."""
     left.send_old_values(keep_store=True)
     return (
         JoinSide(left, right, joiner, needs_this=True, needs_other=False),
@@ -130,7 +130,7 @@ def _reversed(joiner: Joiner, value: Any, other: Any) -> Any:
 
 
 class KTableKTableJoin(TableOperator):
-    """Merges the results of both sides. It keeps them if the user has named a store."""
+    """Merges the results of both sides. The results are kept in a store if the user has named one."""
 
     def __init__(self, left: JoinSide, right: JoinSide, store: StoreFactory | None) -> None:
         super().__init__(store)

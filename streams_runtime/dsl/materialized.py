@@ -40,7 +40,7 @@ StoreArgument = str | Materialized | None
 
 
 def checked_settings(store: StoreArgument) -> Materialized:
-    """The settings of the argument. Raises TopologyError for an illegal name."""
+    """Returns the settings of the argument `store`. Raises TopologyError for an illegal name."""
     settings = store if isinstance(store, Materialized) else Materialized(store)
     if settings.name is not None:
         checked_name(settings.name)

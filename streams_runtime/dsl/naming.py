@@ -32,7 +32,7 @@ class Naming:
 
     def name_or_generated(self, name: str | None, prefix: str, suffix: str = "") -> str:
         """Returns the name that the user gave, with the suffix; if `name` is None, a generated name, which is the
-        prefix and a number. Takes a number in both cases. Raises TopologyError for an illegal name.
+        prefix and a number. The counter rises by one in both cases. Raises TopologyError for an illegal name.
         """
         generated = self.processor(prefix)
         return generated if name is None else checked_name(checked_name(name) + suffix)

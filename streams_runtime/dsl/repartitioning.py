@@ -10,7 +10,7 @@ serde. If streams with changed keys are merged, and there are repartition topics
 one, which serves all of the streams. Source: `BaseRepartitionNode`, `OptimizableRepartitionNode`,
 `UnoptimizableRepartitionNode`, `GroupedTableOperationRepartitionNode`, `InternalStreamsBuilder.mergeRepartitionTopics`,
 `maybeUpdateKeyChangingRepartitionNodeMap`. Differs from Kafka: topics also become one if several of them are in one
-branch below the change of the key, or if they are below several merges. In Kafka both are errors.
+branch below the change of the key, or if they are below several merges. In Kafka both cases are errors.
 
 As in Kafka, a topic can also move from below a merge to above it. The records of the other stream then do not pass
 through the topic, and are aggregated in the partition of their old key.
@@ -45,7 +45,7 @@ class RepartitionNames:
         """The names of the repartition topic of a stream, and of its nodes. `prefix`: the name that the user gave, or a
         generated name.
 
-        Takes three numbers from the counter of `naming` in both cases, as Kafka does. Source:
+        In both cases, three numbers are taken from the counter of `naming`, as in Kafka. Source:
         `KStreamImpl.createRepartitionedSource`.
         """
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
@@ -97,7 +97,9 @@ class RepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableRepartitionNode(GraphNode):
-    """The repartition topic of a grouped table. It has the changes of the table, each with the key of its group."""
+    """The repartition topic of a grouped table. This topic has the changes of the table, each with the key of its
+    group.
+    """
 
     topic: str
     sink: str
@@ -152,13 +154,15 @@ class RepartitionMerging:
             self._merges[node] = None
 
     def merge(self) -> dict[str, str]:
-        """Change the graph. Maps the name of each source that is replaced to the name of its new source."""
+        """Merge the collected topics in the graph. Returns the name of the new source by the name of each replaced
+        source.
+        """
         self._gather_behind_merges()
         renamed: dict[str, str] = {}
         for changer, replaced in self._behind.items():
             if replaced:
                 one = self._one_for(replaced)
-                one.priority = changer.priority  # so that it is added to the topology before all nodes below it
+                one.priority = changer.priority  # this priority adds the node to the topology before all nodes below it
                 for node in replaced:
                     self._replace(node, one, changer)
                     renamed[node.name] = one.name
@@ -166,7 +170,9 @@ class RepartitionMerging:
         return renamed
 
     def _one_for(self, replaced: Iterable[RepartitionNode]) -> RepartitionNode:
-        """Makes the one new node that replaces these nodes. Its serdes are the first that these nodes have."""
+        """Makes the one new node that replaces these nodes. The new node gets the first serdes that these nodes
+        have.
+        """
         nodes = list(replaced)
         names = RepartitionNames.of_stream(self._naming, nodes[0].names.topic)
         return RepartitionNode(
@@ -179,7 +185,7 @@ class RepartitionMerging:
         """Take `node` out of the graph: its children get its parents. Move the branches of `changer` that lead to
         `node`, so that they begin at `one`, the new node of the one topic.
         """
-        # the node itself, and the nodes above it up to the change
+        # this node, and the nodes above it up to the change of the key
         between = nodes_above(node, stop_at=changer) | {node}
         for branch in [child for child in changer.children if child in between]:
             one.add_child(branch)
@@ -217,14 +223,14 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
     """The nearest node above that changes the key. None if a node between these two nodes changes the value."""
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
-    # the same node, unless a node below the change of the key changes only the value
+    # both searches find the same node, unless a node below the change of the key changes only the value
     return changer if any_change is changer else None
 
 
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
     """The first node that meets the condition: the node itself, or a node above it, depth first along its parents.
 
-    A node that several paths reach is visited once: a second visit would find nothing either.
+    A node that several paths reach is visited once: a second visit would find no node either.
     """
     if condition(node):
         return node

@@ -8,8 +8,9 @@ With a record cache, the store forwards the changes when the cache is flushed. T
 new value that the previous flush sent.
 Source: `KStreamAggregate`, `KStreamReduce`, and `KStreamWindowAggregate` with `EmitStrategy.onWindowUpdate`.
 Differs from Kafka: the old value of a new key or window is always None. In Kafka the old value is None with a record
-cache, and the initializer's value without a record cache. Then a grouping of the table subtracts a value that was never
-added, so its counts and sums stay wrong, and a filter of the table sends removals of keys that it never sent.
+cache, and the initializer's value without a record cache. With the initializer's value, a grouping of the table
+subtracts a value that was never added, so its counts and sums stay wrong, and a filter of the table sends removals of
+keys that it never sent.
 """
 
 from __future__ import annotations
@@ -129,7 +130,8 @@ class KStreamAggregate(StoredTableOperator):
                 if so_far_ms > timestamp_ms:
                     timestamp_ms = so_far_ms
                 if reads_old:
-                    old = read(stored)[1]  # not `so_far`: the user's function may change it in place
+                    # the store is read again, because the user's function may have changed `so_far` in place
+                    old = read(stored)[1]
                 new = aggregator(key, value, so_far)
             put(stored_key, None if new is None else write(timestamp_ms, new), timestamp_ms)
             if child is not None:
@@ -156,7 +158,7 @@ class KStreamWindowAggregate(KStreamAggregate):
 
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
         entries, forwards_on_flush = self.opened(child, context)
-        # guarded: after an error below, the other windows are updated
+        # the child is guarded, so that after an error below, the other windows are updated
         aggregate = self._aggregate(entries, None if forwards_on_flush else context.guarded(child), context)
         stored_key_of = entries.stored_key_of
         drop_late = self._late_record_dropper(context)

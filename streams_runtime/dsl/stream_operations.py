@@ -26,7 +26,7 @@ V = TypeVar("V")
 
 
 def unchanged(stream: Stage[K, V], prefix: str, supplier: NodeSupplier, name: str | None) -> Stage[K, V]:
-    """Add an operation that hands each record on unchanged, or leaves it out."""
+    """Add an operation that forwards each record unchanged, or leaves it out."""
     return stream.then(ProcessorGraphNode(stream.graph.naming.name_or_generated(name, prefix), supplier))
 
 
@@ -47,7 +47,7 @@ def with_new_values(stream: Stage[K, Any], prefix: str, supplier: NodeSupplier, 
 
 def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> TableStage[K, V]:
     """Add a table with the newest value of every key. If the key may have changed, the stream is repartitioned first,
-    so that one task gets all records of a key. The node takes its generated number before the store.
+    so that one task gets all records of a key. The table's node takes its generated number before the table's store.
     """
     settings, naming, prefix = checked_settings(store), stream.graph.naming, "KSTREAM-TOTABLE-"
     node_name = naming.name_or_generated(name, prefix)
@@ -63,11 +63,12 @@ def as_table(stream: Stage[K, V], store: StoreArgument, name: str | None) -> Tab
 def processed(
     stream: Stage[Any, Any], supplier: NodeSupplier, stores: Sequence[str], name: str | None
 ) -> Stage[Any, Any]:
-    """Add a processor of the user. It may forward any record, so `optimize` moves no repartition topic above it.
+    """Add a processor of the user. A user's processor may forward any record, so `optimize` moves no repartition topic
+    above it.
 
     Differs from Kafka: there, `optimize` moves topics above the processor unless `__enable.process.processValue.fix__`
-    is set (KAFKA-19668). Then a record to which the processor gives another key is aggregated in the partition of its
-    old key.
+    is set (KAFKA-19668). If a topic is moved, a record to which the processor gives another key is aggregated in the
+    partition of its old key.
     """
     naming = stream.graph.naming
     node_name = naming.processor("KSTREAM-PROCESSOR-") if name is None else checked_name(name)

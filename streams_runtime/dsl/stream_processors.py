@@ -1,8 +1,8 @@
 """Stateless operators of streams. They call the user's function with each record, or with a batch as columns.
 
 Each function here makes the receiver of an operator, from the function of the user and from `child` and `context`,
-which `Operator.connect` gets. Records keep their headers and timestamps. An operator that hands on several rows calls
-`context.guarded(child)`: if one row fails and the handler decides to continue, the next row follows.
+which `Operator.connect` gets. Records keep their headers and timestamps. An operator that forwards several rows calls
+`context.guarded(child)`: if one row fails and the handler decides to continue, the next row is forwarded.
 Source: `KStreamMap`, `KStreamFlatMap`, `KStreamFlatMapValues`, `KStreamMapValues`, `KStreamFilter`, `KStreamPeek`,
 `ForeachProcessor`, `KStreamBranch`, `PassThrough`.
 
@@ -27,8 +27,8 @@ from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 
 class StreamOperator(Operator):
-    """An operator whose receiver one of the functions below makes. `receiver`: this function. `arguments`: its
-    arguments before `child` and `context`.
+    """An operator whose receiver one of the functions below makes. `receiver`: the function that makes the receiver.
+    `arguments`: the arguments of this function before `child` and `context`.
     """
 
     def __init__(self, receiver: Callable[..., Receiver], *arguments: Any) -> None:
@@ -154,7 +154,8 @@ def ending(action: Callable[[Any, Any], object], child: Receiver, context: NodeC
 def branching(
     branches: Sequence[tuple[Callable[[Any, Any], bool] | None, str]], child: Receiver, context: NodeContext
 ) -> Receiver:
-    """Hands a record to the first branch whose predicate is true, else to the default branch, if there is one.
+    """Forwards a record to the first branch whose predicate is true, else to the default branch, if there is a default
+    branch.
 
     `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere
     among them, has the predicate None.
@@ -174,7 +175,7 @@ def branching(
 
 
 def passing_on(child: Receiver, context: NodeContext) -> Receiver:
-    """Hands each record on unchanged. Used for a merge of streams, and for a branch of a split stream."""
+    """Forwards each record unchanged. A merge of streams and a branch of a split stream use this operator."""
     return child
 
 
@@ -246,6 +247,6 @@ class KStreamFilterBatches(BatchOperationProcessor):
     def rows(self, batch: AnyColumns, returned: Any) -> AnyColumns:
         mask = column("flags", returned, len(batch)).as_list()
         for flag in mask:
-            if flag is not True and flag is not False:  # NaN, for example, which counts as true
+            if flag is not True and flag is not False:  # for example, NaN counts as true
                 raise WrongBatchResult(f"{flag!r} among the flags")
         return batch.where(mask)

@@ -145,7 +145,7 @@ class KStream(Generic[K, V]):
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
 
     def peek(self, action: Callable[[K, V], object], *, name: str | None = None) -> KStream[K, V]:
-        """Call `action` with each record and hand the record on."""
+        """Call `action` with each record, and forward the record."""
         supplier = _operator("KStream.peek", processors.peeking, action=action)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-PEEK-", supplier, name))
 
@@ -194,7 +194,9 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         partitioner: StreamPartitioner | None = None,
     ) -> KStream[K, V]:
-        """Write to an internal topic and read this topic. `partitions`: None for as many as upstream."""
+        """Write to an internal topic and read this topic. `partitions`: None for as many partitions as the upstream
+        topics have.
+        """
         stage = self._stage.with_serdes(key_serde, value_serde)
         return KStream(stream_operations.repartitioned(stage, partitions, partitioner, name))
 
@@ -206,7 +208,9 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Make a table of the newest value of every key. Repartitions the stream first if the key may have changed."""
+        """Make a table of the newest value of every key. If the key may have changed, the stream is repartitioned
+        first.
+        """
         return KTable(stream_operations.as_table(self._stage.with_serdes(key_serde, value_serde), store, name))
 
     def group_by_key(
@@ -529,7 +533,8 @@ class KTable(Generic[K, V]):
 class KGroupedTable(Generic[K, V]):
     """The entries of a table with new keys, ready to be aggregated. Values that are replaced or removed are subtracted.
 
-    `adder`, `subtractor`: take key, an entry's value and the aggregate so far. Return the new aggregate.
+    `adder`, `subtractor`: functions that take key, an entry's value and the aggregate so far, and return the new
+    aggregate.
     """
 
     def __init__(self, grouping: TableGrouping[K, V]) -> None:
@@ -562,9 +567,9 @@ class KGroupedTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V]:
-        """Combine the values of each group. The first value of a group is taken as it is.
+        """Combine the values of each group. The first value of a group is taken unchanged.
 
-        `adder`, `subtractor`: take the value so far and an entry's value. Return the new value.
+        `adder`, `subtractor`: functions that take the value so far and an entry's value, and return the new value.
         """
         check_functions("KGroupedTable.reduce", adder=adder, subtractor=subtractor)
         aggregation = TableAggregation.by_reducers(adder, subtractor, self._grouping.changes.value_serde)

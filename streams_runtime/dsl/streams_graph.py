@@ -50,7 +50,7 @@ class StreamsGraph:
             parent.add_child(node)
             self._last_priority += 1
             node.priority = self._last_priority
-            self._merging.note(node)  # remembers the nodes that `optimize` may merge
+            self._merging.note(node)  # the merging remembers the nodes that `optimize` may merge
 
     def copartition(self, sources: Iterable[str]) -> None:
         """Declare that the topics of these source nodes must have the same number of partitions. `sources`: names of
@@ -75,7 +75,7 @@ class StreamsGraph:
 
     def _make_topology(self) -> Topology:
         """Let each node add itself to a new topology: parents first, and lower priorities first among the nodes whose
-        parents are done. This is Kafka's order.
+        parents are done. The resulting order of nodes is Kafka's.
 
         A node is queued once, when its last parent is written. Kafka queues the children of a node each time that it
         reaches the node, so Kafka needs a step for each path through the graph.
@@ -98,7 +98,7 @@ class StreamsGraph:
     def _merge_equal_sources(self) -> dict[str, str]:
         """Let streams of the same topics share the source of the first of these streams.
 
-        Maps the name of each removed source to the name of the kept source.
+        Returns the name of the kept source by the name of each removed source.
         """
         first: dict[str, StreamSourceNode] = {}
         renamed: dict[str, str] = {}
@@ -170,7 +170,7 @@ class Stage(Generic[K, V]):
         return replace(self, node=node)
 
     def repartitioned(self, node: GraphNode) -> Stage[K, V]:
-        """Add a repartition topic. Returns the stage that reads it."""
+        """Add a repartition topic. Returns the stage that reads the topic."""
         return self.then(node).reading(node)
 
     def reading(self, node: GraphNode) -> Stage[K, V]:

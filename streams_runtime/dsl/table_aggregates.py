@@ -1,7 +1,7 @@
 """A grouped table aggregated into a table: an update subtracts the old value and adds the new one.
 
-The old and the new value may belong to different groups. Then the update is two records in the repartition topic: one
-that removes the old value from its group, and one that adds the new value to its group.
+The old and the new value may belong to different groups. In this case the update is two records in the repartition
+topic: one removes the old value from its group, and one adds the new value to its group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 
@@ -82,7 +82,9 @@ class KTableRepartitionMap(Operator):
             try:
                 return serialize(one) == serialize(other)
             except Exception:
-                return False  # the sink below fails with the same error, and names the topic and the serde
+                # the error is left to the sink below, which fails with the same error, and names the topic and the
+                # serde
+                return False
 
         def repartition(key: Any, change: Any, timestamp_ms: int, headers: Headers) -> None:
             if key is None:
@@ -130,7 +132,8 @@ class KTableAggregate(StoredTableOperator):
                 if so_far_ms > timestamp_ms:
                     timestamp_ms = so_far_ms
                 if wants_old:
-                    old = read(stored)[1]  # not `new`: the user's functions may change it in place
+                    # the store is read again, because the user's functions may have changed `new` in place
+                    old = read(stored)[1]
             if removed is not None and new is not None:
                 new = subtractor(key, removed, new)
             if added is not None:

@@ -55,8 +55,8 @@ class TableOperator(Operator):
         self.sends_old_values = False
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
-        """Returns the access to the entries of its store. Also returns whether the store has a record cache; if so, the
-        store forwards each change to `child` when the cache is flushed.
+        """Returns the access to the entries of its store. The second result is True if the store has a record cache;
+        the store then forwards each change to `child` when the cache is flushed.
         """
         assert self.store is not None
         entries = context.state_store(self.store.name).entry_access()
@@ -69,7 +69,9 @@ class TableOperator(Operator):
         """
 
     def view(self) -> tuple[str, ...]:
-        """Let a node read the table. Keeps a store if the reads need one. Returns the stores to connect to the node."""
+        """Let a node read the table. The table keeps a store if the reads need one. Returns the stores to connect to
+        the node.
+        """
         assert self.store is not None
         return (self.store.name,)
 
@@ -93,8 +95,8 @@ class StoredTableOperator(TableOperator):
 
 
 class KTableSource(TableOperator):
-    """A table of the records of a topic or stream. `kept`: whether the table keeps the store from the start. If not,
-    the table keeps the store once a node needs it.
+    """A table of the records of a topic or stream. `kept`: whether the table keeps the store from the start. If `kept`
+    is False, the table keeps the store once a node needs it.
     """
 
     def __init__(self, store: StoreFactory, *, kept: bool) -> None:
@@ -152,8 +154,8 @@ def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
 
 
 def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int) -> None:
-    """Log a record that is older than the stored value. The record still replaces it, because a table follows the order
-    of its topic.
+    """Log a record that is older than the stored value. The older record still replaces the stored value, because a
+    table follows the order of its topic.
     """
     _logger.warning(
         "Detected out-of-order KTable update for %s, old timestamp=[%d] new timestamp=[%d]. record=[%s]",
@@ -252,7 +254,7 @@ class KTableFilter(DerivedTableOperator):
         self.predicate = predicate
         self.wanted = wanted
         # Old values show which entries were never in this table, so that no removal is sent for these entries. A parent
-        # without a store does not keep one for this.
+        # without a store does not keep a store for this purpose.
         self.sends_old_values = parent.send_old_values(keep_store=False)
 
     def derived(self, key: Any, value: Any) -> Any:

@@ -27,8 +27,8 @@ _START = struct.Struct(">q")
 
 @dataclass(frozen=True, slots=True, init=False)
 class TimeWindows:
-    """Windows of one size that start at every multiple of the advance since the epoch. They are tumbling if the advance
-    is the size, and hopping (they overlap) if the advance is shorter.
+    """Windows of one size that start at every multiple of the advance since the epoch. Windows are tumbling if the
+    advance is the size, and hopping (they overlap) if the advance is shorter.
 
     Times are in milliseconds. `grace_ms`: the time after its end, in stream time, in which a window still takes
     records.

@@ -47,7 +47,9 @@ UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
 """A stream thread that fails calls the handler with its error, before it ends."""
 
 RestoreListenerFactory = Callable[[], RestoreListener]
-"""Makes the restore listener of an instance. A factory, because listeners with files or sockets cannot be pickled."""
+"""Makes the restore listener of an instance. An application has a factory in place of a listener, because listeners
+with files or sockets cannot be pickled.
+"""
 
 
 def shut_down_client(_error: Exception) -> ThreadErrorResponse:
@@ -57,7 +59,8 @@ def shut_down_client(_error: Exception) -> ThreadErrorResponse:
 
 @dataclass(frozen=True, slots=True, init=False)
 class Application:
-    """A topology with its configs and handlers. Immutable, except for its topology, which must not be changed either.
+    """A topology with its configs and handlers. An application is immutable, except for its topology, which must not be
+    changed either.
 
     `topology`: the given topology; nodes without serdes get the default serdes of the configs.
     `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
@@ -170,7 +173,8 @@ def load_application(reference: str) -> Application:
         raise InputError("must be module:name, for example word_count:app", reference)
     directory = str(Path.cwd())
     if directory not in sys.path and "" not in sys.path:
-        sys.path.insert(0, directory)  # not removed later: functions of the module may import other modules later
+        # the path is not removed later: functions of the module may import other modules later
+        sys.path.insert(0, directory)
     found = named_object(reference, reference, f"in {directory} or on the path")
     if not isinstance(found, Application) and callable(found):
         found = _call(found, path, reference)
@@ -208,7 +212,8 @@ def group_body(app: Application) -> dict[str, object]:
             configs=AssignmentConfigs.from_dotted(app.configs.placement),
             application_id=app.id,
             topology=app.group_topology(),
-            cluster=Cluster((), {}),  # empty: the coordinator gets the cluster from its cluster provider
+            # the brokers are empty: the coordinator gets the cluster from its cluster provider
+            cluster=Cluster((), {}),
             members={},
         )
     )

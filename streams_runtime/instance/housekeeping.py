@@ -78,7 +78,7 @@ class Housekeeping:
             self._thread.join()
 
     def _run(self) -> None:
-        self._look_up()  # before the first pause, because the first task may be assigned at once
+        self._look_up()  # look topics up before the first pause, because the first task may be assigned at once
         while True:
             if self._stop.wait(min(self._times.pause_ms / 1_000, threading.TIMEOUT_MAX)):
                 return

@@ -1,8 +1,8 @@
 """The resources of an instance: opened when it starts, shared among its threads, and closed when it has ended.
 
-They are the query server, the coordinator's client, the state directory, the log, the process's membership in the
-group, and housekeeping. The query server binds its port first, because subscriptions contain its address. It closes
-after the last thread has ended.
+The resources are the query server, the coordinator's client, the state directory, the log, the process's membership in
+the group, and housekeeping. The query server binds its port first, because subscriptions contain its address. The query
+server closes after the last thread has ended.
 """
 
 import hashlib

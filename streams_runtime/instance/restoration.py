@@ -52,7 +52,7 @@ class TaskInputs:
 
     - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
       committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once; with
-      one call for each task, the last task would wait for the calls of all the others.
+      one call for each task, the last task would wait for the calls of all other tasks.
     - Each task then has a separate claim to its own partitions, and can release this claim alone.
     - Committed offsets are looked up after the claim, because a previous owner cannot commit any more then.
       `StreamTask.complete_restoration` looks up the offsets itself if its caller has not.
@@ -80,7 +80,9 @@ class TaskInputs:
             task.take_claim(claim.part(task.input_partitions))
 
     def release(self, tasks: Iterable[StreamTask]) -> None:
-        """Let other threads claim the input of these tasks without fencing this thread. Skips uncommitted tasks."""
+        """Let other threads claim the input of these tasks without fencing this thread. Tasks with uncommitted work are
+        skipped.
+        """
         claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
         if claims:
             self._log.release(*claims)
@@ -181,7 +183,7 @@ class Restoration:
     def _attempt(
         self, tasks: Iterable[OneTask], step: Callable[[OneTask], None], errors: dict[TaskId, Exception]
     ) -> list[OneTask]:
-        """Try the step for each task. Returns the tasks for which it succeeded. `errors`: see `_trying`."""
+        """Try a step for each task. Returns the tasks for which the step succeeded. `errors`: see `_trying`."""
         succeeded = []
         for task in tasks:
             with self._trying([task], errors):
@@ -191,7 +193,9 @@ class Restoration:
 
     @contextmanager
     def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
-        """Handles errors of a step of these tasks. `errors`: gets the errors that the next pass must not try again."""
+        """Handles errors of a step of these tasks. `errors`: this mapping gets the errors of tasks for which the next
+        pass must not try the step again.
+        """
         try:
             yield
         except LockError as locked:

@@ -77,7 +77,7 @@ class StreamThread:
     def ask_to_close(self) -> None:
         """Let the thread commit, checkpoint, leave the group, and end. Returns at once. Any thread may call this."""
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # the thread was never started, so it would not carry out the member's orders
+            self._mailbox.end()  # a thread that was never started does not carry out the member's orders
         self._member.ask_to_close()
 
     def close(self) -> None:
@@ -127,7 +127,8 @@ class StreamThread:
                 self._run_pass()
             if self._member.failure is not None:
                 raise self._member.failure
-        except BaseException as error:  # also SystemExit: user code that raises it must not look like a clean end
+        # SystemExit is caught, too: user code that raises SystemExit must not look like a clean end
+        except BaseException as error:
             if isinstance(error, StoreOfAnotherKind):
                 _logger.error("stream thread %s failed: %s", self.name, error)
             else:
@@ -272,7 +273,7 @@ class StreamThread:
         """Close the tasks, answer every order and let the member leave the group, whatever fails.
 
         If the thread got `CloseTasks`, from the group or after `ask_to_close`, the tasks are already committed and
-        suspended. Then they are closed while the member leaves.
+        suspended. These tasks are closed while the member leaves.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")

@@ -3,8 +3,8 @@
 Rules:
 - A second process that opens the same state directory gets LockError. The process id is stored in the directory, so it
   stays the same after a restart.
-- A live instance is RUNNING if every thread is RUNNING, and REBALANCING otherwise. It ends with its last thread, unless
-  that thread was removed (`thread_pool`).
+- A live instance is RUNNING if every thread is RUNNING, and REBALANCING otherwise. An instance ends with its last
+  thread, unless that thread was removed (`thread_pool`).
 - A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
 - An instance with `application.server` answers queries of its stores and metrics there until it has closed its tasks
@@ -137,7 +137,9 @@ class StreamsInstance:
 
     @property
     def endpoint(self) -> HostInfo | None:
-        """The address at which the instance answers queries. None before `start`, and if it answers none."""
+        """The address at which the instance answers queries. It is None before `start`, and if the instance answers no
+        queries.
+        """
         return None if self._resources is None else self._resources.endpoint
 
     def status(self) -> InstanceStatus:
@@ -161,7 +163,8 @@ class StreamsInstance:
     # --- start and end
 
     def start(self) -> None:
-        """Lock the state directory and start the threads, which join the group. Does not wait until they have joined.
+        """Lock the state directory and start the threads, which join the group. The call does not wait until the
+        threads have joined.
 
         Raises LockError if another process has locked the directory, InputError (also if the server cannot listen on
         `application.server`), LogError, StreamsRuntimeError.
@@ -191,7 +194,7 @@ class StreamsInstance:
     def close(self, timeout_s: float | None = None) -> bool:
         """Commit and close all tasks, and leave the group. Returns True if the instance has ended within the time.
 
-        Called on a thread of the instance, it does not wait.
+        When it is called on a thread of the instance, `close` does not wait.
         """
         with self._changed:
             self._closing = True
@@ -213,7 +216,9 @@ class StreamsInstance:
             return self.state
 
     def wait_until_running(self, timeout_s: float | None = None) -> bool:
-        """Wait until every thread runs all its assigned tasks. False if the time is up or the instance has ended."""
+        """Wait until every thread runs all its assigned tasks. Returns False if the time is up or the instance has
+        ended.
+        """
         with self._changed:
             self._changed.wait_for(lambda: self.state is InstanceState.RUNNING or self._ended, timeout_s)
             return self.state is InstanceState.RUNNING
@@ -223,7 +228,7 @@ class StreamsInstance:
     def set_state_listener(self, listener: StateListener | None) -> None:
         """Call `listener` with the new and the old state at each change. Raises StreamsRuntimeError after the start.
 
-        It replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
+        This listener replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -231,10 +236,9 @@ class StreamsInstance:
             self._state.listener = listener
 
     def pause(self) -> None:
-        """Stop processing, punctuating and restoring until `resume`. May be called before the start as well.
-
-        Members stay in the group. Processed records are committed, and stores can still be queried. Source:
-        `KafkaStreams.pause` (KIP-834).
+        """Stop processing, punctuating and restoring until `resume`. `pause` may be called before the start as well.
+        Members stay in the group during a pause. Processed records are committed, and stores can still be queried.
+        Source: `KafkaStreams.pause` (KIP-834).
         """
         self._paused.set()
         self.metrics.paused(PausedBy.USER, True)
@@ -249,7 +253,7 @@ class StreamsInstance:
     def add_stream_thread(self) -> str | None:
         """Start one more thread. Returns its name.
 
-        If the instance is neither rebalancing nor running, it starts none and returns None. Source:
+        If the instance is neither rebalancing nor running, no thread is started, and the result is None. Source:
         `KafkaStreams.addStreamThread` (KIP-663).
         """
         thread = self._threads.add() if self._is_alive else None
@@ -259,10 +263,11 @@ class StreamsInstance:
         return thread.name
 
     def remove_stream_thread(self, timeout_s: float | None = None) -> str | None:
-        """Let one thread commit, leave the group and end. Returns its name when it has ended or the time is up.
+        """Let one thread commit, leave the group and end. Returns the name of the thread when the thread has ended or
+        the time is up.
 
-        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. Called on a
-        stream thread, it removes another thread if there is another, and does not wait. Source:
+        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. When it is
+        called on a stream thread, it removes another thread if the instance has another, and does not wait. Source:
         `KafkaStreams.removeStreamThread`.
         """
         if not self._is_alive:
@@ -295,7 +300,7 @@ class StreamsInstance:
     def _group_pause_changed(self, paused: bool) -> None:
         """Set the pause of the group.
 
-        Restoring goes on, unlike in a pause by the user, so that standbys stay ready to take over.
+        Unlike in a pause by the user, tasks are restored during this pause, so that standbys can become active at once.
         """
         if paused:
             self._group_paused.set()

@@ -10,8 +10,8 @@ Rules:
   only after all records were written. A checkpoint is written only after its commit.
 - If the log is slow or unreachable (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms`
   of the tasks concerned.
-- Commits go on during a rebalance. Differs from Kafka: there, the group would refuse the generation in the commit;
-  here, a claim decides which thread may commit, and a revoked task is closed before another thread claims it.
+- Commits go on during a rebalance. Differs from Kafka: Kafka's group refuses a commit of another generation. Here, a
+  claim decides which thread may commit, and a revoked task is closed before another thread claims its input.
 - Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates. The log may still
   end this transaction; a record that is sent meanwhile would then be lost, and its offset would be committed later.
 - If the brokers refuse a record after `send` has accepted it, the tasks of the commit are restarted from their
@@ -40,8 +40,9 @@ from streams_runtime.tasks.task import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""Limit of refused commits in a row. There may be more than one: an application may make a different record at each
-try, and the producer cannot recognise it as the refused record."""
+"""Limit of refused commits in a row. Several commits in a row may be refused: an application may make a different
+record at each try, and the producer cannot recognise it as the refused record.
+"""
 
 
 class TaskExecutor:
@@ -96,7 +97,8 @@ class TaskExecutor:
                 of_turn = self._turn(running, now_ms)
                 if of_turn:
                     processed += of_turn
-                    self.send(tasks, at_once=False)  # after each turn, because a turn may take longer than linger.ms
+                    # called after each turn, because a turn may take longer than linger.ms
+                    self.send(tasks, at_once=False)
             total += processed
             ended_ms = self._clock.monotonic_ms()
             if processed == 0:
@@ -186,7 +188,7 @@ class TaskExecutor:
             task.prepare_commit()
             if (
                 task.type is TaskType.ACTIVE
-            ):  # also a task that only punctuated: it may write only while its claim is valid
+            ):  # the offsets include tasks that only punctuated, because a task may write only while its claim is valid
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
         if offsets or self._producer.transaction_in_flight:
@@ -201,9 +203,9 @@ class TaskExecutor:
     def _refused(self, tasks: Iterable[AnyTask], error: StreamsRuntimeError) -> StreamsRuntimeError:
         """Returns the error to raise after the brokers refused records of these tasks.
 
-        TaskCorrupted lets the tasks process their input again. Then `send` refuses the record at once, so that the
-        handler of processing errors is called with the input record. After too many refusals in a row, `error` itself
-        is returned, which ends the thread.
+        TaskCorrupted lets the tasks process their input again. When the record is made again, `send` refuses it at
+        once, so that the handler of processing errors is called with the input record. After too many refusals in a
+        row, `error` itself is returned, which ends the thread.
         """
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:

@@ -282,7 +282,8 @@ class TaskManager:
     def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Commit the records that processors sent while they were closed.
 
-        They have to be committed now: written later, these records would follow those of the next owners.
+        These records have to be committed now: if they were written later, they would follow the records of the next
+        owners.
         """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)

@@ -13,8 +13,8 @@ Rules:
   no checkpoint is not reported.
 - Of the tasks on disk, the thread reports only those whose directories it could lock when the rebalance started, so
   that exactly one of several threads reports each task. When the rebalance is over, the thread unlocks the directories
-  of tasks that it was not assigned. If another thread joins faster and is assigned such a task earlier, that thread
-  gets the directory at once.
+  of tasks that it was not assigned. If another thread joins faster and is assigned a reported task earlier, that thread
+  gets the task's directory at once.
 - A sum larger than a Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
@@ -82,7 +82,7 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Remove the task from the lists. Does nothing if it is not in them."""
+        """Remove the task from the lists. A task that is in no list is ignored."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
@@ -148,9 +148,10 @@ class Tasks:
 class TaskCloser:
     """Closes tasks of one stream thread and removes them from its lists, and restarts corrupt tasks.
 
-    - A clean close is for a committed task. It writes the checkpoint, closes the stores and unlocks the directory.
-    - A dirty close follows an error or a migration. It commits nothing, raises nothing, and deletes state on disk that
-      may be wrong.
+    - A clean close is for a committed task. A clean close writes the checkpoint, closes the stores and unlocks the
+      directory.
+    - A dirty close follows an error or a migration. A dirty close makes no commit, raises no error, and deletes state
+      on disk that may be wrong.
     - A task that is closed dirty and revived is restarted in this thread; if its state was corrupt, it is restored from
       the beginning of its changelogs.
     - The changelog reader stops reading into the stores of a task before they are closed.
@@ -209,7 +210,7 @@ class TaskCloser:
             if task.type is TaskType.ACTIVE:
                 self._tasks.active[task.id] = task  # type: ignore[assignment]  # an ACTIVE task is a StreamTask
             else:
-                self._tasks.standby[task.id] = task  # type: ignore[assignment]  # and a STANDBY task a StandbyTask
+                self._tasks.standby[task.id] = task  # type: ignore[assignment]  # a STANDBY task is a StandbyTask
 
     def remove(self, task: AnyTask) -> None:
         """Remove a task that is closed, or was never opened, from the lists, and unlock its directory."""
@@ -247,7 +248,7 @@ class OffsetReport:
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)
-        self._locked.clear()  # from here on the tasks hold the locks
+        self._locked.clear()  # from now on the tasks hold the locks
 
     def unlock_directory(self, task: TaskId) -> None:
         """Unlock the directory of a task that is closed, or was never opened."""
@@ -269,7 +270,9 @@ class OffsetReport:
         return reported
 
     def _reports(self, task: TaskId) -> bool:
-        """True if this thread still holds the directory. Another thread takes it when it is assigned the task."""
+        """True if this thread still holds the directory. A thread that is assigned the task takes the directory from
+        this thread.
+        """
         return task in self._locked and self._directory.holds(task)
 
     def _lock(self, task: TaskId) -> bool:

@@ -14,7 +14,8 @@ from streams_runtime.membership.member_events import HeldTasks
 class TaskRestored:
     """An active task with changelogs is restored and about to run.
 
-    `records`: the number of changelog records read since the task was assigned. `took_ms`: the time since then.
+    `records`: the number of changelog records read since the task was assigned. `took_ms`: the time since the task was
+    assigned.
     """
 
     task_id: TaskId

@@ -36,7 +36,8 @@ class ThreadPool:
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
         self._on_change = changed
-        self._threads: dict[int, StreamThread] = {}  # by index; replaced, never changed: others read it without a lock
+        # the threads by index; the dict is replaced and never changed, because other threads read it without a lock
+        self._threads: dict[int, StreamThread] = {}
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
         self._changed = threading.Condition()
@@ -81,7 +82,7 @@ class ThreadPool:
             thread.start()
 
     def add(self) -> StreamThread | None:
-        """Start one more thread. Returns it; None if the pool is ending."""
+        """Start one more thread. Returns the thread; None if the pool is ending."""
         with self._resizing:
             if self._ending:
                 return None
@@ -93,7 +94,8 @@ class ThreadPool:
         return thread
 
     def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
-        """Let one thread commit, leave the group and end. Returns it; None if there is none, or the pool is ending.
+        """Let one thread commit, leave the group and end. Returns the thread; None if there is no thread to remove, or
+        if the pool is ending.
 
         The thread named `spare` is removed only if there is no other. `wait`: return when the thread has ended or the
         time is up.
@@ -131,7 +133,7 @@ class ThreadPool:
 
         `ending`: called before the threads are ended if `end` was called or a thread failed.
         """
-        handled: set[StreamThread] = set()  # dead threads whose end was handled
+        handled: set[StreamThread] = set()  # the dead threads whose end was handled already
         while not self._must_end(handled):
             for thread in self._dead():
                 if thread not in handled:
@@ -195,7 +197,7 @@ class ThreadPool:
             self._changed.notify_all()
 
     def _end_all(self) -> None:
-        with self._resizing:  # waits for a call of `add`; later calls add nothing
+        with self._resizing:  # this waits for a running call of `add`; later calls add no thread
             self._ending = True
             threads = tuple(self)
         for thread in threads:  # all threads close at the same time, before the first join

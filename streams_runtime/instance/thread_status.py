@@ -80,7 +80,9 @@ class ThreadStatus:
 
 @dataclass(frozen=True, slots=True)
 class InstanceStatus:
-    """The status of an instance with all its threads. `endpoint`: the address for queries; None if it answers none."""
+    """The status of an instance with all its threads. `endpoint`: the address for queries; None if the instance answers
+    no queries.
+    """
 
     application_id: str
     process_id: ProcessId | None

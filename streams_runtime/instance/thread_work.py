@@ -238,7 +238,7 @@ class ThreadWork:
         if due or self._executor.commit_is_late:
             try:
                 committed = self._executor.commit((*tasks.running, *tasks.updating))
-            finally:  # as in Kafka, the interval begins when the commit ends
+            finally:  # as in Kafka, the commit interval begins when the commit ends
                 self._last_commit_ms = self._clock.monotonic_ms()
         elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)
@@ -285,7 +285,8 @@ class ThreadWork:
                 _logger.warning("%s failed", closing, exc_info=True)
 
     def _reset_offsets(self, outside: OffsetOutOfRange) -> None:
-        self._tasks.wake(task.id for task in self._tasks.running)  # a task that skips has to commit its new position
+        # a task that skips offsets has to commit its new position
+        self._tasks.wake(task.id for task in self._tasks.running)
         try:
             for running in self._tasks.running:
                 running.reset_offsets(outside.positions)

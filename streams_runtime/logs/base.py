@@ -33,8 +33,8 @@ class IsolationLevel(StrEnum):
 
 
 class OffsetReset(StrEnum):
-    """`auto.offset.reset`: the position at which a task begins a partition without a committed offset. `NONE`: such a
-    partition is an error.
+    """`auto.offset.reset`: the position at which a task begins a partition without a committed offset. `NONE`: a
+    partition without a committed offset is an error.
     """
 
     EARLIEST = "earliest"
@@ -113,7 +113,9 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 BATCH_BYTES = 256 * 1024
-"""A writer closes a batch before its keys, values and headers grow beyond this; only a single record can be larger."""
+"""A writer closes a batch before its keys, values and headers have more bytes than this; only a single record can be
+larger.
+"""
 
 BATCH_RECORDS = 4_096
 """A writer closes a batch when it has this many records. Batches read from Kafka's brokers may have more."""
@@ -170,7 +172,9 @@ OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadat
 
 
 class Consumer(Protocol):
-    """Reads partitions that were assigned to it. One thread uses it; only `wakeup` may come from another thread."""
+    """Reads partitions that were assigned to it. One thread uses a consumer; only `wakeup` may be called by another
+    thread.
+    """
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these partitions. Partitions that were assigned before keep their position and pause; a new
@@ -186,7 +190,8 @@ class Consumer(Protocol):
 
     def known_end(self, partition: TopicPartition) -> int | None:
         """The end offset up to which this consumer can read, if it is known without a request: the log has pushed an
-        end offset beyond `position`, or pushes each new end offset at once. None: call `Log.end_offsets`.
+        end offset beyond `position`, or pushes each new end offset at once. If the result is None, call
+        `Log.end_offsets`.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
@@ -204,13 +209,14 @@ class Consumer(Protocol):
         """
 
     def wakeup(self) -> None:
-        """Make the waiting `poll` return at once; if none waits, the next `poll` that would wait."""
+        """Make a waiting `poll` return at once. If no `poll` waits, the next `poll` that would wait returns at once."""
 
     def close(self) -> None: ...
 
 
 class Producer(Protocol):
-    """Writes records. One thread uses it. With a transactional id everything happens inside transactions.
+    """Writes records. One thread uses a producer. A producer with a transactional id sends and commits only inside
+    transactions.
 
     Raises ProducerFenced, CommitFenced, RecordTooLarge, InvalidRecord, UnknownTopicOrPartition, LogTimeout. After
     ProducerFenced or CommitFenced, the producer can only be aborted and closed.
@@ -220,7 +226,9 @@ class Producer(Protocol):
 
     @property
     def lingers(self) -> bool:
-        """True if the producer itself writes a record after `linger.ms`. If not, its owner calls `send_now` by then."""
+        """True if the producer itself writes a record after `linger.ms`. If `lingers` is False, the producer's owner
+        calls `send_now` by then.
+        """
 
     def send(
         self,
@@ -230,7 +238,7 @@ class Producer(Protocol):
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """Take the record. It is written later, at the latest by `send_now`, `flush` or a commit."""
+        """Take the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
 
     def send_columns(
         self,
@@ -248,7 +256,8 @@ class Producer(Protocol):
         """The limits of the partition's topic for one record."""
 
     def send_now(self) -> None:
-        """Write the pending records without waiting for `linger.ms`. May return before all of them are written.
+        """Write the pending records without waiting for `linger.ms`. `send_now` may return before all records are
+        written.
 
         Does nothing inside a transaction of a log that writes only at the commit.
         """
@@ -270,13 +279,13 @@ class Producer(Protocol):
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Write records only while these claims hold, until the next call of `guard`. For use without transactions.
-
-        A log that can check claims while it writes raises CommitFenced and writes nothing. Other logs need not check.
+        """Write records only while these claims hold, until the next call of `guard`. Call it only on a producer
+        without transactions. A log that can check claims while it writes raises CommitFenced and writes no record.
+        Other logs need not check claims.
         """
 
     def discard(self) -> None:
-        """Forget the records that are not written yet. Only `close` may follow."""
+        """Forget the records that are not written yet. The only call that may follow is `close`."""
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """The offset, by partition, of the last record of this producer that is acknowledged (and committed)."""
@@ -290,7 +299,7 @@ ConfigChanges = Mapping[str, str | None]
 
 
 class Log(Protocol):
-    """The log of one cluster. Any thread may call it. Every call raises LogTimeout if the cluster does not answer in
+    """The log of one cluster. Any thread may call a log. Every call raises LogTimeout if the cluster does not answer in
     time.
     """
 
@@ -314,14 +323,16 @@ class Log(Protocol):
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics. On return none of the topics exists, and soon after that no group has offsets of the topics.
-        Raises UnknownTopicOrPartition for topics that do not exist; then no topic is deleted. Source:
+        Raises UnknownTopicOrPartition if one of the topics does not exist; in this case no topic is deleted. Source:
         `Admin.deleteTopics`.
         """
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
     def partitions_of(self, topic: str) -> int:
-        """The number of partitions; 0 if there is no such topic. May be some minutes old. Cheaper than `topics`."""
+        """The number of partitions; 0 if there is no such topic. The number may be some minutes old. The call is
+        cheaper than `topics`.
+        """
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
 
@@ -348,14 +359,14 @@ class Log(Protocol):
         """Claim the partitions: from now on only the new claim can move the group's offsets of these partitions.
 
         `owner`: the transactional id that will commit with the claim; its producer is open already. A log in which open
-        transactions block readers may fence earlier owners, which aborts their transactions. It does not fence an owner
-        that has released its claim.
+        transactions block readers may fence earlier owners, which aborts their transactions. An owner that has released
+        its claim is not fenced.
         """
 
     def release(self, *claims: Claim) -> None:
         """Release claims: their owner has committed everything, so later claims need not fence it.
 
-        Never raises LogTimeout. A log that records releases writes those of a group in one step.
+        Never raises LogTimeout. A log that records releases writes all releases of a group in one step.
         """
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
@@ -366,7 +377,7 @@ class Log(Protocol):
     def deletes_after_ms(self, topic: str) -> int | None:
         """The age from which the log may delete a record, counted from the clock. The value may be some minutes old.
 
-        None: the log does not delete records by the clock, or its retention is not known. Raises
+        None means that the log does not delete records by the clock, or that its retention is not known. Raises
         UnknownTopicOrPartition.
         """
 
@@ -382,6 +393,8 @@ class Log(Protocol):
         """Delete the records below these offsets, which become the begin offsets. Source: `Admin.deleteRecords`."""
 
     def maintain(self) -> None:
-        """Do a bounded part of compaction and retention. Kafka's brokers need no such call. Any process may call it."""
+        """Do a bounded part of compaction and retention. Kafka's brokers need no such call. Any process may call
+        `maintain`.
+        """
 
     def close(self) -> None: ...

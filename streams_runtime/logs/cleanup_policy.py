@@ -25,7 +25,7 @@ from typing import NamedTuple
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, concatenated
 from streams_runtime.logs.topic_configs import TopicConfigs
 
-_MAX_SPAN = 2**31  # offsets in a batch are 32-bit deltas
+_MAX_SPAN = 2**31  # limits of a merged batch: offsets in a batch are 32-bit deltas
 _MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, kept in memory and replaced in one step
 
 
@@ -89,7 +89,7 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
     size = 0
     for batch in reversed(dirty):
         size += batch.size
-        if start != end and size > configs.segment_bytes:  # the last batch is in the head at any size
+        if start != end and size > configs.segment_bytes:  # the last batch belongs to the head, whatever its size is
             break
         start = batch.base_offset
     if configs.min_compaction_lag_ms:
@@ -110,7 +110,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 def cleaned(
     batches: Iterable[StoredBatch], latest: Mapping[bytes | None, int], configs: TopicConfigs, now_ms: int
 ) -> Iterator[Replacement]:
-    """Yields the replacements in order. A batch that does not change is in none of them."""
+    """Yields the replacements in order. No replacement contains a batch that does not change."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)

@@ -26,7 +26,7 @@ def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
 
 
 class LogClusterProvider:
-    """The cluster provider of a log. Safe to call from several threads, as the log is."""
+    """The cluster provider of a log. Several threads may call it at the same time, as they may call the log."""
 
     def __init__(self, log: Log) -> None:
         self._log = log

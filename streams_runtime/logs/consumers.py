@@ -43,7 +43,7 @@ Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 class AssigningConsumer(ABC, Generic[Assigned]):
     """The calls that all consumers share. `partitions`: the assigned partitions, with objects that `new_partition`
-    makes. They change under `lock`.
+    makes. The partitions change under `lock`.
     """
 
     def __init__(
@@ -56,14 +56,14 @@ class AssigningConsumer(ABC, Generic[Assigned]):
         self._partitions = partitions
         self._lock = lock
         self._turn = 0
-        self._may_have_more = True  # each call that changes the records of the next poll sets it
+        self._may_have_more = True  # each call that changes the records of the next poll sets this event
         self._woken = False
         self._closed = False
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         self._check_open()
         with self._lock:
-            # sorted, because the order of a set differs from process to process
+            # partitions are sorted, because the order of a set differs from process to process
             assigned = {p: self._partitions.get(p) or self._new_partition() for p in sorted(set(partitions))}
             self._partitions.clear()
             self._partitions.update(assigned)
@@ -149,7 +149,7 @@ class Bounds(NamedTuple):
 
 
 class Snapshot(Protocol):
-    """Partitions at one moment. Valid inside the `with` block of `BatchSource.snapshot`."""
+    """The state of partitions at one moment. It can be used inside the `with` block of `BatchSource.snapshot`."""
 
     bounds: Mapping[TopicPartition, Bounds]
 
@@ -191,7 +191,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
         self._signal = signal
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """Returns None: this consumer gets no end offsets pushed; call `Log.end_offsets`."""
+        """Returns None, because the log pushes no end offsets to this consumer; call `Log.end_offsets`."""
         self._assigned([partition])
         return None
 
@@ -202,7 +202,8 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def close(self) -> None:
         if not self._closed:
             self._closed = True
-            for one in list(self._partitions.values()):  # only their records: the log may be closed by another thread
+            # forget the records only, because another thread may have closed the log
+            for one in list(self._partitions.values()):
                 one.drop()
             self._source.close()
 
@@ -210,12 +211,12 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
         if self._wanted():
             self._source.wait(self._signal, remaining_s)
         else:
-            self._signal.wait(remaining_s)  # no partition to read, so only `wakeup` can end the wait
+            self._signal.wait(remaining_s)  # there is no partition to read, so only `wakeup` can end the wait
 
     def _take(self, max_records: int) -> list[RecordBatch]:
         has_news = self._signal.is_set()
         if has_news:
-            self._signal.clear()  # cleared before the snapshot, so that a later append sets it again
+            self._signal.clear()  # the signal is cleared before the snapshot, so that a later append sets it again
         elif not self._may_have_more and self._source.is_unchanged():
             return []
         self._may_have_more = True
@@ -267,7 +268,7 @@ def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, sn
                 stored = snapshot.batches(partition, position)
             rest = next(stored, None)
             if rest is None:
-                return _Taken(batches, snapshot.bounds[partition].end, None)  # only a gap is left
+                return _Taken(batches, snapshot.bounds[partition].end, None)  # only a gap without records is left
             if rest.offsets[0] < position:
                 rest = rest.part(bisect_left(rest.offsets, position), len(rest.offsets))
         count = len(rest.offsets)
@@ -283,7 +284,7 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records
-    # from the smallest lag up, so that the unused rest of a share goes to the partitions with larger lags
+    # the smallest lag comes first, so that the unused rest of its share goes to partitions with larger lags
     for position, partition in enumerate(sorted(served, key=lags.__getitem__)):
         shares[partition] = min(lags[partition], remaining // (len(served) - position))
         remaining -= shares[partition]

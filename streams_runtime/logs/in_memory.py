@@ -1,7 +1,7 @@
 """A log in the memory of one process, for tests and for `TopologyTestDriver`. Its records are lost with the process.
 
-Rules: those of `base`. One lock guards all state. Batches stay the columns that the producer made. Source: the mock
-clients and the cluster inside of `TopologyTestDriver`.
+The log keeps the rules of `base`. One lock guards all state. Batches stay the columns that the producer made. Source:
+the mock clients and the cluster inside of `TopologyTestDriver`.
 """
 
 from __future__ import annotations
@@ -144,9 +144,9 @@ class InMemoryLog:
                 del self._partitions[partition]
             for group, epochs in self._claim_epochs.items():
                 for partition in gone & epochs.keys():
-                    epochs[partition] += 1  # fences the claim of the deleted partition
+                    epochs[partition] += 1  # this new claim fences the claim of the deleted partition
                     self._committed.pop((group, partition), None)
-        self._signals.appended()  # a consumer that waits polls again, and raises
+        self._signals.appended()  # a consumer that waits for records polls again, and raises the error
 
     def topics(self) -> Mapping[str, TopicDescription]:
         with self._lock:
@@ -163,7 +163,7 @@ class InMemoryLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Open transactions are never in the log, so the last stable offset is the end offset."""
+        """The log never contains an open transaction, so the last stable offset is the end offset."""
         with self._lock:
             return {partition: self._partition(partition).end for partition in partitions}
 
@@ -193,7 +193,7 @@ class InMemoryLog:
         return Claim(group_id, epochs)
 
     def release(self, *claims: Claim) -> None:
-        """Does nothing, because no open transaction is ever in the log."""
+        """Does nothing, because the log never contains an open transaction."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         return PollingConsumer(self, self._signals.new_event())
@@ -274,7 +274,9 @@ class InMemoryLog:
         return last_offsets
 
     def append_records(self, partition: TopicPartition, records: Sequence[AnyRecord]) -> None:
-        """Write records without a producer, as one batch. Raises as `Producer.send` does; then no record is written."""
+        """Write records without a producer, as one batch. Raises the errors of `Producer.send`; after an error no
+        record is written.
+        """
         stored = self._partition(partition)
         checked = [stored.limits.checked(partition, *record) for record in records]
         if not checked:

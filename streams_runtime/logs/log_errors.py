@@ -44,7 +44,7 @@ def check_not_beyond(offsets: Mapping[TopicPartition, int], ends: Mapping[TopicP
 
 
 class UnknownTopicOrPartition(LogError):
-    """The topic does not exist, or has no partition of this number."""
+    """The topic does not exist, or has no partition with this number."""
 
 
 class TopicExists(LogError):

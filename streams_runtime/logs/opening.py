@@ -14,7 +14,7 @@ from streams_runtime.logs.in_memory import InMemoryLog
 from streams_runtime.logs.kafka.log_settings import LINGER_MS, linger_ms
 
 _CONFIG = "bootstrap.servers"
-_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # the beginning of a list of host:port
+_SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # matches the beginning of a list of host:port
 _PREFIX = "kafka:"
 _SYNCHRONOUS = "synchronous"
 _OPTION = re.compile(r"(.+)\?([A-Za-z_.]+)=([^/?]*)")

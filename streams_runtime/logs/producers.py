@@ -284,7 +284,8 @@ class BufferingProducer:
         self._destination = destination
         self._identity = identity
         self._state = ProducerState(None if identity is None else identity.transactional_id)
-        self._pending: dict[TopicPartition, _Pending] = {}  # only partitions with records since the last write
+        # the pending records of partitions that got records since the last write
+        self._pending: dict[TopicPartition, _Pending] = {}
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
         # Infinite with transactions, which write only at the commit: so each `send` needs only one comparison.
@@ -336,7 +337,8 @@ class BufferingProducer:
     ) -> None:
         if not self._state.accepts_records:
             self._state.refuse_record()
-        if self._pending_bytes >= self._write_at_bytes:  # written before the rows are taken, because the write may fail
+        # pending records are written before the rows are taken, because the write may fail
+        if self._pending_bytes >= self._write_at_bytes:
             self._write(self._guards)
         if keys:
             self._pending_bytes += self._pending_of(partition).extend(keys, values, timestamps_ms)
@@ -348,7 +350,9 @@ class BufferingProducer:
         return limits
 
     def send_now(self) -> None:
-        """Writes as `flush` does: a write to this machine's disk is short, and so the caller gets its error."""
+        """Writes as `flush` does, because a write to this machine's disk is short; the caller gets the error of the
+        write.
+        """
         self.flush()
 
     def flush(self) -> None:

@@ -34,7 +34,7 @@ Value = TypeVar("Value")
 _logger = logging.getLogger(__name__)
 
 STICKY_BYTES = 16_384
-"""`batch.size` of Kafka's producer."""
+"""The default of `batch.size` of Kafka's producer, in bytes."""
 
 
 class RecordProducer(Generic[Key, Value]):
@@ -133,7 +133,7 @@ class RecordProducer(Generic[Key, Value]):
             self._stop_timer()
 
     def discard(self) -> None:
-        """Forget the records that are not written yet. Only `close` may follow."""
+        """Forget the records that are not written yet. The only call that may follow is `close`."""
         with self._lock:
             self._stop_timer()
             self._producer.discard()

@@ -103,8 +103,8 @@ def checked_topic(topic: NewTopic) -> TopicConfigs:
 def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescription]) -> list[NewTopic]:
     """The topics of `asked` that do not exist yet.
 
-    Raises TopicExists if a topic exists, or occurs twice in `asked`, with another number of partitions. Then no topic
-    may be added. Source: `InternalTopicManager`, `CreateTopics`.
+    Raises TopicExists if a topic exists, or occurs twice in `asked`, with another number of partitions. After
+    TopicExists no topic may be added. Source: `InternalTopicManager`, `CreateTopics`.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     added: list[NewTopic] = []

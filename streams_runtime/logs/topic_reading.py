@@ -1,4 +1,4 @@
-"""Reads the records of a topic of any log as objects. There is no group, so no offsets are committed.
+"""Reads the records of a topic of any log as objects. The reader belongs to no group, so it commits no offsets.
 
 Source: `ConsumerRecord`.
 """
@@ -97,7 +97,7 @@ def consumed_records(
     set_aside: Callable[[UndecodableRecord], None] | None = None,
 ) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
     """Yields the records of the batch as objects. `set_aside`: called for each record that a serde cannot read; the
-    record is then left out. None: such a record raises UndecodableRecord.
+    record is then left out. If `set_aside` is None, UndecodableRecord is raised for such a record.
     """
     topic, number = batch.partition
     for index, offset in enumerate(batch.offsets):

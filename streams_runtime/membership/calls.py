@@ -99,8 +99,8 @@ def coordinator_error(code: str, status: int, detail: str) -> CoordinatorError:
 class GroupDefinition:
     """The present definition of a group.
 
-    `declared_by`: the declarer, as the coordinator has stored it; `declared_at`: the time as text. Both are None if the
-    coordinator does not know them.
+    `declared_by`: the declarer, as the coordinator has stored it; `declared_at`: the time as text. `declared_by` and
+    `declared_at` are None if the coordinator does not know them.
     """
 
     revision: int
@@ -171,7 +171,8 @@ class ProcessHeartbeatReply:
 
     `generation_id`: the generation of the group. `members`: the news, or a refusal, for each member of the heartbeat.
     `paused`: True if an operator has paused the group, so that members process nothing; None if the answer did not
-    contain it. `news`: a digest of these three. A heartbeat with the present digest is held until the digest changes.
+    contain it. `news`: a digest of `generation_id`, `members` and `paused`. A heartbeat with the present digest is held
+    until the digest changes.
     """
 
     state: str
@@ -183,7 +184,7 @@ class ProcessHeartbeatReply:
 
 ANSWER_TIMEOUT_MS = 10_000
 LEAVE_TIMEOUT_MS = 2_000
-"""Time-out of the last call of a member. It is short, because the process is about to end."""
+"""Time-out of the last call of a member. The time-out is short, because the process is about to end."""
 
 FIRST_PAUSE_MS = 50
 LONGEST_PAUSE_MS = 500
@@ -272,7 +273,8 @@ def pause_before_repetition_ms(failures: int, retry_after_ms: int | None, chance
 
 
 def pause_between_heartbeats_ms(times: int, retry_after_ms: int | None, chance: float, interval_ms: int) -> int:
-    """The pause before a heartbeat that follows others too soon. It grows, but never so long that a session could end.
+    """The pause before a heartbeat that follows others too soon. The pause grows from one such heartbeat to the next,
+    but is never so long that a session could end.
 
     `times`: the number of pauses in a row, this pause included. `interval_ms`: heartbeat.interval.ms, the longest
     pause.

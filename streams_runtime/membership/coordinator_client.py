@@ -54,7 +54,9 @@ _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The time for which a call without a usable answer is repeated. Once `stop` is set, it is not repeated again."""
+    """The time for which a call without a usable answer is repeated. Once `stop` is set, the call is not repeated
+    again.
+    """
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
@@ -105,7 +107,9 @@ class CoordinatorClient:
     def assignment(
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
     ) -> FetchedAssignment | None:
-        """Wait up to `wait_ms` for the assignment of `min_generation` or later. Returns None if there is none yet."""
+        """Wait up to `wait_ms` for the assignment of `min_generation` or later. Returns None if the assignment is not
+        available within this time.
+        """
         path = f"{_member_path(group_id, member_id)}/assignment"
         call = CoordinatorCall(path, ANSWER_TIMEOUT_S, {"min_generation": min_generation}, wait_ms)
         answer = _call(self._http, "GET", call, headers={"Accept": RAW})
@@ -121,8 +125,8 @@ class CoordinatorClient:
         )
 
     def process_heartbeats(self, group_id: str) -> ProcessHeartbeats:
-        """Returns a connection for the heartbeats of this process alone, which the caller has to close. It shares the
-        known address of the group's coordinator with this client.
+        """Returns a connection for the heartbeats of this process alone, which the caller has to close. The connection
+        shares the known address of the group's coordinator with this client.
         """
         return ProcessHeartbeats(self.addresses, self.token, group_id)
 
@@ -244,10 +248,12 @@ def _http_client(
 
 
 def _user_agent() -> str:
-    """Returns the calling process and its user. The coordinator stores both with a definition that they declare."""
+    """Returns the calling process and its user. The coordinator stores the process and the user with a definition that
+    they declare.
+    """
     try:
         user = getpass.getuser()
-    except (OSError, KeyError):  # a user without a name, as in many containers
+    except (OSError, KeyError):  # the user has no name, as in many containers
         user = f"user {os.getuid()}"
     process = f"{user}@{socket.gethostname()}, process {os.getpid()}"
     return f"assignor/{version('assignor')} ({''.join(letter if letter.isascii() else '?' for letter in process)})"

@@ -55,7 +55,9 @@ class HeldTasks:
 
 @dataclass(frozen=True, slots=True)
 class StartRebalance:
-    """A subscription is about to be sent. Lock the state on disk that no other thread of this process reports."""
+    """A subscription is about to be sent. The holder locks the state on disk that no other thread of this process
+    reports.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -330,4 +332,4 @@ def event_of_failure(call: SendJoin | SendFetch | SendLeave, error: Exception, c
         return CallUnanswered(call.call, error.retry_after_ms, chance)
     if isinstance(error, CoordinatorError):
         return CallRefused(call.call, error)
-    return MemberFailed(error)  # a bug of this program
+    return MemberFailed(error)  # any other error is a bug of this program

@@ -139,7 +139,9 @@ class MemberMachine:
         return self._standing.heartbeat(offset_sums)
 
     def accepts(self, reply: HeartbeatReplied) -> bool:
-        """True if the member acts on this reply or can ignore it. False if the coordinator has to send it again."""
+        """True if the member acts on this reply or can ignore it. The result is False if the coordinator has to send
+        the reply again.
+        """
         return self._standing.counts(reply, self._phase)
 
     # --- events
@@ -222,10 +224,10 @@ class MemberMachine:
         if standing.definition not in (None, reply.definition) and reply.definition is not None:
             self._outstanding.want(GroupRedeclared(reply.definition))
         standing.joined(reply)
-        news.refused = None  # the group has accepted the member after that refusal
+        news.refused = None  # the group has accepted the member after the refusal was sent
         self._request = None
         if reply.state == STABLE and not self._has_news():
-            self._fetch()  # of a static member after a restart, or of a repeated join: the assignment may be ready
+            self._fetch()  # the assignment may be ready if a static member was restarted, or if the join was repeated
         else:
             self._await_assignment()
 
@@ -235,7 +237,8 @@ class MemberMachine:
         standing = self._standing
         assert standing.member_id is not None, "it has joined"
         self._phase = Phase.FETCHING
-        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT  # later replies contain it again
+        # later replies contain the assignment's generation again
+        self._news.assignment_generation = BEFORE_FIRST_ASSIGNMENT
         self._outstanding.fetch(standing.member_id, standing.awaited)
 
     def _fetched(self, fetched: FetchedAssignment | None) -> None:
@@ -251,8 +254,8 @@ class MemberMachine:
         """Wait for the assignment. If it is ready, fetch it before rejoining, since other members may wait for tasks
         that this member has to give up.
 
-        Otherwise a slow member could get "rejoin" and a ready assignment in one reply each time. It would join again
-        and again, and no member would ever get the tasks that it has to give up.
+        If the member rejoined first, a slow member could get "rejoin" and a ready assignment in one reply each time. It
+        would join again and again, and no member would ever get the tasks that it has to give up.
         """
         self._phase = Phase.AWAITING
         if self._news.are_serious():
@@ -341,7 +344,7 @@ class MemberMachine:
                 self._act()
         elif self._phase is Phase.JOINING:
             serious = self._news.stop or self._news.lost is not None
-            if serious and self._standing.member_id is not None:  # act now instead of repeating the join
+            if serious and self._standing.member_id is not None:  # the member acts now instead of repeating the join
                 self._act()
 
     def _act(self) -> None:
@@ -413,7 +416,7 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Continue after the last order was carried out. All earlier orders were carried out before it."""
+        """Continue after the last order was carried out. All earlier orders were carried out before the last one."""
         match self._phase:
             case Phase.PREPARING:
                 if self._news.are_serious():

@@ -49,8 +49,8 @@ class Phase(StrEnum):
     """The phase of a member. Each phase waits for one thing:
 
     PREPARING: the holder prepares for a rebalance. JOINING: the answer to the join. AWAITING: a heartbeat's reply that
-    the assignment is ready. FETCHING: the assignment. CHANGING: the holder changes its tasks. HOLDING: news of the
-    group. LOSING, CLOSING: the holder drops or closes all tasks. LEAVING: the answer to the last call.
+    the assignment is ready. FETCHING: the answer to the fetch. CHANGING: the holder changes its tasks. HOLDING: news of
+    the group. LOSING, CLOSING: the holder drops or closes all tasks. LEAVING: the answer to the last call.
     """
 
     NEW = "new"
@@ -70,8 +70,9 @@ BEFORE_FIRST_ASSIGNMENT = 0
 _NEVER = -1
 
 LAST_JOIN_WAIT_MS = 2_000
-"""Limit of the time for which a closing member waits for the answer to its first join. It cannot leave without its
-member id, which is in this answer."""
+"""Limit of the time for which a closing member waits for the answer to its first join. A member cannot leave without
+its member id, which is in the answer to the first join.
+"""
 
 CallAnswer = JoinReplied | FetchReplied | LeaveReplied | CallRefused | CallUnanswered
 
@@ -140,7 +141,9 @@ class Standing:
     # --- replies to act on, replies to ignore
 
     def counts(self, reply: HeartbeatReplied, phase: Phase) -> bool:
-        """True if the member acts on this reply or can ignore it. False if the coordinator has to send it again."""
+        """True if the member acts on this reply or can ignore it. The result is False if the coordinator has to send
+        the reply again.
+        """
         answer = reply.answer
         if isinstance(answer, HeartbeatNews):
             return True
@@ -241,7 +244,7 @@ class Outstanding:
         self._effects.append(SendLeave(self._next_call(), member_id))
 
     def give(self, *orders: Order) -> None:
-        """Give orders together. They are done when the last order is done, and fail when any of them fails."""
+        """Give orders together. The orders are done when the last order is done, and fail when any of them fails."""
         self._first_order = self._order + 1
         for order in orders:
             self._order += 1
@@ -275,14 +278,14 @@ class Outstanding:
     # --- answers to calls, timers and orders
 
     def takes_answer(self, answer: CallAnswer) -> bool:
-        """True for the answer to the open call. Ends this call."""
+        """True for the answer to the open call. The call then ends."""
         if answer.call != self._call or not self._call_is_out:
             return False
         self._call_is_out = False
         return True
 
     def takes_timer(self, timer: int) -> bool:
-        """True for the timer that was set last. Ends this timer."""
+        """True for the timer that was set last. The timer then ends."""
         if timer != self._timer:
             return False
         self._timer += 1
@@ -338,7 +341,7 @@ class Departure:
 
     def answered(self, answer: CallAnswer, phase: Phase) -> Phase:
         """Handle the answer to a call. `phase`: CLOSING or LEAVING."""
-        if isinstance(answer, JoinReplied):  # of a first join: only with this member id the member can leave
+        if isinstance(answer, JoinReplied):  # the answer to a first join: the member can leave only with this member id
             self._standing.member_id = answer.reply.member_id
         if phase is not Phase.LEAVING:
             return phase

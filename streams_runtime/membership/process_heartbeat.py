@@ -7,10 +7,10 @@ Rules:
 - While members are about to join, the heartbeat waits for their joins, a tenth of a second at most, so that one
   heartbeat reports the changes of many joins.
 - The heartbeat contains the digest of the news that the process knows, but only if every member accepted its last
-  reply. Otherwise the coordinator sends all replies again.
+  reply. Without the digest, the coordinator sends all replies again.
 - After a failure the next heartbeat follows at once: a restarted coordinator may be reachable again, or the next
   address is tried. The coordinator does not hold this heartbeat, so the process soon learns if the coordinator answers.
-  After further failures the pauses grow. They also grow after heartbeats that are answered at once without news,
+  After further failures the pauses grow. The pauses also grow after heartbeats that are answered at once without news,
   because the coordinator then does not hold heartbeats.
 - A heartbeat carries the notices of the instance after they have changed, and again after a failure, because the
   coordinator keeps them only in memory.
@@ -74,7 +74,7 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
         if member.machine.sends_heartbeats:
             try:
                 collected.sent[member] = member.machine.heartbeat(member.offset_sums())
-            except Exception as error:  # ends the member: without heartbeats the group would evict it
+            except Exception as error:  # this error ends the member: without heartbeats the group would evict it
                 collected.failed.append((member, error))
     return collected
 
@@ -82,7 +82,9 @@ def collect(members: Iterable[Member]) -> Collected[Member]:
 def replies_to_members(
     sent: Mapping[Member, SentHeartbeat], reply: ProcessHeartbeatReply
 ) -> tuple[list[tuple[Member, HeartbeatReplied]], bool]:
-    """Returns the reply to each member, and True if every member accepts its reply. If not, all are sent again."""
+    """Returns the reply to each member, and True if every member accepts its reply. If a member does not accept its
+    reply, the coordinator sends all replies again.
+    """
     replies, all_count = [], True
     for member, heartbeat in sent.items():
         answer = reply.members.get(heartbeat.member_id)
@@ -101,8 +103,8 @@ def refused_to_all(sent: Iterable[SentHeartbeat], error: CoordinatorError) -> Pr
 def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
     """Returns the time-out of a heartbeat's answer, in addition to the time for which the coordinator may hold it.
 
-    It is short enough that after a lost answer another heartbeat arrives within the session timeout. With several
-    `addresses` it is shorter, so that there is time for the next address if one does not answer.
+    The time-out is short enough that after a lost answer another heartbeat arrives within the session timeout. With
+    several `addresses` it is shorter, so that there is time for the next address if one does not answer.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))

@@ -8,8 +8,8 @@ Rules:
   an order reaches a stream thread directly from the thread that received the group's news.
 - One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides its time and its content.
 - A held heartbeat is never cancelled, because the coordinator would treat the closed connection as the end of the
-  process. The next heartbeat carries the changes since then (a new member, a new generation, new offsets). This is soon
-  enough for a new member: its assignment belongs to a new generation, which ends the held heartbeat.
+  process. The next heartbeat carries the changes since then (a new member, a new generation, new offsets). For a new
+  member the next heartbeat is soon enough: its assignment belongs to a new generation, which ends the held heartbeat.
 - If the group has moved to another coordinator, the heartbeat finds the new address first, then all other calls use it.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a separate connection
@@ -234,17 +234,17 @@ class ProcessMembership:
         self._pause = GroupPause()
         self._pause_lock = threading.Lock()
         self._group_id = group_id
-        # used by the heartbeat thread alone
+        # only the heartbeat thread uses this connection
         self._heartbeat = HeartbeatRhythm(heartbeat_interval_ms or default_heartbeat_interval_ms(session_timeout_ms))
         self._answer_timeout_s = answer_timeout_ms(session_timeout_ms, len(client.addresses.urls)) / 1000
         self._calls = CallQueue(f"{group_id}-member-calls", CALLS_AT_A_TIME)
         self._members: list[GroupMember] = []
         self._events: deque[tuple[GroupMember, MemberEvent]] = deque()
-        self._machines = threading.Lock()  # the thread that holds it runs the machines
+        self._machines = threading.Lock()  # the thread that holds this lock runs the machines
         self._heartbeats = client.process_heartbeats(group_id)
         self._turn = threading.Condition(threading.Lock())
         self._heartbeat_thread: threading.Thread | None = None
-        self._version = 0  # of the machines' states; rises with every event
+        self._version = 0  # the version of the machines' states, which rises with every event
         self._closed = False
 
     def member(
@@ -394,7 +394,8 @@ class ProcessMembership:
                     continue
                 except CoordinatorError as error:
                     reply = refused_to_all(sent.values(), error)
-                except Exception as error:  # a bug: end the members, which would be evicted without heartbeats
+                # an error here is a bug: end the members, which would be evicted without heartbeats
+                except Exception as error:
                     _logger.exception("group %s: the heartbeat failed", self._group_id)
                     for member in sent:
                         self.handle(member, MemberFailed(error))
@@ -443,7 +444,7 @@ class ProcessMembership:
             return collected
 
     def _queue_replies(self, sent: Mapping[GroupMember, SentHeartbeat], reply: ProcessHeartbeatReply) -> bool:
-        """Queue the reply to each member as an event. True if every member accepts its reply."""
+        """Queue the reply to each member as an event. Returns True if every member accepts its reply."""
         with self._own_machines():
             replies, all_count = replies_to_members(sent, reply)
             self._events.extend(replies)
@@ -451,7 +452,9 @@ class ProcessMembership:
 
     @contextlib.contextmanager
     def _own_machines(self) -> Iterator[None]:
-        """Hold the lock of the machines without running them. Events of this time are handled afterwards."""
+        """Hold the lock of the machines without running them. Events that arrive while the lock is held are handled
+        afterwards.
+        """
         with self._machines:
             yield
         self._run_machines()

@@ -34,7 +34,7 @@ class Cancellable(Protocol):
 class ProcessorContext(Protocol):
     """The context of one processor of a task.
 
-    Valid inside `init`, `process`, `process_batch`, punctuators and `close`, on the task's thread.
+    A context can be used inside `init`, `process`, `process_batch`, punctuators and `close`, on the task's thread.
     """
 
     @property
@@ -86,7 +86,7 @@ class ProcessorContext(Protocol):
 
 
 class Processor(Generic[KIn, VIn]):
-    """Base class of a user's processor. It needs a method `process`, or `process_batch`.
+    """Base class of a user's processor. A processor needs a method `process`, or `process_batch`.
 
     `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between these records there is no
     punctuation of stream time, no commit and no record of another partition. If the processor has `process` as well,
@@ -100,12 +100,13 @@ class Processor(Generic[KIn, VIn]):
     """
 
     retries_one_by_one = False
-    """True to call `process_batch` again, record by record, with a batch for which it raised an error. Then only
-    records that fail on their own are lost. Set it only if `process_batch` raises its errors before it forwards records
-    or changes a store."""
+    """True to call `process_batch` again, record by record, with a batch for which it raised an error. With this
+    setting, only records that fail on their own are lost. Set it only if `process_batch` raises its errors before it
+    forwards records or changes a store.
+    """
 
     def init(self, context: ProcessorContext) -> None:
-        """Called each time the task begins to run, after the task's state is restored."""
+        """The task calls `init` each time it begins to run, after its state is restored."""
 
     def process(self, record: Record[KIn, VIn]) -> None:
         raise TypeError(
@@ -113,7 +114,7 @@ class Processor(Generic[KIn, VIn]):
         )
 
     def close(self) -> None:
-        """Called each time the task stops running, while its stores are still open."""
+        """The task calls `close` each time it stops running, while its stores are still open."""
 
 
 TimestampExtractor = Callable[[Record[Any, Any], int], int]

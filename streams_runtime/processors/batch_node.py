@@ -15,13 +15,13 @@ have processed no record of the run. So a node collects only where this changes 
 Any other node that takes batches gets batches of one record.
 
 Rules of a batch:
-- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record comes
-  alone, too, if a node above calls `forward` instead of `forward_batch` while it processes a batch: then it is not
-  known from which input record the forwarded record was made.
+- A record comes alone if it has headers, or if it comes from a punctuation or a flush instead of a run. A record also
+  comes alone if a node above calls `forward` instead of `forward_batch` while it processes a batch: with `forward`, it
+  is not known from which input record the forwarded record was made.
 - During `process_batch` the current record of the task is the last record of the batch. While the nodes below process a
   row that the node forwards, the current record is the input record from which the row was made.
 - If a node below fails for a row, the handler of processing errors gets the input record of this row, as it does
-  without batches. Then the next row is processed.
+  without batches. After the handler has decided to continue, the next row is processed.
 - When `process_batch` itself fails, the handler decides about each record of the batch. If the processor has
   `retries_one_by_one`, `process_batch` is first called again with one record at a time, and the handler decides only
   about the records for which this call fails.
@@ -29,7 +29,7 @@ Rules of a batch:
   counts as processed. Under at-least-once, the whole run is processed again; under exactly-once, no part of the run was
   committed.
 
-Source: none in Kafka. The handler decides as in KIP-1033, record by record.
+Kafka has no counterpart. The handler decides as in KIP-1033, record by record.
 """
 
 from __future__ import annotations
@@ -90,7 +90,7 @@ class _CollectedRecords(NamedTuple):
 
 
 class BatchContext(NodeContext):
-    """The context of a node that takes batches. It keeps the input record of each row."""
+    """The context of a node that takes batches. The context keeps the input record of each row."""
 
     __slots__ = ("_batch",)
 
@@ -203,7 +203,8 @@ class BatchRunner(ProcessorRunner):
             if retries and len(batch.positions) > 1:
                 self._run_one_by_one(batch)
                 return
-            for position in dict.fromkeys(batch.positions):  # one decision for a record that was made into several rows
+            # the handler decides once about a record that was made into several rows
+            for position in dict.fromkeys(batch.positions):
                 self._batch_context.row_failed(position, error)
 
     def _run_one_by_one(self, batch: _CollectedRecords) -> None:

@@ -35,11 +35,13 @@ Receiver = Callable[[Any, Any, int, Headers], None]
 """Takes key, value, timestamp in milliseconds and headers of a record. The value of a table's record is a `Change`."""
 
 Children = Sequence[tuple[str, Receiver]]
-"""Names and receivers of the nodes below a node, in their order. A child that names its parent twice appears twice."""
+"""Names and receivers of the nodes below a node, in their order. A child that was added with the same parent twice
+appears twice.
+"""
 
 
 def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
-    """Ignores the record. Takes the place of the children of a node that has none."""
+    """Ignores the record. This function takes the place of the children of a node without children."""
 
 
 class CurrentNode:
@@ -47,9 +49,10 @@ class CurrentNode:
 
     `name`: the name of the user's processor that runs; None if no such processor runs.
     `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is no record. Stores log
-    their changes with these. Records are processed depth first: a node hands the record to a child and the child's
-    descendants, and then to the next child. So a node sets both attributes before it uses a store, and `forward` sets
-    them again when the children return. Nodes assign them directly, because a method call would take 3 % of the
+    their changes with this timestamp and these headers. Records are processed depth first: a node hands the record to a
+    child and the child's descendants, and then to the next child. So a node sets both attributes before it uses a
+    store, and `forward` sets them again when the children return. Nodes assign them directly, because a method call
+    would take 3 % of the
     time that a `count` needs for a record.
     `checked_headers`: the headers that were checked last, so that later nodes do not check them again.
     Source: `AbstractProcessorContext.currentNode`, `ProcessorContextImpl.forward`.
@@ -91,16 +94,16 @@ class CurrentNode:
         while trace is not None:
             frame = trace.tb_frame
             if caller is not None and frame.f_back not in (None, caller):
-                break  # the error was raised before (by a cached future): the earlier traceback begins here
+                # an error that was raised before (by a cached future) has an earlier traceback, which begins here
+                break
             node, caller, trace = self._node_of_code.get(frame.f_code, node), frame, trace.tb_next
         return node
 
 
 class NodeContext:
-    """The context of one node. It is open from a processor's `init` until its `close` has returned.
-
-    It has the methods of `ProcessorContext`, and further methods for the node's runner and operators. `stream_time_ms`:
-    the highest timestamp that an operator with windows has seen; it is kept while the task is suspended.
+    """The context of one node. A context is open from a processor's `init` until its `close` has returned. It has the
+    methods of `ProcessorContext`, and further methods for the node's runner and operators. `stream_time_ms`: the
+    highest timestamp that an operator with windows has seen; it is kept while the task is suspended.
     """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
@@ -171,7 +174,7 @@ class NodeContext:
 
     def forwards_when_flushed(self, entries: EntryAccess, child: Receiver, *, sends_old_values: bool) -> bool:
         """Have the store hand its changes to `child` when the store's record cache is flushed. Returns False if the
-        store has no cache. If it returns True, the node must not forward the changes itself. Source:
+        store has no cache. If the result is True, the node must not forward the changes itself. Source:
         `TimestampedTupleForwarder`, `TimestampedCacheFlushListener`.
         """
         if entries.set_flush_listener is None:
@@ -179,7 +182,7 @@ class NodeContext:
         forward, read, key_of = self.guarded(child), entries.read, entries.key_of
 
         def flushed(stored_key: bytes, new: bytes | None, old: bytes | None, made_by: ContextTuple) -> None:
-            if self._runtime is None:  # the nodes below are closed: the change is only written
+            if self._runtime is None:  # the nodes below are closed, so the change is written and not forwarded
                 return
             record_ms, headers, _, _, _, _ = made_by
             timestamp_ms, value = (record_ms, None) if new is None else read(new)
@@ -394,16 +397,16 @@ class NodeContext:
 
 
 class Operator(ABC):
-    """A stateless or stateful operation of the DSL. All tasks share it: the state of one task is in the receiver or
-    context.
+    """A stateless or stateful operation of the DSL. All tasks share the operation: the state of one task is in the
+    receiver or context.
 
     Source: `ProcessorNode`. Differs from Kafka: there, the DSL's operations are processors like those of users.
     """
 
     @abstractmethod
     def connect(self, child: Receiver, context: NodeContext) -> Receiver:
-        """Returns the function that takes the node's records. Called after the stores are open, and again whenever the
-        task runs again.
+        """Returns the function that takes the node's records. The graph calls `connect` after the stores are open, and
+        again whenever the task runs again.
 
         `child`: hands a record to all nodes below. An operator that does more work after a call of `child` (with
         another record, or with its store) calls `context.guarded(child)` instead. An operator with a store sets
@@ -412,4 +415,4 @@ class Operator(ABC):
 
 
 NodeSupplier = Operator | Callable[[], Processor[Any, Any]]
-"""An operator, or a function or class that makes a new processor at each call. It must be picklable."""
+"""An operator, or a function or class that makes a new processor at each call. A supplier must be picklable."""

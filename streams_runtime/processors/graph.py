@@ -119,7 +119,8 @@ class ProcessorGraph:
     def init(self, runtime: TaskRuntime) -> None:
         """Call `init` of every processor, parents first. The stores in `runtime` are open and restored.
 
-        Raises StreamsRuntimeError, which names the processor. `close` then closes the processors before the failed one.
+        Raises StreamsRuntimeError, which names the processor. After an error, `close` closes the processors that were
+        initialised before the failed one.
         """
         if self._initialized:
             raise StreamsRuntimeError("the processors are initialised already", runtime.task_id)
@@ -154,7 +155,7 @@ class ProcessorGraph:
     def close(self) -> None:
         """Call `close` of every processor, parents first, even after errors. Idempotent.
 
-        Then raises StreamsRuntimeError for the last error, as Kafka does.
+        Raises StreamsRuntimeError for the last error, after all processors were closed, as in Kafka.
         """
         failed: StreamsRuntimeError | None = None
         closing, self._initialized = self._initialized, []
@@ -197,13 +198,14 @@ _FRAMES_PER_NODE = 14
 """The most Python frames that one node adds to the call stack.
 
 A table with several children reaches this number: if the record cache is full when the table puts a value, the put
-evicts another change from the cache, and forwards that change to the children. A processor of the user adds five.
+evicts another change from the cache, and forwards that change to the children. A processor of the user adds five
+frames.
 """
 
 
 def _allow_depth(nodes: Sequence[NodeRunner]) -> None:
-    """Raise Python's limit of nested calls if a record needs more. The limit is 1,000 by default, and each node that a
-    record passes through adds calls.
+    """Raise Python's limit of nested calls if a record needs more. Python's limit is 1,000 calls by default, and each
+    node that a record passes through adds calls.
     """
     depths: dict[str, int] = {}
     for node in reversed(nodes):

@@ -1,4 +1,5 @@
-"""The running nodes of a task: sources, operators, processors of the user, and sinks. See also `batch_node`.
+"""The running nodes of a task: sources, operators, processors of the user, and sinks. `batch_node` has the nodes that
+take batches.
 
 Source: `ProcessorNode`, `SourceNode`, `SinkNode`.
 """
@@ -111,8 +112,8 @@ class ProcessorRunner(NodeRunner):
 
 
 class SinkRunner(NodeRunner):
-    """A sink. The task serializes and sends the records. It has no children: the builder of topologies refuses a sink
-    as a parent.
+    """A sink. The task serializes and sends the records. A sink has no children: the builder of topologies refuses a
+    sink as a parent.
     """
 
     def __init__(self, name: str, topic: str, settings: SinkSettings, current: CurrentNode) -> None:

@@ -22,7 +22,7 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors of the task, not of the current record. No handler decides about them."""
+"""Errors of the task, not of the current record. No handler decides about these errors."""
 
 
 class RunPosition(NamedTuple):
@@ -37,7 +37,7 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """The task and its current record, which is the record being processed. For use on the task's own thread."""
+    """The task and its current record, which is the record being processed. Only the task's own thread may use it."""
 
     @property
     def application_id(self) -> str: ...

@@ -52,7 +52,7 @@ class SinkSettings:
 
 class Topology:
     """A topology that is built with the calls of Kafka's `Topology`. Each call adds to the topology and returns it. A
-    call that Kafka refuses raises TopologyError.
+    call that Kafka's `Topology` refuses raises TopologyError.
 
     `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
     topology was built without the DSL.
@@ -122,7 +122,7 @@ class Topology:
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> Topology:
         """Add an internal topic for a sink and a source. `name`: the name without the application id. `partitions`:
-        None for as many as upstream.
+        None for as many partitions as the upstream topics have.
         """
         self.builder.add_repartition_topic(name, partitions)
         return self
@@ -143,7 +143,7 @@ class Topology:
         return self
 
     def definition(self) -> TopologyDefinition:
-        """The node graph so far. Later calls do not change it."""
+        """The node graph of all calls so far. Later calls do not change this value."""
         return self.builder.definition()
 
     def group_topology(self, application_id: str) -> GroupTopology:
@@ -176,7 +176,8 @@ class Topology:
         """Draw the topology to a PNG or SVG file, by the suffix of `path`. Returns the path. Raises InputError for
         another suffix.
         """
-        from streams_runtime.processors.topology_view.picture import draw_topology  # slow to import, and rarely needed
+        # imported here, because the module is slow to import and rarely needed
+        from streams_runtime.processors.topology_view.picture import draw_topology
 
         return draw_topology(self.builder.definition(), Path(path))
 
@@ -184,7 +185,7 @@ class Topology:
 def check_functions(owner: str, **functions: object) -> None:
     """Raises TopologyError for a function that cannot be called. `owner`: the operation or node that has the functions.
 
-    Without this check, the error would come with the first record.
+    Without this check, the error would occur with the first record.
     """
     for name, function in functions.items():
         if not callable(function):
@@ -221,7 +222,7 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
         if isinstance(partitioner, NestedSerde) and changes:  # a partitioner of windowed keys has a serde
             changes["partitioner"] = partitioner.with_inner(or_default)
         return replace(supplier, **changes) if changes else supplier
-    if isinstance(supplier, NestedSerde):  # for example `KTableRepartitionMap`, which needs the key serde
+    if isinstance(supplier, NestedSerde):  # an operator such as `KTableRepartitionMap` needs the key serde
         return defaults.applied_to_inner(supplier)
     return builder_with_serdes(supplier, lambda serde, _is_key: or_default(serde))
 

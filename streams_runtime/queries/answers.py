@@ -4,8 +4,8 @@ Rules:
 - Without `max_lag`, only the running active copy answers. With `max_lag`, any copy answers whose lag is known and at
   most this number of changelog records.
 - A read is valid only if afterwards the store is still open, and the copy is still the one that was looked up and was
-  not reopened. Otherwise, if the task was closed, wiped, recycled or restored meanwhile, the answer could be "no value"
-  where "not here" is right. If only a newer snapshot was published, the read is repeated.
+  not reopened. Without this rule, the answer could be "no value" in place of "not here" if the task was closed, wiped,
+  recycled or restored during the read. If only a newer snapshot was published, the read is repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """
@@ -29,8 +29,8 @@ from streams_runtime.state_stores.state_store import StateStore, StoreBuilder
 Answer = TypeVar("Answer")
 
 READS = 10
-"""The most reads of one query. Threads publish new snapshots only a few times a second, so not every one of these reads
-can coincide with a new snapshot.
+"""The most reads of one query. Threads publish new snapshots only a few times a second, so the reads of one query
+cannot all coincide with new snapshots.
 """
 
 
@@ -105,7 +105,7 @@ def _fresh_copy(instance: Queryable, store: str, where: KeyQueryMetadata, max_la
     fresh = [copy for copy in here if copy.may_answer(max_lag)]
     if not fresh:
         raise _not_fresh(store, where, here, max_lag)
-    return max(fresh, key=lambda copy: copy.is_current)  # the running active copy, if it is here
+    return max(fresh, key=lambda copy: copy.is_current)  # the running active copy, if this instance has it
 
 
 def _not_here(instance: Queryable, store: str, where: KeyQueryMetadata) -> QueryProblem:

@@ -123,7 +123,8 @@ class Tries:
 
 
 class StateStoreClient:
-    """A client of one application's stores. Thread-safe; close it after use. Every call may raise QueryFailed.
+    """A client of one application's stores. Several threads may use a client at once; close it after use. Every call
+    may raise QueryFailed.
 
     The time-out of an HTTP call is at most the time that its query has left, but at least 50 ms. A query continues if
     an instance cannot be reached, gives an invalid answer or answers "not here", because another instance may have the
@@ -150,7 +151,8 @@ class StateStoreClient:
         self._given = tuple(dict.fromkeys(instances))
         if not self._given:
             raise InputError("is empty; give the host:port of at least one", "instances")
-        if any("@" in each for each in self._given):  # not quoted: errors name these addresses
+        # the addresses must not contain credentials, because errors name them
+        if any("@" in each for each in self._given):
             raise InputError("must be host:port, without a user or a password: give the token as token=", "instances")
         self._hosts = self._given
         self._application_id = application_id
@@ -213,7 +215,9 @@ class StateStoreClient:
         )
 
     def copies(self, host: str, store: str) -> list[dict[str, Any]]:
-        """The copies of a store on one host, each with task, role, state and lag. The call is not repeated."""
+        """The copies of a store on one host, each with task, role, state and lag. The call is not repeated after an
+        error.
+        """
         tries = Tries(self._timeout_s)
         self._check_open()
         found = self._get(host, store_path(store), {}, tries, lambda document: list(document["copies"]))
@@ -276,7 +280,7 @@ class StateStoreClient:
             retry=tenacity.retry_if_exception_type(_NoAnswerYet),
             wait=tenacity.wait_random_exponential(multiplier=FIRST_PAUSE_S, max=LONGEST_PAUSE_S),
             stop=tenacity.stop_before_delay(self._timeout_s),
-            sleep=tenacity.sleep_using_event(self._closed),  # after `close`, the next try raises
+            sleep=tenacity.sleep_using_event(self._closed),  # after `close`, the next try raises QueryFailed
         )
         try:
             return retrying(once)
@@ -359,7 +363,7 @@ class StateStoreClient:
         if not found:
             if self._metadata is None:
                 raise _NoAnswerYet
-            return self._metadata  # old metadata, but no host has contradicted it
+            return self._metadata  # the known metadata are old, but no host has contradicted them
         newest = max(found.values(), key=lambda metadata: metadata.generation_id)
         learnt = map(str, [*newest.hosts.active, *newest.hosts.standby])
         self._hosts = tuple(dict.fromkeys([*found, *learnt, *self._given]))

@@ -27,7 +27,7 @@ _PROMETHEUS_TEXT = "text/plain; version=0.0.4; charset=utf-8"
 
 Key = Annotated[str | None, Query(description="The key as text, read by the store's key serde.")]
 KeyBase64 = Annotated[str | None, Query(description="The key's bytes in base64, instead of `key`.")]
-Partition = Annotated[int | None, Query(description="Needed only if a partitioner of your own placed the key.")]
+Partition = Annotated[int | None, Query(description="Partition; needed only if your own partitioner placed the key.")]
 MaxLag = Annotated[int | None, Query(ge=0, description="Accept any copy that is at most this many records behind.")]
 Limit = Annotated[int, Query(ge=1, le=MAX_ENTRIES)]
 Time = Annotated[int, Query(ge=0, le=JAVA_LONG_MAX, description="Milliseconds since the epoch.")]

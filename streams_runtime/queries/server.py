@@ -30,7 +30,7 @@ _WILDCARDS = ("0.0.0.0", "[::]", "*")  # noqa: S104  # these hosts are refused
 
 
 class QueryServer:
-    """The HTTP server. Binds its port in the constructor, and answers between `start` and `close`."""
+    """The HTTP server. The constructor binds the port; the server answers between `start` and `close`."""
 
     def __init__(self, address: str, token: str | CallerToken | None = None, tls: ServerTls | None = None) -> None:
         """`address`: host:port; port 0 for any free port. `token`: the bearer token of callers. Tokens from the
@@ -45,7 +45,7 @@ class QueryServer:
         self._tls = None if tls is None else server_context(tls)
         self._socket = _listening_socket(address, host, port)
         self.endpoint = HostInfo(host, self._socket.getsockname()[1])
-        """The address for the subscription."""
+        """The address of the server, which the subscription contains."""
         self._lock = threading.Lock()
         self._closed = False
         self._server: _SignallingServer | None = None
@@ -79,7 +79,9 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Stops the server; when this returns, it no longer answers. Idempotent; any thread may call it."""
+        """Stops the server; when this returns, it no longer answers. A second call has no effect; any thread may call
+        it.
+        """
         with self._lock:
             self._closed = True
             self._tokens.close()
@@ -91,7 +93,9 @@ class QueryServer:
 
 
 class _SignallingServer(uvicorn.Server):
-    """A uvicorn server with a wait for its start. It reloads its certificate and token files when they change."""
+    """A uvicorn server with a wait for its start. The server reloads its certificate and token files when they
+    change.
+    """
 
     def __init__(self, config: uvicorn.Config, tls: ReloadedContext | None, tokens: AskersTokens) -> None:
         super().__init__(config)
@@ -115,7 +119,7 @@ class _SignallingServer(uvicorn.Server):
         try:
             super().run(sockets)
         finally:
-            self._ready.set()  # so that a waiting `start` notices that the server has ended
+            self._ready.set()  # a waiting `start` thus notices that the server has ended
 
     def wait_until_started(self, thread: threading.Thread, timeout_s: float) -> bool:
         self._ready.wait(timeout_s)
@@ -128,7 +132,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     bracketed = host.startswith("[") and host.endswith("]")
     is_host = host != "" and not any(map(str.isspace, host)) and (bracketed or ":" not in host)
     if not is_host or not (port.isascii() and port.isdigit()) or int(port) > 65_535:
-        # the part before an @ may be a password
+        # the text before an @ is not shown, because it may be a password
         shown = "a text with a user in it" if "@" in address else shown_name(address)
         raise InputError(f"must be host:port, or [address]:port for IPv6, not {shown}", _WHERE)
     if host in _WILDCARDS:

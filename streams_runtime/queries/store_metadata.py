@@ -166,7 +166,7 @@ class ApplicationMetadata:
 
 def metadata_of(instance: Queryable) -> ApplicationMetadata:
     """The metadata that an instance has."""
-    generation_id = instance.generation_id()  # read first, so that the host maps are never older
+    generation_id = instance.generation_id()  # the generation is read first, so that the host maps are never older
     return ApplicationMetadata(instance.application_id, generation_id, instance.store_locations(), instance.host_maps())
 
 

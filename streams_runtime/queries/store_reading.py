@@ -102,7 +102,8 @@ def _decoded(key_base64: str) -> bytes:
 
 def _checked(store: str, serde: Serde[Any], key: bytes) -> bytes:
     """Returns `key` if the serde writes the deserialized key with the same bytes, else raises QueryProblem. Stores look
-    up the deserialized key, so for other bytes they would return the entry of another key.
+    up the deserialized key. If the serde wrote this key with other bytes, a store would return the entry of another
+    key.
     """
     try:
         written = serde.serialize(serde.deserialize(key))

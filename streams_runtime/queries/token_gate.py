@@ -39,7 +39,7 @@ OPEN_PATHS = frozenset({"/livez"})
 _TOKENS = "ASSIGNOR_AUTH_TOKENS"
 _TOKENS_FILE = "ASSIGNOR_AUTH_TOKENS_FILE"
 FIRST_KEYS_S = 10.0
-"""The longest time that the start waits for the issuer's keys. The keys may arrive later."""
+"""The longest time that the start waits for the issuer's keys. The keys may also arrive after the start."""
 
 FORMER_TOKEN_MS = 10_000
 """The time for which a former token of the instance is still accepted. Instances and their callers read their token

@@ -66,8 +66,8 @@ def serde_for_topic(serde: Serde[T], topic: str, *, is_key: bool) -> Serde[T]:
 
 def serializer_of(serde: Serde[T]) -> Callable[[T], bytes]:
     """Returns the serde's `serialize`. For a user's serde, the function also checks the result: it raises TypeError if
-    the result is not bytes, before a sink, a store or a producer takes the record. It accepts None, which is null in a
-    topic.
+    the result is not bytes, before a sink, a store or a producer takes the record. The returned function accepts None,
+    which is null in a topic.
     """
     serialize = serde.serialize
     if type(serde).__module__.startswith(_OWN_PACKAGE):  # this package's serdes always return bytes
@@ -107,7 +107,7 @@ def _kind(serde: type) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """Bytes as they are. It also accepts bytearray and memoryview."""
+    """The serde of bytes, which stay unchanged. It also accepts bytearray and memoryview."""
 
     def serialize(self, value: bytes, /) -> bytes:
         return value if type(value) is bytes else bytes_of(value)
@@ -118,7 +118,7 @@ class BytesSerde:
 
 @dataclass(frozen=True, slots=True)
 class StringSerde:
-    """Text as UTF-8."""
+    """The serde of text, which is written as UTF-8."""
 
     def serialize(self, value: str, /) -> bytes:
         return value.encode()

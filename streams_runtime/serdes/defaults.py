@@ -3,7 +3,7 @@
 
 A config may give an object by its name (`imported_object`, `made`); other configs use these functions, too. If a serde
 is missing, the DSL puts a `DefaultSerde` in its place. An Application, which has the topology and the configs, replaces
-it. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
+the `DefaultSerde`. Source: `WrappingNullableUtils.prepareSerde`, `StreamsConfig.defaultKeySerde`.
 """
 
 import importlib

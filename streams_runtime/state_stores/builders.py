@@ -1,4 +1,5 @@
-"""Builders, with which a user defines the stores of a topology. They can be compared, pickled and sent to executors.
+"""Builders, with which a user defines the stores of a topology. Builders can be compared, pickled and sent to
+executors.
 
 `key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` are the public names of
 the classes. Source: `Stores`, `KeyValueStoreBuilder`, `TimestampedKeyValueStoreBuilder`,
@@ -126,7 +127,7 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-            object.__setattr__(self, "changelog", windowed)  # the way to set a field of a frozen dataclass
+            object.__setattr__(self, "changelog", windowed)  # a field of a frozen dataclass can only be set in this way
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
         """Make the layers of bytes below the serdes. A store with duplicates has no record cache, as in Kafka."""

@@ -52,7 +52,7 @@ class CachingStore(WrappedStateStore[LoggingStore]):
         super().__init__(inner)
         self._task_cache: TaskCache | None = None
         self.cache: NamedCache | None = None
-        self._owner = 0  # the thread of the task
+        self._owner = 0  # the identifier of the task's thread
 
     # --- open and close
 
@@ -84,7 +84,9 @@ class CachingStore(WrappedStateStore[LoggingStore]):
     # --- reads
 
     def _read(self, cache: NamedCache, key: bytes) -> bytes | None:
-        """Returns the value of a cache key. Any thread may call, but only reads of the task's thread count as uses."""
+        """Returns the value of a cache key. Any thread may call this method, but only reads of the task's thread count
+        as uses of the key.
+        """
         if get_ident() == self._owner:
             return cache.get(key)
         entry = cache.peek(key)
@@ -112,7 +114,7 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
             self.cache.put(key, value)
 
     def get(self, key: bytes) -> bytes | None:
-        cache = self.cache  # read once: the task's thread may close the store at any time
+        cache = self.cache  # the cache is read once, because the task's thread may close the store at any time
         return self._inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
@@ -123,7 +125,8 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # The cache is read first: so a change that is flushed between the two reads is found twice, and not missed.
+        # The cache is read before the store: a change that is flushed between the two reads is then found twice, and
+        # not missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
@@ -184,7 +187,7 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
         """Returns the windows in the cache, including windows that have expired in the store below.
 
-        Call it before the store below is read: so a change that is flushed between the two reads is found twice, and
+        Call it before the store below is read: a change that is flushed between the two reads is then found twice, and
         not missed.
         """
         cache = self.cache

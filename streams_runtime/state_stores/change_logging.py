@@ -21,8 +21,8 @@ Rules of the buffer:
 - All stores of the process share one memory budget, as they share RocksDB's memory.
 
 The reason for the buffer is speed: RocksDB takes about one microsecond for a single write and two for a read. Most
-stores change few keys often. Between two batches each put or get of such a key is a dictionary lookup, and the batch
-writes the key once. Results are the same as without the buffer.
+stores change few keys often. Between two batches each put or get of a key that changes often is a dictionary lookup,
+and the batch writes the key once. Results are the same as without the buffer.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
 `ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no such buffer: there, a record
@@ -87,7 +87,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
-        self._name = inner.name  # read once: each change needs it, and the property calls each layer below
+        self._name = inner.name  # the name is read once: each change needs it, and the property calls each layer below
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
 
@@ -116,7 +116,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
         `key`: the key in its form in the changelog. `value`: the value in its form in the store.
         """
-        if self._limits is None:  # read at the first change, because a standby never needs the limits
+        if self._limits is None:  # the limits are read at the first change, because a standby never needs them
             self._limits = limits = self._changes.limits_of(self._name)
             self.always_accepted_bytes, self.timestamp_checks = limits.max_bytes, limits.checks
         logged, timestamp_ms = self._logged(value, self._clock.record_timestamp_ms)
@@ -129,7 +129,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     @abstractmethod
     def put_checked(self, key: bytes, value: bytes | None, record_ms: int) -> None:
-        """Put and log a change that `check` has accepted. Only for stores without duplicates.
+        """Put and log a change that `check` has accepted. Call this method only for stores without duplicates.
 
         `key`, `value`: as for `check`. `record_ms`: the timestamp of the record that made the change.
         """
@@ -290,7 +290,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     def put(self, key: bytes, value: bytes | None) -> None:
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
-        if not self.owner_thread:  # only a closed store has no owner
+        if not self.owner_thread:  # a store without an owner is closed
             self._inner.require_open()
         pending = self._pending
         previous: bytes | object | None = pending.get(key, _NOT_IN_MEMORY)
@@ -340,8 +340,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value  # type: ignore[return-value]
 
     def get_in_memory(self, key: bytes) -> bytes | None:
-        """Returns the value like `get`, but without a read of RocksDB. Only for the task's thread, and only for a key
-        that the caller knows to be either in memory or absent from the store.
+        """Returns the value like `get`, but without a read of RocksDB. Only the task's thread may call this method, and
+        only for a key that is either in memory or absent from the store.
         """
         value: bytes | object | None = self._pending.get(key, _NOT_IN_MEMORY)
         if value is _NOT_IN_MEMORY:
@@ -370,9 +370,10 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value
 
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
-        """Returns the changes to merge into a scan of RocksDB. The task's thread writes them first, and gets none.
+        """Returns the changes to merge into a scan of RocksDB. The task's thread writes these changes first, so its
+        result is empty.
 
-        Call it before the scan: so a change that is written between the two reads is found twice, and not missed.
+        Call it before the scan: a change that is written between the two reads is then found twice, and not missed.
         """
         if not self._pending:
             return {}
@@ -382,8 +383,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return {key: value for key, value in self._pending.copy().items() if is_wanted(key)}
 
     def _write_pending(self) -> None:
-        """Write the pending changes to RocksDB. They stay in `_pending` until they are written, for readers of other
-        threads.
+        """Write the pending changes to RocksDB. The changes stay in `_pending` until they are written, for readers of
+        other threads.
         """
         pending = self._pending
         if not pending:

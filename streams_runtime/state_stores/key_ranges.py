@@ -35,7 +35,7 @@ def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[byt
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
     """True if the range is empty because its start lies after its end.
 
-    Then it logs a warning, because the serialized keys may have another order than the keys.
+    For such a range a warning is logged, because the serialized keys may have another order than the keys.
     """
     if start is None or end is None or start <= end:
         return False

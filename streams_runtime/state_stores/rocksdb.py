@@ -95,7 +95,7 @@ class Cursors:
         return self._entries(chunk, cursor)
 
     def close(self) -> None:
-        """Close all iterators, which frees RocksDB's files. Waits for a thread that is reading a chunk."""
+        """Close all iterators, which frees RocksDB's files. `close` waits for a thread that is reading a chunk."""
         with self._lock:
             self._closed = True
             for cursor in self._open:
@@ -143,8 +143,8 @@ class RocksDBStore:
         """`file_format`: the format of the store's files.
 
         `convert`: called by `open` if the files have another format, with this store and the format of the files (None
-        if the format is not recorded). It converts the content, or raises StoreOfAnotherKind. The default only checks
-        the content.
+        if the format is not recorded). `convert` converts the content, or raises StoreOfAnotherKind. The default of
+        `convert` only checks the content.
         """
         self._name = name
         self._format = file_format
@@ -363,7 +363,7 @@ def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -
             return
         yield key, value_of()
         step()
-    entries.status()  # raises if the loop has ended because of an error and not at the last entry
+    entries.status()  # this call raises an error if the loop has ended because of an error and not at the last entry
 
 
 def _backwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:

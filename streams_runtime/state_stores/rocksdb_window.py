@@ -57,7 +57,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         self._retain_duplicates = retain_duplicates
         self._retention = WindowRetention(retention_ms)
         self._segments: tuple[int, ...] = ()
-        """The segments that have windows, in order. The tuple is replaced as a whole: other threads read it."""
+        """The segments that have windows, in order. The tuple is replaced as a whole, because other threads read it."""
         self._sequence = 0
         self._expired: Callable[[str], None] = ignore_expired
         self._read_again: Callable[[str, str], None] = ignore_read_again
@@ -178,7 +178,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             prefixes = {start: _prefix(number) for start, number in segment_of.items()}
             stored = map(add, map(prefixes.__getitem__, starts), keys)
         self._segments = tuple(sorted(found.union(self._segments)))
-        # An iterator is enough: `RocksDBStore.write` reads the keys once. The list for values with None is not needed.
+        # `RocksDBStore.write` reads the keys once, so an iterator of keys is enough, and no list is made.
         self._inner.write(stored if all(values) else list(stored), values)
 
     def _free_sequence(self, prefixed: bytes, start_ms: int) -> int:

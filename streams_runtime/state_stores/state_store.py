@@ -39,7 +39,7 @@ class ChangeLogger(Protocol):
         """
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a change. Call `check_change` before."""
+        """Send a change. The caller has checked the change with `check_change`."""
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
@@ -103,7 +103,7 @@ class StateStore(Protocol):
 
     @property
     def persistent(self) -> bool:
-        """True if the content outlives the process. Only a persistent store has a checkpoint."""
+        """True if the content outlives the process. The checkpoint contains offsets of persistent stores only."""
 
     @property
     def is_open(self) -> bool: ...
@@ -115,7 +115,9 @@ class StateStore(Protocol):
         """
 
     def rebind(self, context: StoreContext) -> None:
-        """Use a new context, after the task was recycled. The store stays open and keeps its content."""
+        """Use a new context, after the task was recycled. The store stays open and keeps its content when it is
+        rebound.
+        """
 
     def restore(self, batch: RecordBatch) -> None:
         """Apply changelog records in bulk without logging them. Later records win, and None deletes."""
@@ -137,7 +139,7 @@ class KeyValueBytesStore(StateStore, Protocol):
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes | None) -> None: ...
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Put the entries in this order. After an error, no entry is put."""
+        """Put the entries in this order. After an error, none of the entries is in the store."""
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         """Returns the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`. None
@@ -181,7 +183,9 @@ Inner = TypeVar("Inner", bound=StateStore)
 
 
 class WrappedStateStore(Generic[Inner]):
-    """A store around an inner store. It passes the calls of a task on to it. Source: `WrappedStateStore`."""
+    """A store around an inner store. The outer store passes the calls of a task on to the inner store. Source:
+    `WrappedStateStore`.
+    """
 
     def __init__(self, inner: Inner) -> None:
         self._inner = inner

@@ -1,4 +1,5 @@
-"""The format of a persistent store's files: the kind of store and, for windows, the segments. It is in a separate file:
+"""The format of a persistent store's files: the kind of store and, for windows, the segments. The format stands in a
+separate file:
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
@@ -7,8 +8,8 @@ the old store then have another meaning, and the RocksDB files alone do not show
 the whole content has its format. While windows are moved to segments of another length, the file has no interval. Older
 releases of this package wrote no format file; then the keys are checked.
 
-Source: none in Kafka. Kafka keeps window stores and other stores in directories of different names, names a segment by
-its start time, and keeps values with timestamps in a separate column family.
+Kafka has no counterpart of this file. Kafka keeps window stores and other stores in directories of different names,
+names a segment by its start time, and keeps values with timestamps in a separate column family.
 """
 
 import json

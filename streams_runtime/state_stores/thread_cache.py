@@ -3,13 +3,13 @@ all caches of the thread share one size limit.
 
 Rules:
 - Dirty keys are flushed in the order of their last change, and a flush writes each key once.
-- The least recently used value is evicted first. If this value is dirty, it is flushed before. Then all other dirty
-  keys of its store are flushed as well, and stay in the cache.
+- The least recently used value is evicted first. If this value is dirty, it is flushed first. The flush also writes all
+  other dirty keys of its store, which stay in the cache.
 - A deleted key leaves the cache when its deletion is flushed.
 - Sizes are counted as in Kafka, so that a cache of the same size evicts at the same record. Differs from Kafka: an
   input record that is kept for an error handler is counted as well.
 - A put evicts only from the cache of its own store. While this cache is being flushed, a put evicts nothing, because a
-  downstream operator may put into the store whose change it receives. The next put evicts.
+  downstream operator may put into the store whose change it receives. The next put after the flush evicts.
 - When the thread's share shrinks because a thread was added to the instance, all caches evict their clean values. The
   dirty values become clean at the next commit, and are evicted in the thread's next pass, or at a put before.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
@@ -116,7 +116,7 @@ class ThreadCache:
         self._caches = [each for each in self._caches if each is not cache]
 
     def resize(self, max_bytes: int) -> None:
-        """Set the limit of the total size. Evicts clean values if needed, but flushes nothing."""
+        """Set the limit of the total size. Clean values are evicted if needed, but no value is flushed."""
         self.max_bytes = max_bytes
         if self.size_bytes > max_bytes:
             for cache in self._caches:
@@ -164,7 +164,9 @@ class TaskCache:
 
 
 class NamedCache:
-    """The cache of one store: values by key. A dirty value is not yet written to the store. Made by `TaskCache.add`."""
+    """The cache of one store: values by key. A dirty value is not yet written to the store. `TaskCache.add` makes the
+    caches.
+    """
 
     __slots__ = (
         "_below", "_caches_reads", "_contexts", "_dirty", "_entries", "_is_flushing", "_last_used", "_listener",
@@ -199,7 +201,8 @@ class NamedCache:
     # --- reading
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns the value in the cache, or else in the store below. Counts as a use. Only for the task's thread.
+        """Returns the value in the cache, or else in the store below. The call counts as a use of the key. Only the
+        task's thread may call this method.
 
         If values that were read stay in the cache, this may evict a value, and raises the errors of the flush.
         """
@@ -217,7 +220,7 @@ class NamedCache:
         return value
 
     def peek(self, key: bytes) -> Entry | None:
-        """Returns the entry of a key. Does not count as a use. Any thread may call."""
+        """Returns the entry of a key. The call does not count as a use of the key. Any thread may call this method."""
         return self._entries.get(key)
 
     def changed_by_present_record(self, key: bytes) -> Entry | None:
@@ -232,17 +235,19 @@ class NamedCache:
         return bool(self._dirty)
 
     def items(self) -> list[tuple[bytes, bytes | None]]:
-        """Returns all keys and values. Any thread may call."""
+        """Returns all keys and values. Any thread may call this method."""
         return self._values_of(list(self._entries))
 
     def dirty_items(self, is_wanted: Callable[[bytes], bool]) -> dict[bytes, bytes | None]:
-        """Returns the dirty keys for which `is_wanted` is True, with their values. Any thread may call."""
+        """Returns the dirty keys for which `is_wanted` is True, with their values. Any thread may call this method."""
         if not self._dirty:
             return {}
         return dict(self._values_of([key for key in list(self._dirty) if is_wanted(key)]))
 
     def _values_of(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
-        """Leaves out keys that the task's thread has removed meanwhile: the store below has their values."""
+        """Returns the entries without keys that the task's thread has removed meanwhile: the store below has their
+        values.
+        """
         entries = [(key, self._entries.get(key)) for key in keys]
         return [(key, entry[_VALUE]) for key, entry in entries if entry is not None]
 
@@ -251,9 +256,9 @@ class NamedCache:
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
         """Change a value for the record that is being processed.
 
-        `timestamp_ms`: the timestamp of the value. The default is for callers that do not know it; then the change is
-        always checked. Raises the errors of the check, and changes nothing in this case. May evict values, and raises
-        the errors of their flush; the change is in the cache in this case.
+        `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default; its
+        change is always checked. Raises the errors of the check, and changes nothing in this case. May evict values,
+        and raises the errors of their flush; the change is in the cache in this case.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)
@@ -340,16 +345,18 @@ class NamedCache:
         if listener is not None:
             if value is None or self._sends_old_values:
                 old = self._below.read(key)
-                is_needed = value is not None or old is not None  # if not, it was put and deleted since the last flush
+                # otherwise the key was put and deleted since the last flush
+                is_needed = value is not None or old is not None
             if is_needed:
                 self._contexts.set_context(context)
                 listener(key, value, old if self._sends_old_values else None, context)
         if is_needed:
             try:
                 self._below.put_checked(key, value, context[0])
-            except LogTimeout as error:  # the store has the change, and the record collector sends it later
+            # the error does not lose the change: the store has it, and the record collector sends it later
+            except LogTimeout as error:
                 timeout = error
-        if self._entries[key] is entry:  # if not, a downstream operator has changed the key again
+        if self._entries[key] is entry:  # otherwise a downstream operator has changed the key again
             del self._dirty[key]
             if value is None:
                 self._remove(key)

@@ -88,7 +88,7 @@ class EntryAccess(NamedTuple):
 
 
 class ValuesWithTimestamps(Sequence[bytes | None]):
-    """The values of a batch, each with its timestamp before the value. None stays None.
+    """The values of a batch, each with its timestamp before the value. A value that is None stays None.
 
     A value and its timestamp are joined when the value is read, which is cheaper than making a list of all values.
     """

@@ -86,7 +86,9 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         last_start_ms, suffix = -1, b""
 
         def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
-            """Returns the window key, which is also the cache key. Without a cache: the window key and the start."""
+            """Returns the window key, which is also the cache key. Without a cache, the stored form is a pair of the
+            window key and the start.
+            """
             nonlocal last_start_ms, suffix
             if start_ms != last_start_ms:  # most records belong to the same window as the previous record
                 last_start_ms, suffix = start_ms, window_key(b"", start_ms, 0)

@@ -45,7 +45,9 @@ def suffix_of(window_key: bytes) -> tuple[int, int]:
 
 
 def next_sequence(sequence: int) -> int:
-    """Returns the next sequence number. The number after MAX_SEQUENCE is 0, because it must not be negative."""
+    """Returns the next sequence number. The number after MAX_SEQUENCE is 0, because a sequence number must not be
+    negative.
+    """
     return (sequence + 1) & MAX_SEQUENCE
 
 
@@ -102,7 +104,7 @@ def window_end_ms(start_ms: int, window_size_ms: int) -> int:
     Differs from Kafka: in Kafka a record of a window with a greater end fails earlier, in `TimeWindows.windowsFor`.
     """
     end_ms = start_ms + window_size_ms
-    return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # takes half the time of `min`
+    return end_ms if end_ms <= JAVA_LONG_MAX else JAVA_LONG_MAX  # a conditional expression takes half the time of `min`
 
 
 class WindowRetention:
@@ -118,7 +120,9 @@ class WindowRetention:
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
-        """Advance observed stream time. Returns True if segments have expired: all below `first_live_segment`."""
+        """Advance observed stream time. Returns True if segments have expired. All segments below `first_live_segment`
+        have expired.
+        """
         if start_ms <= self.observed_ms:
             return False
         self.observed_ms = start_ms

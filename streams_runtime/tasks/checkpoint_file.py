@@ -3,7 +3,7 @@
 Rules: `<task directory>/.checkpoint` is the last file that was written completely, or does not exist. A new file is
 written under another name in the same directory, synced and renamed; then the directory is synced. When there are no
 offsets, there is no file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person can
-inspect it. An offset is that of the last record applied.
+inspect it. The file has the offset of the last record applied to each store.
 
 The first line of the text is the format version, 0. The second line is the number of entries. Then follows one line per
 entry: `topic partition offset`. Source: `OffsetCheckpoint`.
@@ -23,7 +23,7 @@ from assignor.types import TopicPartition
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, as_state_errors
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
-"""The name of the file. All files whose names begin with it belong to the checkpoint and are not state."""
+"""The name of the file. All files whose names begin with this name belong to the checkpoint and are not state."""
 
 OFFSET_UNKNOWN = -4
 """Stands for the offset of a store that is on disk, but whose offset is not known."""
@@ -57,7 +57,7 @@ class CheckpointFile:
         return parse_checkpoint(data)
 
     def load(self) -> dict[TopicPartition, int] | None:
-        """As `read`, but renames a broken file, logs a warning and returns None."""
+        """Reads the file as `read` does. If the file is broken, renames it, logs a warning and returns None."""
         try:
             return self.read()
         except DecodeError as error:
@@ -117,7 +117,7 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
 
 
 def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
-    """Parses a checkpoint file. Leaves out entries with an offset that may not be written.
+    """Parses a checkpoint file. Entries with an offset that may not be written are left out.
 
     Raises DecodeError, whose `reason` is Kafka's message, for a text in another format. Differs from Kafka: numbers are
     ASCII digits only, where Java reads the digits of any script; Kafka writes only ASCII digits.
@@ -180,7 +180,7 @@ class _Lines:
 
     def _parse(self, text: str, bits: int) -> int:
         limit = 1 << (bits - 1)
-        # no number of these sizes takes more digits, and int() of very long ones is slow
+        # no number of these sizes has more digits, and int() is slow for very long texts
         if _NUMBER.match(text) is None or len(text.lstrip("+-").lstrip("0")) > 19:
             raise self.error(f'For input string: "{text}"')
         value = int(text)

@@ -3,10 +3,10 @@
 Rules: the user's handlers decide: one handler for processing, and one for reading (serdes, timestamps). The default is
 FAIL. FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler
 answers CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its
-parent continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. It is sent like
-any output, so under exactly-once it is in the transaction that commits the record's offset. A handler that raises, or
-returns anything but a HandlerResponse, counts as FAIL. No handler is called if a schema registry cannot be reached, or
-if the function of a batch returns a wrong number of rows: the record itself may be valid.
+parent continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. A dead letter is
+sent like any output, so under exactly-once it is in the transaction that commits the record's offset. A handler that
+raises, or returns anything but a HandlerResponse, counts as FAIL. No handler is called if a schema registry cannot be
+reached, or if the function of a batch returns a wrong number of rows: the record itself may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
@@ -61,7 +61,9 @@ _INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""Prefixes of the paths of files that are not the user's. Files of this package are not the user's either."""
+"""Prefixes of the paths of files that are not the user's. Files of this package do not count as the user's files
+either.
+"""
 
 _logger = logging.getLogger(__name__)
 
@@ -117,7 +119,7 @@ def _add_callers(error: Exception) -> None:
     """Add the frames of the user's code that called the failed node to the traceback.
 
     The error is handled where the failed node was called, so the traceback does not have the frames of the nodes that
-    forwarded the record. The line that forwarded it is often the cause of the error.
+    forwarded the record. The line that forwarded the record is often the cause of the error.
     """
     trace = error.__traceback__
     for frame, line in traceback.walk_stack(None):
@@ -182,7 +184,9 @@ class ExceptionHandling:
         self._handle(self._processing, _PROCESSING, record)
 
     def deserialization_failed(self, record: FailedRecord) -> None:
-        """As `processing_failed`, for a record that cannot be deserialized, or has no valid timestamp."""
+        """Let the handler decide about a record that cannot be deserialized, or has no valid timestamp. Returns and
+        raises as `processing_failed` does.
+        """
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
     def _handle(self, handler: ExceptionHandler, kind: str, record: FailedRecord) -> None:

@@ -5,12 +5,12 @@ Rules:
 - A file is written under another name in the same directory, then renamed. So a reader finds the old content or the new
   content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
   file may have the old content, the new content or torn content.
-- Renames and deletions are durable once their directory was synced. Until then, a failure of the machine may undo them.
-- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock ends with the process that
-  holds it, however the process ends. A forked child inherits its parent's open files, and the lock lasts until all
-  processes have closed the lock file, so an inherited lock would outlive the parent. Therefore a child closes inherited
-  lock files at once. `_guard` is held while a lock file is opened and added to `_held`, so that no fork happens between
-  these two steps, and each child knows all lock files.
+- Renames and deletions are durable once their directory was synced. Before the sync, a failure of the machine may undo
+  renames and deletions. - A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock
+  ends with the process that holds it, however the process ends. A forked child inherits its parent's open files, and
+  the lock lasts until all processes have closed the lock file, so an inherited lock would outlive the parent. Therefore
+  a child closes inherited lock files at once. `_guard` is held while a lock file is opened and added to `_held`, so
+  that no fork happens between these two steps, and each child knows all lock files.
 
 Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
@@ -245,7 +245,7 @@ def _forget_inherited() -> None:
     for lock in list(_held):
         lock.forget()
     _held.clear()
-    _guard.release()  # the parent has acquired it before the fork
+    _guard.release()  # the parent has acquired `_guard` before the fork
 
 
 os.register_at_fork(before=_guard.acquire, after_in_parent=_guard.release, after_in_child=_forget_inherited)

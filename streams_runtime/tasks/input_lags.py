@@ -1,9 +1,9 @@
 """Checks if the log has records of an input partition that the task has not received yet.
 
 While the consumer is behind the last known end of a partition, no call is made. Otherwise `InputLags` asks the consumer
-for the end or, if the consumer does not know the end, the log. It asks again only after ten milliseconds, or once a
-record of the partition was read. If the log does not answer, the partition counts as having more records, and the next
-check asks at once.
+for the end or, if the consumer does not know the end, the log. `InputLags` asks again only after ten milliseconds, or
+once a record of the partition was read. If the log does not answer, the partition counts as having more records, and
+the next check asks at once.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
 Differs from Kafka: Kafka uses the end that the last fetch returned, however old it is; here the log is asked if more
@@ -37,7 +37,7 @@ class InputLags:
         for partition in partitions:
             position = self._consumer.position(partition)
             if position is None or position < self._ends.get(partition, -1):
-                behind.add(partition)  # also if the position is not known
+                behind.add(partition)  # the log may also have more records if the position is not known
             elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
                 ask[partition] = position
         if ask:

@@ -8,15 +8,16 @@
 Rules: reading begins at the committed offset. Without a committed offset, `auto.offset.reset` of the source or of the
 configs decides; repartition topics always begin at the earliest record. A task commits the offset of the next record to
 process: the offset of the first buffered record, or, if none is buffered, the consumer's position, so that gaps left by
-transactions and compaction count as consumed. It commits only offsets that the group does not have yet: offsets that
-have moved, and offsets at which it began to read without a committed offset. Under exactly-once, the work of an aborted
-transaction is never committed. Records that the log deleted before the group read them are reported, with their number.
+transactions and compaction count as consumed. A task commits only offsets that the group does not have yet: offsets
+that have moved, and offsets at which it began to read without a committed offset. Under exactly-once, the work of an
+aborted transaction is never committed. Records that the log deleted before the group read them are reported, with their
+number.
 
 The metadata of a committed offset has the partition time, with which the next owner continues. The format is Kafka's
 version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which are numbers by name: the number
 of entries in four bytes, then for each entry the length of the name in four bytes, the name, and the number in eight
 bytes. In this processor metadata, a task stores for each window store the first offset of its changelog that is needed.
-Version 1, which ends after the time, can be read as well. Any other text counts as unknown.
+Version 1, which ends after the time, can be read as well. Metadata in any other format count as unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
@@ -26,8 +27,8 @@ next owner skips the records that were written in between (KAFKA-12261).
 
 The right to commit is a claim, which is an epoch in the log for each input partition. A task claims its input before it
 reads the input. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that
-gives up its input releases the claim. If it did not, the next owner of the input would fence the producer that commits
-under the claim, and all tasks of the thread use this producer.
+gives up its input releases the claim. Without the release, the next owner of the input would fence the producer that
+commits under the claim, and all tasks of the thread use this producer.
 """
 
 import base64
@@ -90,7 +91,7 @@ class InputOffsets:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, because the task was closed: it reads nothing, and there is nothing to commit."""
+        """Forget all offsets, because the task was closed: it reads no input, and has nothing to commit."""
         self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
@@ -133,7 +134,7 @@ class InputOffsets:
         """Continue as auto.offset.reset says in partitions whose positions are out of range. Reports the skipped
         offsets.
 
-        `out_of_range`: the consumer's positions. Raises as `begin` does.
+        `out_of_range`: the consumer's positions. Raises the errors of `begin`.
         """
         begins = self._log.begin_offsets(out_of_range)
         for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
@@ -179,10 +180,9 @@ class InputOffsets:
     # --- the commit
 
     def prepare(self, positions: Iterable[InputPosition]) -> None:
-        """Set `prepared` to the offsets that the group does not have yet. It is empty if the task only wrote records.
-
-        The needed offsets of changelogs are read here, even for offsets that `remember` kept: a flush may have written
-        to changelogs since then.
+        """Set `prepared` to the offsets that the group does not have yet. `prepared` is empty if the task only wrote
+        records. The needed offsets of changelogs are read in this method, even for offsets that `remember` kept: a
+        flush may have written to changelogs since then.
         """
         self.commit_pending = self._exactly_once
         uncommitted = self._uncommitted(positions)

@@ -10,9 +10,9 @@ which the changelog may have a window that has not expired in the store, and com
 Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. Each mark is an
 offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp has advanced
 by 1/128 of the retention, or by 12 hours if 12 hours are less. So there are few marks, and the first needed offset is
-too low by the changes of one such step at most. A step is shorter than the day by which changelogs are kept longer than
-their stores. The offsets of changes that are not acknowledged yet are estimates: they follow the last known offset,
-after as many transaction markers as the last commit had.
+too low by at most the changes between two marks. The time between two marks is shorter than the day by which changelogs
+are kept longer than their stores. The offsets of changes that are not acknowledged yet are estimates: they follow the
+last known offset, after as many transaction markers as the last commit had.
 """
 
 from collections import deque
@@ -41,7 +41,7 @@ class NeededChanges:
         self.clear()
 
     def clear(self) -> None:
-        """Forget everything, because the store is closed."""
+        """Forget all changes, because the store is closed."""
         self.newest_ms = _NO_TIME_MS
         self._marks: deque[tuple[int, int]] = deque()
         self._next_mark_ms = 0
@@ -74,7 +74,7 @@ class NeededChanges:
     def restored(self, batch: RecordBatch) -> None:
         self._see_all(batch.offsets, batch.timestamps_ms)
         self._next_offset = batch.offsets[-1] + 1
-        self._marked_since = 0  # these offsets are exact, so `acknowledged` need not correct their marks
+        self._marked_since = 0  # the offsets of a restore are exact, so `acknowledged` need not correct their marks
 
     def advance_to(self, position: int) -> None:
         """Note that every change below this offset was restored."""
@@ -171,14 +171,14 @@ class WindowChangelogs:
         self._begin_offsets: dict[TopicPartition, int] = {}
 
     def clear(self) -> None:
-        """Forget everything, because the stores are closed."""
+        """Forget all changelogs, because the stores are closed."""
         self._begin_offsets.clear()
         for needed in self.needed.values():
             needed.clear()
 
     def restore_begins(self, partition: TopicPartition, begin: int) -> None:
-        """Note that a restore begins at `begin`, the first offset that the log has. Ignores partitions that are not
-        changelogs of window stores, as the next two methods do.
+        """Note that a restore begins at `begin`, the first offset that the log has. Partitions that are not changelogs
+        of window stores are ignored, here and in the next two methods.
         """
         if partition in self.needed:
             self._begin_offsets[partition] = begin
@@ -214,5 +214,5 @@ class WindowChangelogs:
             if needed is not None and begin is not None and needed < begin:
                 missing.append(MissingChanges(store, partition, needed, begin))
             changes.continue_from(needed, stream_time_ms)
-        self._begin_offsets.clear()  # so that a second call reports nothing
+        self._begin_offsets.clear()  # cleared, so that a second call reports no changes
         return missing

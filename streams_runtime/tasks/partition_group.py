@@ -17,8 +17,8 @@ count as consumed.
 Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 - -1: the task processes the records of the other partitions.
 - 0: the task waits as long as the log has, or may have, more records of the partition (see `InputLags`).
-- Above 0: the task waits as with 0. Once the log has no more records, the task waits this many milliseconds for new
-  records.
+- Above 0: the task waits as with 0. Once the log has no more records, the task waits for new records for this many
+  milliseconds.
 
 Among equal timestamps the order of Java's heap decides. Partitions enter the heap in the order in which they got
 records, so they mostly take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
@@ -57,8 +57,9 @@ UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
 
 _CENTURY_S = 946_684_800, 4_102_444_800
-"""Begin and end of the years 2000 to 2099, in seconds since the epoch. A time of these years in a unit of `_UNITS`,
-taken as milliseconds, is outside of these years."""
+"""Begin and end of the years 2000 to 2099, in seconds since the epoch. If a time of these years in a unit of `_UNITS`
+is read as milliseconds, the result is outside of these years.
+"""
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
@@ -80,14 +81,14 @@ _Row = tuple[int, Any, Any, int, Headers]
 
 _EMPTY: tuple[()] = ()
 _new_tuple = tuple.__new__
-"""Makes a named tuple in half the time of calling its class."""
+"""Makes a named tuple in half the time of a call of its class."""
 
 
 class RecordQueue:
     """The records of one input partition that the task has not processed yet.
 
-    `on_failure`: called with each record that cannot be read. If it returns, the queue drops the record; if it raises,
-    the record stays.
+    `on_failure`: called with each record that cannot be read. If `on_failure` returns, the queue drops the record; if
+    it raises an error, the record stays.
 
     `losses`: counts records with a negative timestamp. The current batch is the batch from which the queue reads.
     `place`: the index in the current batch of the next record to hand out; while a record is handed out, the index
@@ -110,7 +111,7 @@ class RecordQueue:
         self._task_id = task_id
         self._losses = losses or uncounted(task_id)
         self._on_failure = on_failure
-        # None saves a call per record: `BytesSerde` returns the bytes as they are
+        # with None, no deserializer is called: `BytesSerde` returns the bytes unchanged
         keys = serde_for_topic(source.settings.key_serde, partition.topic, is_key=True)
         values = serde_for_topic(source.settings.value_serde, partition.topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
@@ -144,7 +145,9 @@ class RecordQueue:
         return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
-        """Take the next record; None if there is none. Raises as `on_failure` does; then the record is not taken."""
+        """Takes the next record; returns None if there is no record. Raises the errors of `on_failure`; the record
+        stays in the queue then.
+        """
         head, self._head = self._read_head(), None
         if head is None:
             return None
@@ -163,8 +166,8 @@ class RecordQueue:
         before a record that cannot be read or is dropped, and after the first record that reaches `until_ms`.
 
         `time`: the records advance its stream time. `on_error`: called with an error that the receiver raises for the
-        record at `place`. It returns if the task may continue without the record; else it raises, and the record stays
-        the next record. Raises as `on_failure` and `on_error` do.
+        record at `place`. `on_error` returns if the task may continue without the record; otherwise it raises an error,
+        and the record stays the next record. Raises as `on_failure` and `on_error` do.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -276,8 +279,9 @@ class RecordQueue:
         return RawRecord(self._keys[place], self._values[place], headers, self._timestamps[place])
 
     def _read_head(self) -> _Row | None:
-        """The next record that can be processed, which stays in the queue; None if there is none. Drops bad records
-        before it: those with a negative timestamp, and those that cannot be read unless `on_failure` raises.
+        """The next record that can be processed, which stays in the queue; None if there is none. Bad records before
+        this record are dropped: records with a negative timestamp, and unreadable records unless `on_failure` raises an
+        error.
         """
         while self._head is None:
             if self.place == self._length:
@@ -317,8 +321,8 @@ class RecordQueue:
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 
     def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
-        """Replaces the records' timestamps by the extractor's. Returns negative timestamps as well; the callers drop
-        these records. Raises ValueError for a result that is no timestamp.
+        """Replaces the records' timestamps by the extractor's. Negative timestamps are returned as well; the callers
+        drop these records. Raises ValueError for a result that is no timestamp.
         """
         assert self._extract_timestamp is not None
         for place, key, value, own_ms, headers in rows:
@@ -333,8 +337,8 @@ class RecordQueue:
             yield place, key, value, timestamp_ms, headers
 
     def _report_other_units(self) -> None:
-        """Report timestamps that are likely not in milliseconds. Checks only the least and the greatest timestamp of
-        the batch, to save time, because every batch is checked.
+        """Report timestamps that are likely not in milliseconds. Only the least and the greatest timestamp of the batch
+        are checked, to save time, because every batch is checked.
         """
         for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
             if unit := likely_unit(timestamp_ms):
@@ -440,7 +444,8 @@ class PartitionGroup:
         partition = batch.partition
         queue = self._queues[partition]
         if not len(queue):
-            self._idle.pop(partition, None)  # to the end: queues enter the heap in the order in which they got records
+            # move the queue to the end: queues enter the heap in the order in which they got records
+            self._idle.pop(partition, None)
             self._idle[partition] = queue
         buffered = queue.add(batch)
         if buffered > self._max_buffered and partition not in self.paused:
@@ -472,7 +477,7 @@ class PartitionGroup:
             if self._idle:
                 self._read_heads()
         finally:
-            self.resume_partitions()  # dropped bad records may have made room
+            self.resume_partitions()  # bad records that were dropped may have made room for more records
         return not self._idle or self._may_skip_idle(now_ms)
 
     @property
@@ -504,7 +509,7 @@ class PartitionGroup:
         head = self._heap.poll()
         assert head is not None, "a group that is ready has a head"
         queue = head[1]
-        self._idle[queue.partition] = queue  # until its next record is read
+        self._idle[queue.partition] = queue  # the queue stays idle until its next record is read
         return queue, 1 + self._count_before_other_queues(queue, max_records - 1)
 
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
@@ -532,7 +537,7 @@ class PartitionGroup:
     def _may_skip_idle(self, now_ms: int) -> bool:
         if not len(self._heap):
             if self._max_task_idle_ms > 0:
-                self._waited_enough(now_ms)  # starts the waiting time as soon as the log has no more records
+                self._waited_enough(now_ms)  # this call starts the waiting time if the log has no more records
             return False
         return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 

@@ -47,7 +47,7 @@ _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
-    """The processing of one active task. It takes records from `buffer`.
+    """The processing of one active task. The processing takes records from `buffer`.
 
     It has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for processors,
     `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
@@ -113,13 +113,15 @@ class ProcessorRuntime:
                 self.close_processors()
             self.clear_punctuations()
             if isinstance(error.__cause__, TASK_ERRORS):
-                raise error.__cause__ from error  # the task has failed, not the processor
+                raise error.__cause__ from error  # an error of these classes concerns the task, not the processor
             raise
         finally:
             self.init_time_ms = UNKNOWN_TIME
 
     def close_processors(self) -> None:
-        """Call `close` of every processor. Then raises StreamsRuntimeError for the last error, if there was one."""
+        """Call `close` of every processor. Raises StreamsRuntimeError for the last error of a processor, after all
+        processors were closed.
+        """
         with self._noting_work():
             self.graph.close()
 
@@ -188,7 +190,7 @@ class ProcessorRuntime:
         return processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
-        if not self._offsets.commit_needed:  # saves a call per run; a run may have a single record
+        if not self._offsets.commit_needed:  # tested first to save a call per run; a run may have a single record
             self._offsets.begin_work()
         self.queue = queue
         if not self.graph.collecting:
@@ -209,7 +211,9 @@ class ProcessorRuntime:
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
     def _run_collected(self, queue: RecordQueue) -> None:
-        """Give nodes that take batches the records they collected in this run. An error rewinds the whole run."""
+        """Give nodes that take batches the records they collected in this run. If a node raises an error, the whole run
+        is processed again later.
+        """
         try:
             self.graph.run_collected()
         except BaseException:

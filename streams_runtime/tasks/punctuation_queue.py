@@ -21,8 +21,8 @@ from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
 class PunctuationSchedule:
-    """One schedule. It is also the handle with which the user cancels it. `time_ms`: the next time at which the
-    schedule is due.
+    """One schedule. The schedule is also the handle with which the user cancels the punctuations. `time_ms`: the next
+    time at which the schedule is due.
     """
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
@@ -58,7 +58,7 @@ class PunctuationQueue:
         self.due_ms = min(self.due_ms, schedule.time_ms)
 
     def maybe_punctuate(self, now_ms: int, punctuate: Callable[[PunctuationSchedule], None]) -> bool:
-        """Call `punctuate` with each schedule that is due. Returns True if any was due and not cancelled."""
+        """Call `punctuate` with each schedule that is due. Returns True if any schedule was due and not cancelled."""
         schedules = self._schedules
         punctuated = False
         while (schedule := schedules.peek()) is not None and schedule.time_ms <= now_ms:

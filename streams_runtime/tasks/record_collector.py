@@ -68,7 +68,7 @@ class _PartitionRows:
 
 
 class RecordCollector:
-    """Collects and sends the output of one task. It is also the `ChangeLogger` of the task's stores.
+    """Collects and sends the output of one task. The collector is also the `ChangeLogger` of the task's stores.
 
     `changelogs`: the partition for the changes of each logged store. `needed`: by changelog of a window store, the
     `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with rows that `send_rows` has
@@ -93,7 +93,7 @@ class RecordCollector:
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
-        self._keyless = task_id.partition  # so that tasks start at different partitions
+        self._keyless = task_id.partition  # drawn by chance, so that tasks start at different partitions
 
     # --- to topics
 
@@ -141,7 +141,7 @@ class RecordCollector:
                 self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
                 return
             if len(rows.keys) >= MOST_ROWS:
-                self.send_rows()  # before the record is added: after an error, the record is processed again
+                self.send_rows()  # checked before the record is added: after an error, the record is processed again
             self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
         def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
@@ -216,7 +216,7 @@ class RecordCollector:
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
         if len(rows.keys) >= MOST_ROWS:
-            self.send_rows()  # after the change is added: the store has the change already
+            self.send_rows()  # an error is raised after the change is added, because the store has the change already
 
     def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
@@ -476,7 +476,9 @@ class StreamsProducer:
             producer.discard()
             producer.close()
         except LogError:
-            return  # this producer is not used any more, and the next producer with its id fences it
+            # an error of the close does no harm: this producer is not used any more, and the next producer with its id
+            # fences it
+            return
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
         """The offset of the last acknowledged (and committed) record, for each partition written."""

@@ -1,16 +1,16 @@
 """A table's source topic as its changelog: a restore applies only the records that the table applied.
 
-Such a topic may have records that the table left out: records that its serdes cannot read and that the handler dropped,
-records that the timestamp extractor drops, and records whose key is read as None. A value that is read as None deletes
-its key. A restore ends at the group's committed offset, so all of its records were processed before. A record that
-cannot be read now was left out then. So no handler is called again, and no record is counted or sent to the dead-letter
-topic a second time.
+The source topic may have records that the table left out: records that its serdes cannot read and that the handler
+dropped, records that the timestamp extractor drops, and records whose key is read as None. A value that is read as None
+deletes its key. A restore ends at the group's committed offset, so all restored records were processed before. A record
+that cannot be read by the restore was left out when it was processed. So no handler is called again, and no record is
+counted or sent to the dead-letter topic a second time.
 
-The other records are deserialized, and serialized again with the serdes of the store, because the topic may have other
-bytes than the store for the same key. A timestamp extractor gets the partition time of the restored records, -1 before
-the first of them. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies the bytes of the
-topic (KAFKA-8037), so bad records replace good ones. As in Kafka, a restore begins at the beginning of the topic, even
-if the table began at the end of the topic (`auto.offset.reset=latest`).
+Records that can be read are deserialized, and serialized again with the serdes of the store, because the topic may have
+other bytes than the store for the same key. A timestamp extractor gets the partition time of the restored records, -1
+before the first of them. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies the bytes
+of the topic (KAFKA-8037), so bad records replace good ones. As in Kafka, a restore begins at the beginning of the
+topic, even if the table began at the end of the topic (`auto.offset.reset=latest`).
 """
 
 import logging

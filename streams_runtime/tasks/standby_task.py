@@ -4,8 +4,8 @@ Rules:
 - It is RUNNING as soon as its stores are open; the changelog reader applies the records and advances the offsets.
 - A commit writes a checkpoint, under both guarantees. The task needs a commit if `StateManager` says that a checkpoint
   is due, but at most once in five seconds, because the thread waits while the stores are flushed to disk.
-- When the task is recycled, its stores stay open, and the active task takes them over. A dirty close under exactly-once
-  leaves nothing on disk.
+- When the task is recycled, its stores stay open, and the active task continues with them. A dirty close under
+  exactly-once leaves nothing on disk.
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka `commit_needed` is always true, and there is no
 minimum of five seconds between checkpoints. A dirty close deletes nothing on disk if this task never had the lock of

@@ -92,7 +92,7 @@ class StateDirectory:
         self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # only logs a warning
+        files.warn_if_readable_by_others(self.application_directory)  # this call only logs a warning
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -111,7 +111,7 @@ class StateDirectory:
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
-            # without a file, the state is taken to be of this log
+            # if there is no file, the state counts as state of this log
             known = self.files.read(file).decode() if self.files.exists(file) else cluster_id
         except (OSError, UnicodeDecodeError) as error:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
@@ -132,7 +132,7 @@ class StateDirectory:
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
 
     def task_directory(self, task: TaskId) -> Path:
-        """The task's own directory. Makes it if it does not exist."""
+        """The task's own directory. The directory is made if it does not exist."""
         directory = self._path(task)
         self._make_directory(directory)
         return directory
@@ -208,9 +208,9 @@ class StateDirectory:
             return {}
 
     def wipe(self, task: TaskId) -> None:
-        """Delete the task's checkpoint and stores. Takes the lock for this if the thread does not hold it.
-
-        Broken checkpoint files that were renamed stay. Raises LockError when another thread or process holds the lock.
+        """Delete the task's checkpoint and stores. The directory is locked during the deletion if the thread does not
+        hold its lock. Broken checkpoint files that were renamed stay. Raises LockError when another thread or process
+        holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -221,7 +221,7 @@ class StateDirectory:
         """Delete these paths, which are relative to the task's directory. Also completes the deletions of a process
         that died during them.
 
-        The checkpoint must not name them. Raises LockError when another thread or process holds the lock.
+        The checkpoint must not name the deleted stores. Raises LockError when another thread or process holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -294,7 +294,9 @@ class StateDirectory:
                 self.unlock(task)
 
     def _discard(self, directory: Path, paths: list[Path]) -> None:
-        """Rename, then delete. A rename is all or nothing, so there is never half a store at the path of a store."""
+        """Rename the paths, then delete them. A rename is atomic, so there is never half a store at the path of a
+        store.
+        """
         deleted = directory / _DELETED
         files = self.files
         with as_state_errors(f"state in {directory} cannot be deleted"):
@@ -332,7 +334,9 @@ class StateDirectory:
             return False
 
     def _unchanged_ms(self, task: TaskId) -> int:
-        """The milliseconds since anything in the task's directory last changed. A lock is no change. Raises OSError."""
+        """The milliseconds since anything in the task's directory last changed. Taking a lock does not count as a
+        change. Raises OSError.
+        """
         return self._clock.now_ms() - self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
 
     def _remove_emptied(self, directory: Path) -> None:
@@ -360,7 +364,9 @@ def _is_state(name: str) -> bool:
 
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
-    """The process id in `<state.dir>/<application.id>`. If there is no id, writes a new one first. Raises OSError."""
+    """The process id in `<state.dir>/<application.id>`. If there is no id, a new id is written first. Raises
+    OSError.
+    """
     files.make_directory(application_directory)
     file = application_directory / PROCESS_FILE_NAME
     with suppress(OSError, ValueError, KeyError, TypeError):

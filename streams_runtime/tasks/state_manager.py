@@ -16,15 +16,16 @@ Rules:
   one at a clean close. So an active task's state without a checkpoint may have records that were never committed, and
   TaskCorrupted is raised.
 - A standby writes a checkpoint at its first commit, then at a commit when its offsets have moved by more than 10,000 in
-  sum, and when it closes. It does not write a checkpoint at every commit, because under exactly-once its stores would
-  be flushed to disk ten times a second.
+  sum, and when it closes. A standby does not write a checkpoint at every commit, because under exactly-once its stores
+  would be flushed to disk ten times a second.
 - When a task is recycled, a task of the other type takes over its stores, which stay open, and its offsets in memory.
 - If the files of a store are those of another kind of store, a logged store is deleted, with a warning, and restored
   from the beginning. A store that is not logged is refused.
 - If a store may lack entries that its changelog still has (its retention has grown, for example), the changelog is read
   from the beginning, and applied over the content of the store.
-- In the last two cases, OFFSET_UNKNOWN is in the checkpoint before the store's format file has the new kind or
-  retention. So if the process crashes, the next process restores the store from the beginning as well.
+- For a store of another kind and for a store that may lack entries, OFFSET_UNKNOWN is in the checkpoint before the
+  store's format file has the new kind or retention. So if the process crashes, the next process restores the store from
+  the beginning as well.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
@@ -198,7 +199,8 @@ class StateManager:
     def load_checkpoint(self) -> None:
         """Take the offsets of the stores from the checkpoint. Under exactly-once, delete the file afterwards.
 
-        Raises TaskCorrupted when under exactly-once there is state without an offset. In this case the file stays.
+        Raises TaskCorrupted when under exactly-once there is state without an offset. The file stays when TaskCorrupted
+        is raised.
         """
         if self._sum_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
@@ -238,8 +240,8 @@ class StateManager:
     def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
         """Set the offsets of changelogs. Ignores partitions that are no changelogs.
 
-        `next_offsets`: as `changelog_offsets` returns them. Each is the offset after the last record that was written
-        to the changelog or, if the changelog is a source topic, read from it.
+        `next_offsets`: as `changelog_offsets` returns them. A next offset follows the last record that was written to
+        the changelog or, if the changelog is a source topic, read from the topic.
         """
         for partition, next_offset in next_offsets.items():
             if (metadata := self._by_changelog.get(partition)) is not None:
@@ -284,21 +286,21 @@ class StateManager:
     def checkpoint_limit(self) -> int:
         """A commit has to write a checkpoint if the sum of `changelog_offsets` is above this limit.
 
-        The first commit of a standby writes a checkpoint. Under exactly-once, no commit of an active task does. In all
-        other cases, `checkpoint_delta` decides.
+        The first commit of a standby writes a checkpoint. Under exactly-once, no commit of an active task writes a
+        checkpoint. In all other cases, `checkpoint_delta` decides.
         """
         if self._sum_at_checkpoint is None:
             return JAVA_LONG_MAX
         if self.task_type is TaskType.STANDBY:
             if self._on_disk is None:
-                return -1  # every sum is above this limit
+                return -1  # any sum of offsets is above -1
         elif self.exactly_once:
             return JAVA_LONG_MAX
         return self._sum_at_checkpoint + self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """Flush the stores and write the checkpoint file, if a checkpoint is due or enforced. Called at a commit, and
-        with `enforce` at a close and at the end of restoring.
+        """Flush the stores and write the checkpoint file, if a checkpoint is due or enforced. The task calls this
+        method at a commit, and with `enforce` at a close and at the end of restoring.
 
         Returns whether a checkpoint was due or enforced. The file is not written if its content would not change.
         Raises ProcessorStateError.
@@ -344,8 +346,8 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close the stores, and delete all state with the checkpoint. Used for a dirty close under exactly-once, and
-        for corrupt state.
+        """Close the stores, and delete all state with the checkpoint. A task calls `wipe` for a dirty close under
+        exactly-once, and for corrupt state.
         """
         self._corrupted = bool(self._metadata)
         self.close()

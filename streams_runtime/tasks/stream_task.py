@@ -156,7 +156,7 @@ class StreamTask(Task):
             self.state_manager.maybe_checkpoint(enforce=True)
         self._changelog_offsets = self.state_manager.changelog_offsets()
         self._checkpoint_limit = self.state_manager.checkpoint_limit()
-        self._claim.allow_writes()  # before `init` of the processors, which may write to stores
+        self._claim.allow_writes()  # taken before `init` of the processors, which may write to stores
         self.runtime.init_processors()
         self._become(TaskState.RUNNING)
 
@@ -183,7 +183,8 @@ class StreamTask(Task):
         """Returns the claim, which the thread has to release together with the claims of other tasks. Returns None if
         there is no claim to release, or if the task has work that is not committed.
 
-        After the release, the next owner can claim without fencing this thread. A resumed task claims again.
+        After the release, the next owner can claim without fencing this thread. A task that is resumed claims its input
+        again.
         """
         return None if self._offsets.commit_needed else self._claim.mark_released()
 
@@ -273,13 +274,13 @@ class StreamTask(Task):
 
     def commit_requested(self) -> bool:
         """True if a commit should not wait for the commit interval: a processor asked for it, or the task began reading
-        at `latest`. If this offset is not committed, the task's next owner would begin at a later end of the log and
-        skip records.
+        at `latest`. If the offset of this end were not committed, the task's next owner would begin at a later end of
+        the log and skip records.
         """
         return self._offsets.commit_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """See `Task`. The returned offsets have no metadata; `offsets_to_commit` includes it.
+        """See `Task`. The returned offsets have no metadata; the result of `offsets_to_commit` includes metadata.
 
         Raises TaskMigrated, LogTimeout, StreamsRuntimeError, and TaskCorrupted when its transaction was aborted.
         """

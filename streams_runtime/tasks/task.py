@@ -88,7 +88,9 @@ class Task(ABC):
 
     @abstractmethod
     def resume(self) -> None:
-        """Called when a SUSPENDED task is assigned again. The task becomes RESTORING (active) or RUNNING (standby)."""
+        """Resume a SUSPENDED task, because it is assigned again. The task becomes RESTORING (active) or RUNNING
+        (standby).
+        """
 
     def close_clean(self) -> None:
         """Close a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
@@ -161,8 +163,8 @@ class Task(ABC):
         self.input_partitions = partitions
 
     def maybe_init_task_timeout_or_throw(self, now_ms: int, cause: Exception | None = None) -> None:
-        """Called when the task made no progress. The first call starts the period of task.timeout.ms. Raises
-        TaskTimeout once this period is over.
+        """Note that the task made no progress. The first call starts the period of task.timeout.ms. Raises TaskTimeout
+        once this period is over.
         """
         self._deadline.failed(now_ms, cause)
 
@@ -176,7 +178,7 @@ class Task(ABC):
         return
 
     def _drop_work(self) -> None:
-        """Called before a dirty close. Forgets work that was not committed, so that no later commit contains it."""
+        """Forget work that was not committed, before a dirty close, so that no later commit contains it."""
         return
 
     def _become(self, state: TaskState) -> None:
@@ -307,7 +309,7 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     tasks anyway; all TaskCorrupted, as one error. Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
-    reasons: dict[str, None] = {}  # an ordered set: each reason once
+    reasons: dict[str, None] = {}  # a dict serves as an ordered set that has each reason once
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
     for task, error in errors.items():

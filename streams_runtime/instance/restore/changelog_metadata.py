@@ -19,9 +19,9 @@ from streams_runtime.tasks.state_manager import StateManager
 class ChangelogMetadata:
     """The progress of one changelog.
 
-    `end`: records from this offset on are not applied. For an active task it is the end of the restore; for a standby
-    whose changelog is a source topic, the limit; for other standbys None. `log_end`: the end offset of the log at the
-    last lookup, None before the first lookup.
+    `end`: records from this offset on are not applied. For an active task `end` is the end of the restore; for a
+    standby whose changelog is a source topic, it is the limit; for other standbys it is None. `log_end`: the end offset
+    of the log at the last lookup, None before the first lookup.
 
     `may_be_window_changelog`: True if the next records have to be checked, because the changelog of a key-value store
     is read from the beginning.
@@ -75,7 +75,7 @@ class ChangelogMetadata:
         return begin or 0
 
     def move_limit(self, committed: int) -> None:
-        """Set the limit to this offset. It never moves back, because applied records stay applied."""
+        """Set the limit to this offset. The limit never moves back, because applied records stay applied."""
         self.end = committed if self.end is None else max(self.end, committed)
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
@@ -103,8 +103,8 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
 class ChangelogOffsets(NamedTuple):
     """The offsets of one changelog in the log.
 
-    `begin`: None if it is not needed. `committed`: the group's committed offset of a source topic, 0 if there is none;
-    None for other changelogs.
+    `begin`: the first offset of the log; None if it is not needed. `committed`: the group's committed offset of a
+    source topic, 0 if there is none; None for other changelogs.
     """
 
     begin: int | None

@@ -3,7 +3,7 @@
 Rules:
 - A changelog is registered, then restoring, then completed. The changelog of a standby stays restoring.
 - When the restore of an active task starts, the end of the restore is set to the high watermark of each changelog, and
-  does not change later. Under exactly-once it is the high watermark as well, although only committed records are
+  does not change later. Under exactly-once the end is the high watermark as well, although only committed records are
   applied. If the changelog is a source topic and the group's committed offset is lower, the end is this offset.
 - Reading starts after the last applied record, or at the beginning. The reader passes whole batches of columns to the
   store, without the records from the end on.
@@ -17,14 +17,14 @@ Rules:
 - A key-value store is not restored from a topic that was the changelog of a window store. The reader recognises such a
   topic if its cleanup.policy has delete and its keys end with the start of a window. The keys alone are not enough,
   because the keys of a key-value store may end with such bytes as well.
-- If a position is out of range, the task is corrupt, and only this task. After time-outs and for missing topics, the
-  reader tries again until the task's task.timeout.ms has passed.
-- While other tasks of the thread process records, a pass is limited in records and time and never waits. Otherwise a
-  pass may wait poll.ms for data.
+- If the position of a changelog is out of range, its task is corrupt; other tasks are not affected. After time-outs and
+  for missing topics, the reader tries again until the task's task.timeout.ms has passed.
+- While other tasks of the thread process records, a pass is limited in records and time and never waits. If no other
+  task processes records, a pass may wait poll.ms for data.
 
 Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
 so passes are limited. If state is ahead of the end of the log, the task is corrupt; Kafka would take the restore as
-complete. A limit that moves back is ignored; in Kafka it ends the thread.
+complete. A limit that moves back is ignored; in Kafka such a limit ends the thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -140,7 +140,9 @@ class ChangelogReader:
     # --- active tasks first, then standbys
 
     def enforce_restore_active(self) -> None:
-        """Pause the standbys: active tasks are restored first. Idempotent. Called by `register` of an active task."""
+        """Pause the standbys: active tasks are restored first. Idempotent. `register` of an active task calls this
+        method.
+        """
         if self.updates_standbys:
             self.updates_standbys = False
             self._consumer.read_only(frozenset())
@@ -173,7 +175,7 @@ class ChangelogReader:
     def lags(self) -> Mapping[TopicPartition, int]:
         """The number of remaining offsets of each changelog that is restoring.
 
-        They are counted up to the end of the restore for an active task, and up to the end of the log for a standby.
+        Offsets are counted up to the end of the restore for an active task, and up to the end of the log for a standby.
         The end of the log is looked up once a second.
         """
         return {each.partition: lag for each, lag in self._lags()}
@@ -272,7 +274,7 @@ class ChangelogReader:
         changelog.may_be_window_changelog = False
 
     def _complete_restored(self) -> bool:
-        """Complete the changelogs that have reached their end. Returns True if there were any."""
+        """Complete the changelogs that have reached their end. Returns True if any changelog was completed."""
         self._report_positions()
         done = [
             each
@@ -374,7 +376,7 @@ class ChangelogReader:
         try:
             ends = self._lookup.end_offsets([each.partition for each in standbys])
         except LogError:
-            return  # the log ends stay as they are until the next lookup; only lags depend on them
+            return  # the known ends of the log stay until the next lookup succeeds; only lags depend on them
         for changelog in standbys:
             if changelog.partition in ends:
                 changelog.log_end = ends[changelog.partition]

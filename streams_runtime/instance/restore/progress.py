@@ -99,7 +99,7 @@ class BarsView:
             console=self._console,
             refresh_per_second=4,
         )
-        with suppress(LiveError):  # another live display uses this terminal; a restore must not fail for that
+        with suppress(LiveError):  # another live display may use this terminal; a restore must not fail for this reason
             progress.start()
         return progress
 

@@ -31,7 +31,9 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """The failures that a finished commit survives. NORMAL: the end of any process. FULL: a power loss as well."""
+    """The failures that a finished commit survives. With NORMAL, a commit survives the end of any process; with FULL,
+    also a power loss.
+    """
 
     NORMAL = "NORMAL"
     FULL = "FULL"
@@ -78,7 +80,7 @@ def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Co
         uri=True,
         timeout=timeout_ms / 1_000,
         isolation_level=None,
-        check_same_thread=False,  # only one thread at a time uses it, but any thread may close it
+        check_same_thread=False,  # only one thread at a time uses the connection, but any thread may close it
     )
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
@@ -87,7 +89,9 @@ def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Co
 
 
 class LazyConnection:
-    """A connection that is opened at first use. Not thread-safe, but any thread may `close` it while no call runs."""
+    """A connection that is opened at first use. The connection is not thread-safe, but any thread may `close` it while
+    no call runs.
+    """
 
     def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
         self.file = file
@@ -142,12 +146,13 @@ class SharedConnection:
 
 
 class WriteLock:
-    """The lock of the writers of all threads and processes. It is not reentrant."""
+    """The lock of the writers of all threads and processes. A thread that has the lock cannot take it a second time."""
 
     def __init__(self, file: Path, timeout_ms: int) -> None:
         self._file = file
         self._timeout_ms = timeout_ms
-        self._threads = threading.Lock()  # taken first, so that one thread of the process at a time calls flock
+        # this lock is taken first, so that one thread of the process at a time calls flock
+        self._threads = threading.Lock()
         self._open_files: set[int] = set()
         reset_in_children(self)
 
@@ -168,7 +173,8 @@ class WriteLock:
 
     def reset_after_fork(self) -> None:
         self._threads = threading.Lock()
-        for file in self._open_files:  # the child's copies would keep the lock after the parent has died
+        # copies of the open file in the child would keep the lock after the parent has died
+        for file in self._open_files:
             os.close(file)
         self._open_files = set()
 
@@ -187,7 +193,8 @@ class WriteLock:
 
     def _give_back(self, file: int) -> None:
         self._open_files.discard(file)
-        fcntl.flock(file, fcntl.LOCK_UN)  # closing is not enough: a child forked meanwhile may have it open
+        # closing the file is not enough: a child that was forked meanwhile may have it open
+        fcntl.flock(file, fcntl.LOCK_UN)
         os.close(file)
 
     def _timed_out(self) -> LogTimeout:

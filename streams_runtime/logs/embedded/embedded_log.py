@@ -64,7 +64,7 @@ DEFAULT_TIMEOUT_MS = 10_000
 
 
 class EmbeddedLog:
-    """A `Log` in a directory, which is created if it is missing. Its producers write to it (`Destination`).
+    """A `Log` in a directory, which is created if it is missing. Producers of the log write to it (`Destination`).
 
     `timeout_ms`: the longest time that a call waits for other writers. `synchronous`: see `Synchronous`. Raises
     LogError, LogTimeout.
@@ -161,7 +161,7 @@ class EmbeddedLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """Open transactions are never in the log, so the last stable offset is the end offset."""
+        """The log never contains an open transaction, so the last stable offset is the end offset."""
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
@@ -209,7 +209,7 @@ class EmbeddedLog:
         return Claim(group_id, epochs)
 
     def release(self, *claims: Claim) -> None:
-        """Does nothing, because no open transaction is ever in the log."""
+        """Does nothing, because the log never contains an open transaction."""
 
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer:
         source = EmbeddedSource(LazyConnection(self._file, self._timeout_ms, self._synchronous), self._catalog)
@@ -243,7 +243,7 @@ class EmbeddedLog:
         with self._writer.transaction() as connection:
             row = connection.execute("SELECT configs FROM topics WHERE name=?", (topic,)).fetchone()
             configs = {} if row is None else json.loads(row[0])
-            # checked again inside the transaction: another process may have raised the retention meanwhile
+            # the retention is read again inside the transaction: another process may have raised it meanwhile
             if not TopicConfigs.of(topic, configs).keeps_windows(retention_ms):
                 raised = json.dumps({**configs, RETENTION_MS: str(retention_ms)})
                 connection.execute("UPDATE topics SET configs=? WHERE name=?", (raised, topic))
@@ -265,7 +265,7 @@ class EmbeddedLog:
         self._maintenance.maintain()
 
     def close(self) -> None:
-        """Close the log and its consumers. No other call may run meanwhile."""
+        """Close the log and its consumers. No other call may run while the log is closed."""
         for consumer in list(self._consumers):
             consumer.close()
         self._writer.close()
@@ -283,7 +283,7 @@ class EmbeddedLog:
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
-        as_bytes = {  # encoded before the transaction, because other writers wait for the transaction
+        as_bytes = {  # batches are encoded before the transaction, because other writers wait for the transaction
             partition: [encoded(batch.timestamps_ms, batch.keys, batch.values, batch.headers) for batch in of_it]
             for partition, of_it in batches.items()
         }

@@ -7,8 +7,8 @@ they have not changed. So a pass may end at any step, even by SIGKILL, and the c
 complete pass moves `cleaned_to`. One process at a time compacts a partition: it holds a lease, which expires after the
 process has died.
 
-Retention: moving the begin offset hides all expired records at once. Their rows are then deleted in bounded steps, so
-that no writer waits long. The file does not shrink: SQLite reuses the pages.
+Retention: moving the begin offset hides all expired records at once. The rows of hidden records are then deleted in
+bounded steps, so that no writer waits long. The file does not shrink: SQLite reuses the pages.
 
 Topics: a topic is deleted at once, and its rows soon after that. One transaction removes the topic's name, also from
 its partitions (`topic` becomes '', and `number` the partition's id), hides all their records, and deletes all groups'
@@ -78,20 +78,24 @@ class Maintenance:
         self._steps: Iterator[object] | None = None
 
     def maintain(self) -> None:
-        """Spend about `MAINTENANCE_S` on retention and compaction. Returns at once while another thread runs it."""
+        """Spend about `MAINTENANCE_S` on retention and compaction. Returns at once while another thread runs
+        `maintain`.
+        """
         if not self.lock.acquire(blocking=False):
             return
         try:
             deadline = time.monotonic() + MAINTENANCE_S
             partitions = self._catalog.all()
-            delete_rows_of_deleted(self._writer, self._reads)  # of topics whose deleting process has died
+            delete_rows_of_deleted(self._writer, self._reads)  # delete rows of topics whose deleting process has died
             self._expire_until(deadline, list(partitions.values()))
             self._clean_until(deadline, partitions)
         finally:
             self.lock.release()
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """Does one step for each partition. Starts after the partition at which the last call ended."""
+        """Does one step for each partition. The first step is for the partition after the one at which the last call
+        ended.
+        """
         for _ in partitions:
             self._expired_last = (self._expired_last + 1) % len(partitions)
             with self._reads.use() as connection:
@@ -169,7 +173,8 @@ class PartitionCleaner:
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
         """Runs one pass; each `next` does a short step. Ends early if another process has taken the lease."""
-        now_ms = self._clock.now_ms()  # one time for the whole pass, so that adjacent batches get the same horizon
+        # the whole pass has one time, so that adjacent batches get the same delete horizon
+        now_ms = self._clock.now_ms()
         self._take_lease(known)
         latest = LatestOffsets()
         at = self.cleaned_to(known)
@@ -267,7 +272,9 @@ def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -
 
 
 def delete_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> int:
-    """Delete a bounded number of rows below the begin offset. Returns their number. Call it inside a transaction."""
+    """Delete a bounded number of rows below the begin offset. Returns the number of deleted rows. Call it inside a
+    transaction.
+    """
     rows = connection.execute(
         "SELECT b.rowid, b.size, b.last_offset >= p.cleaned_to FROM partitions p JOIN batches b ON b.partition=p.id"
         " AND b.last_offset < p.begin_offset WHERE p.id=? ORDER BY b.last_offset LIMIT ?",

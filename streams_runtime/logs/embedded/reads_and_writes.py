@@ -44,7 +44,9 @@ _LONGEST_PAUSE_S = 0.016
 
 
 class EmbeddedWriter:
-    """The connection for all writes of a process. One is enough, because SQLite admits only one writer at a time."""
+    """The connection for all writes of a process. One connection is enough, because SQLite admits only one writer at a
+    time.
+    """
 
     def __init__(self, file: Path, lock: WriteLock, timeout_ms: int, synchronous: Synchronous) -> None:
         self._lock = lock
@@ -78,13 +80,13 @@ class EmbeddedWriter:
             size = os.stat(self._write_ahead_log).st_size
             if size <= self._empty_at_bytes:
                 return
-            # wait only briefly for readers: a reader that hangs must not stop the writers
+            # this statement waits only briefly for readers: a reader that hangs must not stop the writers
             connection.execute(f"PRAGMA busy_timeout={_CHECKPOINT_WAIT_MS}")
             try:
                 in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             finally:
                 connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
-            # while a reader prevents it, the next attempt comes only after another 64 MiB
+            # if a reader has prevented this, the next attempt comes only after another 64 MiB
             self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
         except (sqlite3.Error, OSError) as error:
             _logger.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)
@@ -180,14 +182,14 @@ class EmbeddedSource:
                 connection.execute("COMMIT")
 
     def _begun(self, connection: sqlite3.Connection, partitions: Sequence[TopicPartition]) -> EmbeddedSnapshot:
-        """Raises UnknownTopicOrPartition; then no transaction is open."""
+        """Begins a read transaction. Raises UnknownTopicOrPartition, after which no transaction is open."""
         connection.execute("BEGIN")
         try:
             seen = connection, _data_version(connection)  # the first read of a transaction fixes its snapshot
             if seen != self._seen or any(partition not in self._bounds for partition in partitions):
                 known = self._catalog.find(partitions)
                 bounds = bounds_of(connection, known)
-                # set together, after both reads succeeded: if one fails, the old values stay consistent
+                # both values are set after both reads succeeded: if one read fails, the old values stay consistent
                 self._seen, self._known, self._bounds = seen, known, bounds
             return EmbeddedSnapshot(connection, self._known, self._bounds)
         except BaseException:

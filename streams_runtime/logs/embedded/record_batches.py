@@ -94,7 +94,7 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
     key_lengths = _column("i", payload, at, count)
     value_lengths = _column("i", payload, at + 4 * count, count)
     at += 8 * count
-    reader = BytesIO(payload)  # does not copy the bytes
+    reader = BytesIO(payload)  # a memoryview does not copy the bytes
     reader.seek(at)
     keys = _cut(reader, key_lengths, flags & _NULL_KEYS)
     reader.seek(at + key_bytes)
@@ -104,7 +104,9 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
 
 
 def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:
-    """Returns the lengths, all bytes, and whether there are nulls. Most columns have no nulls and stay in C code."""
+    """Returns the length of each entry of the column, all bytes of the column, and whether the column has nulls. Most
+    columns have no nulls and stay in C code.
+    """
     try:
         return array("i", map(len, column)), b"".join(column), False  # type: ignore[arg-type]
     except TypeError:

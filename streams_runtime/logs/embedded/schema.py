@@ -41,10 +41,10 @@ _TABLES = (
         partition INTEGER NOT NULL, base_offset INTEGER NOT NULL, last_offset INTEGER NOT NULL,
         record_count INTEGER NOT NULL, max_timestamp_ms INTEGER NOT NULL, delete_horizon_ms INTEGER,
         size INTEGER NOT NULL, payload BLOB NOT NULL)""",
-    # with the size, so that a sum of sizes is computed from the index alone
+    # the index contains the size, so that a sum of sizes is computed from the index alone
     "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
     "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
-    # the first claim adds the row; committed_offset is NULL until the first commit
+    # the first claim of a partition adds its row; committed_offset is NULL until the first commit
     """CREATE TABLE group_offsets (
         group_id TEXT NOT NULL, topic TEXT NOT NULL, number INTEGER NOT NULL, claim_epoch INTEGER NOT NULL,
         committed_offset INTEGER, metadata TEXT NOT NULL DEFAULT '',
@@ -130,7 +130,9 @@ class Catalog:
         self._known: Mapping[TopicPartition, KnownPartition] = {}
 
     def find(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownPartition]:
-        """Looks up partitions, in the given order. Raises UnknownTopicOrPartition, which names the missing ones."""
+        """Returns the partitions of the catalog, in the given order. Raises UnknownTopicOrPartition, which names the
+        missing ones.
+        """
         asked = list(partitions)
         known = self._known
         if any(partition not in known for partition in asked):

@@ -62,7 +62,7 @@ class Batch:
         return parts[0], parts[1]
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
-        """The bytes to send. They are the same for every try until `PartitionQueue.renumber`."""
+        """The bytes to send. The bytes are the same for every try until `PartitionQueue.renumber`."""
         if self._payload is None:
             self._payload = encoded(self.rows, self._codec, is_transactional=self._is_transactional)
         if not self.is_numbered:
@@ -132,7 +132,7 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """The batches of all partitions. The open batches are closed when they have 256 KiB together. `lock` guards all
+    """The batches of all partitions. All open batches are closed when they have 256 KiB together. `lock` guards all
     state.
 
     `bytes`: the bytes of the unacknowledged records. `last_offsets`: by partition, the offset of the last acknowledged
@@ -179,7 +179,7 @@ class Accumulator:
         self.bytes += size
         self.open_bytes += size
         is_first = not self.lingers
-        self.lingers = True  # also after a full batch: the record that did not fit is in the next batch
+        self.lingers = True  # the open batch is new also after a full batch: it has the record that did not fit
         if self.open_bytes >= BATCH_BYTES:
             self.close_open()
             is_full = True
@@ -213,7 +213,8 @@ class Accumulator:
                 self.last_offsets[partition] = base_offset + batch.count - 1
 
     def split(self, partition: TopicPartition, batch: Batch) -> None:
-        """Splits a batch that the brokers have refused because of some of its records. No record of it is written.
+        """Splits a batch that the brokers have refused because of some of its records. The brokers have written no
+        record of the batch.
 
         Source: `RecordAccumulator.splitAndReenqueue`.
         """
@@ -225,7 +226,7 @@ class Accumulator:
                 queue.full.extendleft(reversed(halves))
 
     def drop(self) -> bool:
-        """Drops all unacknowledged records. Returns True if some of these may have been sent."""
+        """Drops all unacknowledged records. Returns True if some of the dropped records may have been sent."""
         with self.lock:
             may_be_sent = False
             for queue in self.queues.values():

@@ -1,12 +1,13 @@
-"""The claims topic of a group, `<group id>-claims`. A claim appends to it; a commit first reads it to its end.
+"""The claims topic of a group, `<group id>-claims`. A claim appends records to the topic; a commit first reads the
+topic to its end.
 
 The claims topic makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a
 partition, and owner New claims the partition.
 
-- Old commits in three steps. It adds its records and its offsets to the transaction (TxnOffsetCommit). It reads the
-  claims topic to its end. It ends the transaction: with a commit, or with an abort if it has found New's claim.
-- New takes over in two steps. It appends its claim. Then it reads the committed offsets with `require_stable`: this
-  read waits while an open transaction may still move one of the offsets. New reads changelogs up to their high
+- Old commits in three steps. Old adds its records and its offsets to the transaction (TxnOffsetCommit). Old reads the
+  claims topic to its end. Old ends the transaction: with a commit, or with an abort if it has found New's claim.
+- New becomes the owner in two steps. New appends its claim. Then it reads the committed offsets with `require_stable`:
+  this read waits while an open transaction may still move one of the offsets. New reads changelogs up to their high
   watermark, which a READ_COMMITTED reader reaches only after every transaction below it has ended.
 - If Old's read finds New's claim, Old aborts. If the read does not find the claim, Old had added its offsets and
   records before New appended its claim. New's reads come after its claim, so they wait for the end of Old's
@@ -22,8 +23,8 @@ the leader has moved. Commits that wait at the same time share one read.
 
 A claim that fences no other owner takes three round trips, for any number of partitions: fetch new records, write, and
 fetch up to the records just written, whose offset is in the answer to the write. The first fetch may miss a record
-that another claim has just written. This does no harm: another claim could also be written right after the fetch, and
-the second fetch reads the records of both claims.
+that another claim has just written. Missing the record does no harm: another claim could also be written right after
+the first fetch, and the second fetch reads the records of both claims.
 
 The order of the records in the claims topic decides the owners of the group's partitions. A claim writes one record for
 each of its partitions, with the partition as key:
@@ -33,7 +34,7 @@ each of its partitions, with the partition as key:
 - `predecessors`: earlier owners that may still have an open transaction.
 
 A second key, `<partition>/settled`, has the later state of a claim: its predecessors are fenced, or the owner has
-released it. This state must not be written under the key of the claim: a late record of an older owner would then
+released it. The later state must not be written under the key of the claim: a late record of an older owner would then
 replace a newer claim when the topic is compacted.
 
 Two claims that race may be written with the same epoch. Every reader then takes the later record's epoch as one higher.
@@ -69,7 +70,7 @@ from streams_runtime.logs.kafka.transaction_manager import TransactionManager
 from streams_runtime.logs.log_errors import CommitFenced, LogError, LogTimeout, UnknownTopicOrPartition
 from streams_runtime.logs.producers import claimed_since
 
-_SETTLED = "/settled"  # no topic has a slash in its name
+_SETTLED = "/settled"  # the suffix cannot be confused with a partition: no topic has a slash in its name
 
 
 class ClaimOwner(NamedTuple):
@@ -287,7 +288,8 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                raise LogTimeout(self._reason)  # do not let each caller that waited for it start another read
+                # callers that waited for a read that failed must not start another read each
+                raise LogTimeout(self._reason)
             newest = self._asked
             try:
                 await self._leadership.call("claims", lambda: self._read_to_end(None))
@@ -315,8 +317,8 @@ class GroupClaims:
             await self._leadership.call("claims", attempt)
 
     async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
-        """Make one try. Without `known_end`, asks for the end first. Raises NotNow if the leader does not return all
-        records yet, as a new leader may.
+        """Make one try. Without `known_end`, the end of the topic is looked up first. Raises NotNow if the leader does
+        not return all records yet, as a new leader may.
         """
         end = await self._offset(LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:
@@ -374,8 +376,8 @@ class ClaimsWriter:
     async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> int | None:
         """Write records. Returns the offset after the last record, or None if it is not known.
 
-        Raises LogTimeout, LogError. After an error the records may or may not have been written, but none is
-        written later.
+        Raises LogTimeout, LogError. After an error the records may have been written or not, but no record is written
+        later.
         """
         async with self._lock:
             if self._sender is None:

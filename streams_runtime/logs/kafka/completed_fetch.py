@@ -74,7 +74,7 @@ class CompletedFetch:
                 records = self._next()
             except LogError:
                 if found:
-                    break  # the next call raises the error
+                    break  # the next call of `read` raises the error
                 raise
             if records is not None:
                 found.append(records)
@@ -152,7 +152,7 @@ def _bounds(records: bytes) -> tuple[Sequence[int], int]:
     """Returns the byte positions at which whole batches start, followed by the end of the last batch; and the offset
     after the last batch, or -1 if there is none.
 
-    Stops after a batch that is too short to be valid. Source: the fixed part of `DefaultRecordBatch`.
+    The search stops after a batch that is too short to be valid. Source: the fixed part of `DefaultRecordBatch`.
     """
     starts, end, at = [0], -1, 0
     while len(records) - at >= _LENGTH.size:

@@ -36,7 +36,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
         self._fetcher = Fetcher(settings, isolation)
         self._changed = self._fetcher.changed
         super().__init__(FetchedPartition, self._fetcher.partitions, self._changed)
-        self._has_asked = True  # whether the present poll has asked the brokers
+        self._has_asked = True  # True if the present poll has asked the brokers
         self._on_close = on_close
         self._start(self._fetcher.connect)
 
@@ -63,7 +63,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             self._loop.run(self._fetcher.close())
 
     def _fetch_next(self) -> None:
-        """Start the fetch for the next poll. Leaves out partitions whose last answer was empty a moment ago: other
+        """Start the fetch for the next poll. Partitions whose last answer was empty a moment ago are left out: other
         partitions have records, so the next poll comes soon.
         """
         empty_before = time.monotonic() - EMPTY_REST_S
@@ -119,7 +119,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             ready = [p for p in rotated(list(wanted), self._turn) if _has_more(wanted[p])]
             given: dict[TopicPartition, list[RecordBatch]] = {}
             left = max_records
-            # equal shares first; then the unused rest is shared again
+            # partitions first get equal shares; then the unused rest is shared again
             while ready and left:
                 share = max(1, left // len(ready))
                 for partition in list(ready):
@@ -140,7 +140,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
         outside = {p: one.position for p, one in wanted.items() if one.is_outside and one.position is not None}
         if outside:
             for partition in outside:
-                wanted[partition].is_outside = False  # the next poll asks again
+                wanted[partition].is_outside = False  # the next poll asks the brokers again
             raise OffsetOutOfRange(outside)
 
 
@@ -149,7 +149,7 @@ def _has_more(one: FetchedPartition) -> bool:
 
 
 def _take_from(one: FetchedPartition, share: int) -> tuple[list[RecordBatch], int]:
-    """Takes at most `share` records. Moves the position past these records, and past a gap after the last one."""
+    """Takes at most `share` records. The position moves past these records, and past a gap after the last record."""
     batches: list[RecordBatch] = []
     taken = 0
     while taken < share:

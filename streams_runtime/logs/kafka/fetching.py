@@ -98,10 +98,10 @@ class FetchedPartition(AssignedPartition):
     def known_end(self) -> int | None:
         """The end offset up to which a reader can read, if it is known without a request; else None.
 
-        It is known if the reader has not reached the end offset of the last answer yet, or if the last answer is
-        recent. While a request that followed the last answer at once waits at the broker, that answer counts as recent
-        for longer, because the broker would have answered with any new records; but not if the broker has been silent
-        for _LONGEST_KNOWN_S.
+        The end offset is known if the reader has not reached the end offset of the last answer yet, or if the last
+        answer is recent. While a request that followed the last answer at once waits at the broker, that answer counts
+        as recent for longer, because the broker would have answered with any new records; but not if the broker has
+        been silent for _LONGEST_KNOWN_S.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -116,9 +116,9 @@ class FetchedPartition(AssignedPartition):
 
 
 class _Way(NamedTuple):
-    """The connections for a request. It uses the first connection of `over` on which no request waits. If there is
-    none, it uses the first connection, or, if it `is_optional`, is not sent. `then_aside`: partitions whose answer is
-    empty again wait at the broker after this request.
+    """The connections for a request. The request uses the first connection of `over` on which no request waits. If
+    requests wait on all of them, it uses the first connection; a request that `is_optional` is not sent then.
+    `then_aside`: partitions whose answer is empty again wait at the broker after this request.
     """
 
     longest_wait_ms: int
@@ -136,8 +136,9 @@ class _Request(NamedTuple):
 
 
 class Fetcher:
-    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. They change under `changed`,
-    which is notified of each answer that the reader has to handle. `polls`: the number of the reader's polls.
+    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. The partitions change under
+    `changed`, which is notified of each answer that the reader has to handle. `polls`: the number of the reader's
+    polls.
     """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
@@ -157,7 +158,7 @@ class Fetcher:
         self._turn = 0
 
     def connect(self) -> None:
-        """Connect in advance, so that the first fetch need not wait for it. Call it on the event loop."""
+        """Connect in advance, so that the first fetch need not wait for a connection. Call it on the event loop."""
         self._in_background(self._connect())
 
     def start(self, longest_wait_ms: int) -> None:
@@ -169,9 +170,9 @@ class Fetcher:
             self._in_background(self._fetch(requests, _Way(longest_wait_ms, over)))
 
     def start_next(self, empty_before: float) -> None:
-        """Fetch as `start` does, while the reader still has records to process. Leaves out partitions whose last answer
-        was empty and came after `empty_before`. A partition whose answer is empty again then waits at the broker. Call
-        it on the event loop.
+        """Fetch as `start` does, while the reader still has records to process. Partitions whose last answer was empty
+        and came after `empty_before` are left out. A partition whose answer is empty again then waits at the broker.
+        Call it on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -243,17 +244,19 @@ class Fetcher:
         over = next((each for each in way.over if (each, leader) not in self._holding), None)
         if over is None:
             if way.is_optional:
-                return  # the request that waits there ends soon; the next one will include these partitions
+                # the request that waits on this connection ends soon, and the next request includes these partitions
+                return
             over = way.over[0]
             with self.changed:
                 for one, *_ in requests.values():
-                    one.end_is_kept = False  # the broker handles this request after the request that waits there
+                    # the broker handles this request after the request that waits on the same connection
+                    one.end_is_kept = False
         if way.longest_wait_ms == 0:
             following = await self._ask_over(over, leader, requests, way)
         else:
             self._holding.append((over, leader))
             try:
-                await over.led(requests)  # so that `over` knows the broker's address
+                await over.led(requests)  # this call gives `over` the broker's address
                 following = await self._ask_over(over, leader, requests, way)
             finally:
                 self._holding.remove((over, leader))
@@ -291,7 +294,7 @@ class Fetcher:
                         moved = reason
             following = {} if moved else self._following(leader, requests, way, still_polls=polls != self.polls)
             if way.longest_wait_ms == 0 or not following or not following.keys() <= requests.keys():
-                self.changed.notify_all()  # otherwise the reader has nothing new to take
+                self.changed.notify_all()  # without new records the reader is not notified
         if moved is not None:
             raise moved
         return following

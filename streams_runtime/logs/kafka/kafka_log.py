@@ -73,7 +73,8 @@ class _KnownLimits(NamedTuple):
 
 
 class KafkaLog:
-    """A `Log`. Connects at its first call. `properties`: properties of Kafka's clients, and those of `log_settings`.
+    """A `Log`. The log connects to the brokers at its first call. `properties`: properties of Kafka's clients, and
+    those of `log_settings`.
 
     Raises InputError for unknown or unusable properties.
     """
@@ -95,7 +96,7 @@ class KafkaLog:
         self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
-        # kept, because these objects must not be garbage-collected in the child: see Connections
+        # a reference keeps these objects from being garbage-collected in the child: see Connections
         self._parents = (self._admin, self._leadership, self._claims_writer)
         self._open = set()
         self._connect()
@@ -171,7 +172,7 @@ class KafkaLog:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Waits while an open transaction may still move one of these offsets."""
+        """The call waits while an open transaction may still move one of these offsets."""
         asked = None if partitions is None else list(partitions)
         found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))
         return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}
@@ -212,7 +213,7 @@ class KafkaLog:
         return producer
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """Returns None also without the right to read the topic's configs."""
+        """Returns None also if the client may not read the topic's configs."""
         return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
@@ -229,7 +230,7 @@ class KafkaLog:
         """Does nothing: the brokers do compaction and retention by themselves."""
 
     def close(self) -> None:
-        """Close the log, its consumers and its producers. No other call may run meanwhile."""
+        """Close the log, its consumers and its producers. No other call may run while the log is closed."""
         if self._closed:
             return
         for each in list(self._open):
@@ -306,12 +307,14 @@ class KafkaLog:
             checks = BrokerChecks(*times_ms)
         else:
             checks = known.limits.checks
-            checks.configure(*times_ms)  # changed in place, because producers have this object
+            checks.configure(*times_ms)  # the limits are changed in place, because producers have this object
         limits = replace(configs.record_limits, checks=checks)
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
-        """The configs of topics. Empty without the right to read them: the brokers check every record anyway."""
+        """Returns the configs of topics; empty configs if the client may not read them: the brokers check every record
+        anyway.
+        """
         try:
             return await self._admin.topic_configs(topics, only_own=only_own)
         except KafkaRefused:

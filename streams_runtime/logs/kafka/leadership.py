@@ -46,7 +46,7 @@ class CoordinatorOf(IntEnum):
 
 
 class Led(NamedTuple):
-    """The known leaders. `failure`: the reason why a given partition is not in `leaders`; None if all are."""
+    """The known leaders. `failure`: the reason why a requested partition is not in `leaders`; None if all are known."""
 
     leaders: dict[TopicPartition, int]
     failure: NotNow | UnknownTopicOrPartition | None
@@ -75,12 +75,12 @@ class Leadership:
             try:
                 return await attempt()
             except NotNow as reason:
-                if reason.code != CONCURRENT_TRANSACTIONS:  # this code comes from the right coordinator
+                if reason.code != CONCURRENT_TRANSACTIONS:  # only the right coordinator answers with this code
                     self.forget()
                 raise
 
         try:
-            return await once()  # nearly always the only try
+            return await once()  # the first try nearly always succeeds
         except NotNow:
             pass
         except KafkaRefused as error:

@@ -19,7 +19,8 @@ LINGER_MS = "linger.ms"
 DEFAULT_LINGER_MS = 100
 
 _CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
-_INTEGERS: dict[str, tuple[int, int, int]] = {  # default, lowest, highest; each is a field of `LogSettings`
+# the default, the lowest and the highest value of each setting, which is a field of `LogSettings`
+_INTEGERS: dict[str, tuple[int, int, int]] = {
     REPLICATION_FACTOR: (-1, -1, 32_767),
     TRANSACTION_TIMEOUT_MS: (10_000, 1, JAVA_INT_MAX),
     LINGER_MS: (DEFAULT_LINGER_MS, 0, JAVA_INT_MAX),

@@ -1,4 +1,4 @@
-"""A producer on Kafka. It takes records in the caller's thread; the event loop sends them.
+"""A producer on Kafka. The producer takes records in the caller's thread; the event loop sends them.
 
 Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
 after the first waiting record, after `send_now`, and at the latest by `flush` or a commit. While more than
@@ -120,7 +120,7 @@ class KafkaProducer:
         if not self._state.accepts_records:
             self._state.refuse_record()
         target = self._targets.get(partition) or self._new_target(partition)
-        self._make_room()  # waits before the rows are taken, because the wait may fail
+        self._make_room()  # the producer waits for room before it takes the rows, because the wait may fail
         if self._accumulator.append_columns(target.queue, keys, values, timestamps_ms):
             self._notify_sender()
 
@@ -128,7 +128,7 @@ class KafkaProducer:
         return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def send_now(self) -> None:
-        """Returns at once. A later call raises the errors."""
+        """`send_now` returns at once. A later call raises its errors."""
         self._state.check_usable()
         if self._accumulator.lingers:
             self._call_soon(self._sender.send_open)
@@ -208,7 +208,7 @@ class KafkaProducer:
                 await self._abort_quietly()
                 raise
             if not self._sender.in_transaction and not self._offset_groups:
-                return  # nothing was sent, so the coordinator does not know of a transaction
+                return  # no record was sent, so the coordinator knows of no transaction
             self._is_ending = True
         await self.transactions.end(commit=True)
 
@@ -268,7 +268,7 @@ class KafkaProducer:
             raise
         except LogError:
             if not self._state.is_transactional:
-                self._sender.error = None  # the caller gets this error; the sender continues with the rest
+                self._sender.error = None  # the caller gets this error, and the sender continues with the other records
             raise
 
     def _look_up_limits_again(self) -> None:

@@ -98,7 +98,7 @@ class Sender:
                     running = self._running
                     await asyncio.wait([running])
                     if running.done() and not running.cancelled():
-                        running.result()  # `_run` handles a log's errors itself; any other error is a bug
+                        running.result()  # `_run` itself handles the errors of a log; any other error is a bug
         except TimeoutError:
             raise LogTimeout(
                 f"Kafka at {self._leadership.settings.bootstrap_servers} has not taken all records within "
@@ -108,8 +108,8 @@ class Sender:
             raise self.error
 
     async def stop(self) -> bool:
-        """Stop sending, and drop the unacknowledged batches. Returns True if some of these may be written, now or
-        later.
+        """Stop sending, and drop the unacknowledged batches. Returns True if some of the dropped batches may be
+        written, now or later.
         """
         if self._lingering is not None:
             self._lingering.cancel()
@@ -234,8 +234,8 @@ class Sender:
             raise RecordsRefused(f"{refused[0]}{more}. All other records are written")
 
     async def _renumber(self) -> None:
-        """Send unacknowledged batches under a new producer id. With a transactional id this would not be safe, so
-        raises ProducerFenced.
+        """Send unacknowledged batches under a new producer id. With a transactional id new sequence numbers would not
+        be safe, so ProducerFenced is raised.
         """
         if self._transactions.transactional_id is not None:
             raise self._transactions.fenced()

@@ -36,7 +36,7 @@ FENCED = frozenset({47, 48, 49, 52, 90, 120})
 PRODUCER_FENCED, TRANSACTION_ABORTABLE: another producer, or the coordinator after the time-out, has ended the
 transaction."""
 _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
-"""ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS."""
+"""The errors of a commit for a group that has members: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS."""
 
 
 class TransactionManager:
@@ -98,7 +98,7 @@ class TransactionManager:
         await self._call(f"offsets of group {group}", attempt)
 
     async def end(self, *, commit: bool) -> None:
-        """End the transaction. Ending it twice in the same way is fine. Raises as `add_partitions` does.
+        """End the transaction. A transaction may be ended twice in the same way. Raises as `add_partitions` does.
 
         A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit at the moment in which another producer opens the
         same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry

@@ -1,8 +1,8 @@
 """The places of the nodes of a subtopology in its picture: in columns from left to right, without overlaps.
 
-This is the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node comes from the longest path to the
-node. Edges that cross several columns get a bend in each of them. Sorting each column by the mean place of its
-neighbours reduces crossings. Heights are as near to the neighbours as the order in a column allows (isotonic
+The layout follows the layered method of Sugiyama, Tagawa and Toda (1981). The column of a node comes from the longest
+path to the node. Edges that cross several columns get a bend in each of them. Sorting each column by the mean place of
+its neighbours reduces crossings. Heights are as near to the neighbours as the order in a column allows (isotonic
 regression). Input topics are in the first column, output topics in the last column, and sinks in the column before the
 last.
 """
@@ -130,7 +130,7 @@ def _stores(
 
 
 def _with_bends(graph: nx.DiGraph[Item], column_of: dict[Item, int]) -> list[list[Item]]:
-    """Returns each edge as a chain with its bends. Adds the bends to `column_of`."""
+    """Returns each edge as a chain with its bends. The bends are added to `column_of`."""
     chains: list[list[Item]] = []
     bends = 0
     for start, end in graph.edges:
@@ -158,7 +158,8 @@ def _lessen_crossings(columns: list[list[Item]], neighbours: nx.Graph[Item]) -> 
                 mean[item] = sum(before) / len(before) if before else rank[item]
             column.sort(key=mean.__getitem__)
             for place, item in enumerate(column):
-                rank[item] = place - (len(column) - 1) / 2  # centred, so that short and long columns are comparable
+                # places are counted from the centre of a column, so that short and long columns are comparable
+                rank[item] = place - (len(column) - 1) / 2
 
 
 def _heights(
@@ -169,7 +170,7 @@ def _heights(
     """
     top: dict[Item, float] = {}
     for column in columns:
-        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores do not count for the centre
+        at = -sum(min(cell[item], 1.0) for item in column) / 2  # stores below a processor do not count for its centre
         for item in column:
             top[item] = at
             at += cell[item]

@@ -65,9 +65,9 @@ class _DocumentSerde(RegistrySerde[T]):
 class AvroSerde(_DocumentSerde[T]):
     """Values as fastavro takes them: a dict for a record, plain values for other types.
 
-    `schema`: JSON text or parsed JSON; values that are read are resolved to this schema. None: values are read with
-    the writer's schema, and writing needs `use.latest.version`. `to_dict`, `from_dict`: functions that convert a user's
-    object to a value for fastavro, and back. Raises InputError for an unusable schema or config.
+    `schema`: JSON text or parsed JSON; values that are read are resolved to this schema. If `schema` is None, values
+    are read with the writer's schema, and writing needs `use.latest.version`. `to_dict`, `from_dict`: functions that
+    convert a user's object to a value for fastavro, and back. Raises InputError for an unusable schema or config.
     """
 
     def _checked(self, schema: GivenSchema) -> Schema:
@@ -98,7 +98,7 @@ class AvroSerde(_DocumentSerde[T]):
     def _decoder(self, registry: Registry, schema_id: int) -> Decode[T]:
         schema = registry.schema(schema_id)
         written = _parsed(registry, schema)
-        wanted = None  # reading without resolving is faster
+        wanted = None  # without the reader's schema fastavro resolves nothing, which is faster
         if self._schema is not None and _document(self._schema) != _document(schema):
             wanted = _parsed(registry, self._schema)
         from_dict = self._from_dict
@@ -121,10 +121,10 @@ class JsonSchemaSerde(_DocumentSerde[T]):
     """Values as `json` takes them. `to_dict`, `from_dict`: functions that convert a user's object to such a value, and
     back.
 
-    `schema`: a JSON Schema as text or as parsed JSON. None: values of any schema are read, and writing needs
-    `use.latest.version`. If the config `json.fail.invalid.schema` is true (default: false), every value is checked
-    against `schema`; without `schema`, against the schema with which it is written, unless that schema refers to other
-    schemas. Raises InputError for an unusable schema or config.
+    `schema`: a JSON Schema as text or as parsed JSON. If `schema` is None, values of any schema are read, and writing
+    needs `use.latest.version`. If the config `json.fail.invalid.schema` is true (default: false), every value is
+    checked against `schema`; without `schema`, against the schema with which it is written, unless that schema refers
+    to other schemas. Raises InputError for an unusable schema or config.
     """
 
     _own_configs = frozenset((FAIL_INVALID,))

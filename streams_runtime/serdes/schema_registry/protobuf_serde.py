@@ -199,7 +199,7 @@ def _file(registry: Registry, schema: Schema, what: str) -> FileDescriptor:
     pool = descriptor_pool.DescriptorPool()
     try:
         return pool.FindFileByName(_added(pool, set(), registry, schema, what, name=None))
-    except (TypeError, KeyError) as error:  # the pool raises these for files that do not fit together
+    except (TypeError, KeyError) as error:  # the pool raises these errors for files that do not fit together
         raise SerializationError(f"{what} cannot be used: {error}") from error
 
 

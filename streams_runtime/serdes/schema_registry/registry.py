@@ -99,7 +99,7 @@ class Registry:
                     ) from error
                 raise SerializationError(f"schema registry {self.url}: {refusal}: {detail}") from error
             raise SchemaRegistryUnavailable(f"schema registry {self.url} cannot answer: {detail}") from error
-        except Exception as error:  # errors of the HTTP client, which is one of two libraries
+        except Exception as error:  # the HTTP client is one of two libraries, with errors of its own
             raise SchemaRegistryUnavailable(
                 f"schema registry {self.url} does not answer ({type(error).__name__}: {error}); "
                 "check schema.registry.url, and that it runs"

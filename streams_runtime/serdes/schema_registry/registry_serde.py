@@ -2,8 +2,8 @@
 
 Wire format: a zero byte, four bytes of the schema's id, big-endian, then the data. Protobuf puts the path of the
 message's type before its data: the number of steps, and for each step the index among the messages of the file or of
-the enclosing message, all as zig-zag varints. The path of a file's first message, the usual case, is a single zero
-byte.
+the enclosing message, all as zig-zag varints. The path of a file's first message is a single zero byte; most messages
+have this path.
 
 A serde is pickled without its cached schemas. Source: `AbstractKafkaSchemaSerDe`, `MessageIndexes`.
 """

@@ -116,7 +116,7 @@ def _boolean(key: str, value: object, where: str) -> bool:
 
 def _text(key: str, value: object, where: str) -> str:
     if not isinstance(value, str) or not value:
-        raise InputError(f"{key} must be text", where)  # not quoted: it may be a password
+        raise InputError(f"{key} must be text", where)  # the value is not quoted, because it may be a password
     return value
 
 
@@ -146,12 +146,15 @@ def _proxy(key: str, value: object, where: str) -> str:
     except ValueError:
         is_address = False
     if not is_address:
-        raise InputError(f"{key} must be http://host:port", where)  # not quoted: it may hold a password
+        # the value is not quoted, because it may have a password
+        raise InputError(f"{key} must be http://host:port", where)
     return proxy
 
 
 def _file(key: str, value: object, where: str) -> str:
-    """Does not check that the file exists: it may be on executors only. The client opens it."""
+    """The function does not check that the file exists: the file may be on executors only, where the client opens
+    it.
+    """
     return str(value) if isinstance(value, Path) else _text(key, value, where)
 
 
