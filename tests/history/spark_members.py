@@ -16,8 +16,10 @@ from tests.checkout import ROOT
 from tests.history.calls import OWNERSHIP
 from tests.history.faults import FaultKind
 from tests.spark_jobs.quick_java import quick_java
+from tests.waiting import wait_until
 
 EXECUTORS = 2
+START_TIMEOUT_S = 120.0
 _MEMORY_MB = 1024
 
 
@@ -36,7 +38,7 @@ class SparkMembers:
 
     @contextmanager
     def running(self, applications: Mapping[str, Application]) -> Iterator[None]:
-        """From their start until the Spark session ends. Raises SparkNotStarted, JavaNotFound."""
+        """From the time when all have started until the Spark session ends. Raises SparkNotStarted, JavaNotFound."""
         conf = {"spark.executorEnv.PYTHONPATH": str(ROOT), "spark.executorEnv.PYTHONDONTWRITEBYTECODE": "1"}
         slots = -(-len(self._urls) * self._instances // EXECUTORS)
         master = f"local-cluster[{EXECUTORS},{slots},{_MEMORY_MB}]"
@@ -51,6 +53,7 @@ class SparkMembers:
                         state_dir=str(self._directory / "state" / group),
                         log_dir=str(self._ownership(group)),
                     )
+                wait_until(self._have_started, "all instances on Spark to start", START_TIMEOUT_S)
                 yield
             finally:
                 for workers in self._workers.values():
@@ -93,6 +96,9 @@ class SparkMembers:
             self.deaths.setdefault(pid, time.time() * 1000)
             _kill(pid)
         yield
+
+    def _have_started(self) -> bool:
+        return all(self._newest(group, number) for group in self._urls for number in range(self._instances))
 
     def _newest(self, group: str, number: int) -> list[tuple[int, int | None]]:
         """The process id of an instance and that of its executor; empty if it has not started yet."""
