@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from assignor.errors import InputError
-from assignor.strict_json import strict_json
+from assignor.configs.strict_json import strict_json
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"

@@ -24,8 +24,8 @@ class ClientTags(Generic[C]):
 
     The tags of the clients that have a copy are the used tags; a client with a used tag gets no standby. As in Kafka, a
     client that lacks a tag key counts as different from all others, so Kafka prefers it to clients with a used value of
-    this key. When a client with a tag key gets a copy, and at least as many clients then have copies as the key has
-    values, the key no longer excludes any client for this task.
+    this key. When at least as many clients have copies of the task as a tag key has values, all values of this key
+    become unused again. Kafka counts the clients with copies here, not the used values.
 
     `of`: the tags of each client whose keys are configured.
     """
@@ -58,8 +58,8 @@ class ClientTags(Generic[C]):
         self, queue: list[tuple[float, C]], owner: C, wanted: int, may_hold: Callable[[C], bool]
     ) -> list[C]:
         """Removes the clients that get the standbys of one task from the queue, and returns them. These may be fewer
-        than `wanted`, because standbys for which every client has a used tag get no client here. `owner`: the client
-        with the active copy.
+        than `wanted`: when every client has a used tag, the caller places the remaining standbys on the least loaded
+        clients. `owner`: the client with the active copy.
 
         As in Kafka, the first client is chosen before `wanted` is checked, which may be negative.
         """
@@ -78,8 +78,8 @@ class ClientTags(Generic[C]):
         return drawn
 
     def _use(self, client: C, used: set[Tag], used_clients: int) -> None:
-        """Adds the client's tags to `used`. If at least as many clients are used as a tag key has values, all values of
-        the key become unused instead. Kafka counts the used clients here, not the used values.
+        """Adds the client's tags to `used`, except tags whose key has at most `used_clients` values: all values of such
+        a key become unused.
         """
         for tag in self.of[client]:
             values = self._with_key[tag[0]]

@@ -2,6 +2,10 @@
 
 With a FILE, a data format and none of --last, --group and --all, each line of the file is explained by itself: the
 output has a document for each task. In all other cases, the output is a history.
+
+An option that selects tasks changes three files: the option stands here, the text of a history in
+`presentation/history_rows.py`, its JSON in `presentation/history_documents.py`. The change of a task is
+`title_of(task_rebalance)` in `presentation/moves.py` (`is_move` for moves), for a file by itself `Explanation.outcome`.
 """
 
 import sys

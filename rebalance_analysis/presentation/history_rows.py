@@ -52,7 +52,6 @@ PLACES_SHOWN = 12
 INSTANCES_SHOWN = 6
 
 _ORDER = list(ChangeTitle)
-_MOVING = (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
 
 
 class _HistoryBlock(NamedTuple):
@@ -134,8 +133,8 @@ def _blocks(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
     blocks = _alike(changed, lambda task: task.block)
     if len(blocks) > BLOCKS_SHOWN:
         blocks = _alike(changed, lambda task: task.without_standbys)
-    moving = sum(1 for task in changed if task.block.change in _MOVING)
-    if sum(1 for block, _ in blocks if block.change in _MOVING) > 1:
+    moving = sum(1 for task in changed if task.block.change.is_move)
+    if sum(1 for block, _ in blocks if block.change.is_move) > 1:
         yield FactRow(f"{moving} of {_tasks(len(titled))} {ChangeTitle.MOVES.of(moving)}", "in all", 1)
     for block, tasks in blocks[:BLOCKS_SHOWN]:
         yield from _block(block, tasks)
@@ -219,7 +218,7 @@ def _titled(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _Tit
     before = [_copy_text(copy, names) for copy in each.before] or _owners_by_members(each, names)
     now = [_copy_text(copy, names, _giver(each, names)) for copy in each.copies] or ["nowhere"]
     block = _HistoryBlock(change, "", ", ".join(before), ", ".join(now), reason.template)
-    if change not in _MOVING and change is not ChangeTitle.STARTS:
+    if not change.is_move and change is not ChangeTitle.STARTS:
         return _TitledTask(each.task, block, block, "", reason.lags)
     active_alone = _HistoryBlock(change, "", "".join(before[:1]), now[0], reason.template)
     from_whom = "".join(f" from {name}" for name in _owners(each, names)) if change is not ChangeTitle.STARTS else ""

@@ -83,6 +83,11 @@ class ChangeTitle(Enum):
     STANDBYS = Title("gets other standbys", "get other standbys")
     STAYS = Title("stays where it is", "stay where they are")
 
+    @property
+    def is_move(self) -> bool:
+        """True if the active copy moves to another process, at once or when its owner has given it up."""
+        return self in (ChangeTitle.MOVES, ChangeTitle.HELD_BACK)
+
     def of(self, count: int) -> str:
         return self.value.of_one if count == 1 else self.value.of_several
 
