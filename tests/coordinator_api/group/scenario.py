@@ -4,7 +4,7 @@
     limits initial_rebalance_delay_ms=0
     0 declare v1                     at 0 ms; the commands are in `_COMMANDS`
       declared 1, new                the answer
-      * definition 1                 a record
+      * DefinitionChanged revision=1  a record
       > compute 1 ...                an effect
       Empty 0, no timer              the state afterwards: state, generation, next timer
 

@@ -257,17 +257,18 @@ def test_should_tell_the_history_when_a_record_does_not_fit() -> None:
         recorded.group.apply((GroupEmptied(2),), 7)
     assert str(broken.value).splitlines() == [
         "group shop: GroupEmptied(generation_id=2) does not fit CompletingRebalance at generation 1",
-        "  0 definition 1 -> Empty generation 0",
-        "  0 a joined for generation 1 -> Empty generation 0",
-        "  0 rebalance started: member-joined -> PreparingRebalance generation 0",
-        "  0 generation 1 started -> CompletingRebalance generation 1",
+        "  0 DefinitionChanged revision=1 declared_at_ms=0 -> Empty generation 0",
+        "  0 MemberSubscribed member_id=a generation_id=1 -> Empty generation 0",
+        "  0 RebalanceStarted reason=member-joined initial=True -> PreparingRebalance generation 0",
+        "  0 GenerationStarted generation_id=1 definition_revision=1 -> CompletingRebalance generation 1",
     ]
 
 
 def test_should_tell_the_history_when_an_invariant_is_broken() -> None:
     recorded = stable(decided({"a": assignment((A,))}))
     recorded.group.apply((MemberRemoved("a", RemovalReason.LEFT),), 7)
-    with pytest.raises(IllegalTransition, match=r"a group that is Stable has no members\n(.*\n)*  7 a removed: left"):
+    last = "  7 MemberRemoved member_id=a reason=left"
+    with pytest.raises(IllegalTransition, match=rf"a group that is Stable has no members\n(.*\n)*{last}"):
         recorded.group.validate_state()
 
 
