@@ -7,18 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from coordinator_api.lease.decisions import (
-    Action,
-    Elsewhere,
-    EndCoordinator,
-    Free,
-    HandOver,
-    Here,
-    Lose,
-    NoSuchGroup,
-    ReadAgain,
-    Take,
-)
+from coordinator_api.lease import decisions
 from coordinator_api.lease.lease_holder import Expiry, LeaseHolder, ObservedLeases
 from coordinator_api.store.lease_rows import LeaseTimes, lease_times
 from tests.coordinator_api.lease.table import view
@@ -57,7 +46,7 @@ class Player:
         self.holder.own(group_id, int(epoch))
 
     def given(self, group_id: str, epoch: str, to: str) -> None:
-        self.holder.given(HandOver(group_id, int(epoch), to))
+        self.holder.given(decisions.HandOver(group_id, int(epoch), to))
 
     def deleted(self, group_id: str) -> None:
         self.holder.deleted(group_id)
@@ -67,13 +56,13 @@ class Player:
 
     def where(self, group_id: str) -> str:
         match self.holder.whereabouts(group_id):
-            case Here(epoch):
+            case decisions.Here(epoch):
                 return f"here {epoch}"
-            case Elsewhere(url):
+            case decisions.Elsewhere(url):
                 return url
-            case Free():
+            case decisions.Free():
                 return "free"
-            case NoSuchGroup():
+            case decisions.NoSuchGroup():
                 return "no such group"
 
     def next(self, now_ms: str) -> str:
@@ -86,21 +75,21 @@ class Player:
         return "yes" if self.holder.renews else "no"
 
 
-def _words(actions: Iterable[Action]) -> str:
+def _words(actions: Iterable[decisions.Action]) -> str:
     return ", ".join(map(_word, actions)) or "nothing"
 
 
-def _word(action: Action) -> str:
+def _word(action: decisions.Action) -> str:
     match action:
-        case EndCoordinator(coordinator_id, renewals):
+        case decisions.EndCoordinator(coordinator_id, renewals):
             return f"end {coordinator_id}={renewals}"
-        case Take(group_id, owner, epoch):
+        case decisions.Take(group_id, owner, epoch):
             return f"take {group_id}@{owner or '-'}/{epoch}"
-        case HandOver(group_id, epoch, to):
+        case decisions.HandOver(group_id, epoch, to):
             return f"hand over {group_id}/{epoch} to {to}"
-        case Lose(group_id):
+        case decisions.Lose(group_id):
             return f"lose {group_id}"
-        case ReadAgain():
+        case decisions.ReadAgain():
             return "read again"
 
 
@@ -188,7 +177,7 @@ def test_should_begin_anew_with_each_number() -> None:
     looked(observation, renewals=8, from_ms=2_050, to_ms=4_100)
     assert observation.expired() == []
     looked(observation, renewals=8, from_ms=4_200, to_ms=4_200)
-    assert observation.expired() == [EndCoordinator("other", 8)]
+    assert observation.expired() == [decisions.EndCoordinator("other", 8)]
 
 
 def test_should_count_an_outage_as_two_intervals_at_most() -> None:
@@ -197,7 +186,7 @@ def test_should_count_an_outage_as_two_intervals_at_most() -> None:
     looked(observation, renewals=7, from_ms=900_000, to_ms=900_000)
     assert observation.expired() == []
     looked(observation, renewals=7, from_ms=900_100, to_ms=900_100)
-    assert observation.expired() == [EndCoordinator("other", 7)]
+    assert observation.expired() == [decisions.EndCoordinator("other", 7)]
 
 
 def test_should_never_end_itself() -> None:
