@@ -44,9 +44,7 @@ def database() -> Iterator[Postgresql]:
         ("/postgres?colour=red", "unexpected keyword argument 'colour'"),
     ],
 )
-def test_should_say_in_one_line_why_it_cannot_open_it(
-    database: Postgresql, tmp_path: Path, change: str, said: str
-) -> None:
+def test_should_say_why_it_cannot_open_it(database: Postgresql, tmp_path: Path, change: str, said: str) -> None:
     ended = run_command(tmp_path, "migrate", "--database-url", database.url.replace("/postgres", change))
 
     assert ended.returncode == 2
@@ -55,9 +53,7 @@ def test_should_say_in_one_line_why_it_cannot_open_it(
     assert said in line
 
 
-def test_should_take_the_password_from_the_environment_when_the_url_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_take_the_password_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGPASSWORD", raising=False)
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "nowhere"))  # not the one at home
     bin = programs()

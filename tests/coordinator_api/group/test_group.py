@@ -154,9 +154,7 @@ def test_should_start_the_followup_at_the_next_tick_when_its_commit_failed() -> 
     ],
     ids=["the same twice", "another decision before", "no follow-up asked for before"],
 )
-def test_should_be_settled_only_after_two_equal_rebalances_that_asked_for_a_followup(
-    before: RebalanceResult, outcome: RebalanceOutcome
-) -> None:
+def test_should_be_settled_after_two_equal_followups(before: RebalanceResult, outcome: RebalanceOutcome) -> None:
     recorded = stable(before)
     recorded.send(rejoin("a", MemberState("a", unique=1, generation=1)))
     again = decided({"a": assignment((A,))}, followup_rebalance=True)

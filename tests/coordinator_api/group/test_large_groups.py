@@ -123,7 +123,7 @@ def test_should_cost_the_same_in_a_group_of_any_size(event: events.Event) -> Non
         events.ProcessHeartbeat({"m1": events.Heartbeat("m1", 1)}, 1),
     ],
 )
-def test_should_look_at_one_member_to_hear_it(
+def test_should_hear_one_member(
     event: events.Heartbeat | events.FetchAssignment | events.ProcessHeartbeat,
 ) -> None:
     groups = [stable_fleet(members) for members in (SMALL, LARGE)]

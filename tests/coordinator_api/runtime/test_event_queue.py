@@ -144,9 +144,7 @@ async def test_should_answer_nobody_of_a_batch_that_could_not_be_stored(tmp_path
         assert len(runtime.image.members) == 21
 
 
-async def test_should_let_an_event_that_the_group_fails_on_fail_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_let_an_event_of_an_error_fail_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     handle = Group.handle
 
     def fails_on_m3(self: Group, event: events.Event, now_ms: int) -> Outcome:
@@ -163,9 +161,7 @@ async def test_should_let_an_event_that_the_group_fails_on_fail_alone(
         assert list(runtime.image.members) == ["m0", "m1", "m2", "m4", "m5"]
 
 
-async def test_should_read_the_group_again_when_records_cannot_be_applied(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_read_the_group_again_when_apply_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     apply = Group.apply
 
     def fails_on_m3(self: Group, records: Sequence[CoordinatorRecord], now_ms: int) -> None:
@@ -242,9 +238,7 @@ async def test_should_finish_the_events_that_wait_when_it_is_closed(tmp_path: Pa
         assert isinstance(await other, JoinAnswered)
 
 
-async def test_should_encode_a_large_snapshot_beside_the_event_loop(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_encode_snapshots_beside_the_event_loop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     threads: set[int] = set()
 
     def watched(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
@@ -274,9 +268,7 @@ async def test_should_log_one_line_for_many_members_that_change_together(tmp_pat
     assert [(line["event"], line["members"]) for line in of_members] == [("members_subscribed", 99)]
 
 
-async def test_should_answer_what_is_committed_though_what_follows_from_it_fails(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_answer_after_a_commit_though_wake_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with slow_group(tmp_path) as (runtime, _):
         with monkeypatch.context() as failing:
             failing.setattr(HeldRequests, "wake", Mock(side_effect=ValueError("told to fail")))
@@ -285,9 +277,7 @@ async def test_should_answer_what_is_committed_though_what_follows_from_it_fails
         assert list(runtime.image.members) == ["m0", "m1"]
 
 
-async def test_should_go_on_with_a_longer_log_when_its_snapshot_cannot_be_made(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_go_on_with_its_log_if_a_snapshot_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(durable_group, "snapshot_records", Mock(side_effect=ValueError("told to fail")))
     async with slow_group(tmp_path) as (runtime, repository):
         for number in range(30):

@@ -172,9 +172,7 @@ class LateAnswers(EventQueue):
     runtime: GroupRuntime
 
 
-async def test_should_not_forget_a_time_that_comes_while_a_tick_is_still_under_way(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_keep_a_time_that_comes_during_a_tick(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The tick makes the initial delay longer, and then nothing but time ends it."""
     monkeypatch.setattr(group_runtime, "EventQueue", LateAnswers)
     async with opened(tmp_path, limits=GroupLimits(initial_rebalance_delay_ms=20)) as (runtime, _):
@@ -243,9 +241,7 @@ async def test_should_finish_a_commit_whose_caller_hung_up(tmp_path: Path) -> No
     assert not isinstance(beat, Rejected)
 
 
-async def test_should_write_nothing_of_a_rebalance_that_ends_after_the_group_was_closed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_write_no_rebalance_after_its_close(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     computing, closed = asyncio.Event(), asyncio.Event()
     compute = RebalanceRunner.run
 

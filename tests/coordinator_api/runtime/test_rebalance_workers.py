@@ -93,9 +93,7 @@ async def test_another_definition_is_used_though_its_number_is_the_same() -> Non
 
 
 @pytest.mark.parametrize("assignor, error", [(DYING, "WorkerDied: .*SIGKILL"), (BROKEN, "RuntimeError: no idea")])
-async def test_an_assignor_that_ends_its_process_fails_the_rebalance_as_one_that_raises(
-    assignor: str, error: str
-) -> None:
+async def test_an_assignor_that_ends_its_process_fails_the_rebalance_like_an_error(assignor: str, error: str) -> None:
     async with rebalance_workers() as workers:
         runner = runner_on(workers)
         failed = await runner.run(asked(assignor=assignor))

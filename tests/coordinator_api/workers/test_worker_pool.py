@@ -233,9 +233,7 @@ async def test_closing_ends_running_and_waiting_jobs_at_once(workers: ForkedWork
             await pool.run(jobs.process)
 
 
-async def test_closing_waits_for_a_worker_that_starts_for_a_job_that_was_given_up(
-    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_closing_waits_for_a_worker_that_starts(workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
     begun, go_on, start = threading.Event(), threading.Event(), workers.start
     started: list[Worker] = []
 
@@ -303,9 +301,7 @@ async def refused(pool: WorkerPool) -> None:
         refused,
     ],
 )
-async def test_however_jobs_end_there_are_no_more_workers_than_places(
-    workers: ForkedWorkers, end: Callable[[WorkerPool], Awaitable[None]]
-) -> None:
+async def test_no_job_leaves_a_worker(workers: ForkedWorkers, end: Callable[[WorkerPool], Awaitable[None]]) -> None:
     places = 2
     async with pool_of(places, workers, large=0 if end is has_grown else LARGE_BYTES) as pool:
         server, before = int(_parent_of(await pool.run(jobs.process))), asyncio.all_tasks()
@@ -322,9 +318,7 @@ async def test_however_jobs_end_there_are_no_more_workers_than_places(
         assert len(os.listdir("/proc/self/fd")) <= files + places
 
 
-async def test_a_job_gets_the_worker_that_another_job_left_while_it_started(
-    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_job_gets_the_worker_that_another_left(workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on, start = threading.Event(), workers.start
     started: list[Worker] = []
 
