@@ -8,6 +8,7 @@ import __future__
 import ast
 import pkgutil
 import re
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -31,10 +32,12 @@ class Change:
     right: str
     wrong: str
 
-    @property
-    def owner(self) -> Any:
-        """The class or module that has the function as an attribute."""
-        return pkgutil.resolve_name(f"{self.module}:{self.name}".rpartition("." if "." in self.name else ":")[0])
+    def owners(self) -> list[Any]:
+        """The class of the method; or the modules that have the function, because they define or import it."""
+        if "." in self.name:
+            return [pkgutil.resolve_name(f"{self.module}:{self.name}".rpartition(".")[0])]
+        function = getattr(import_module(self.module), self.name)
+        return [each for each in [*sys.modules.values()] if getattr(each, "__dict__", {}).get(self.name) is function]
 
     @property
     def attribute(self) -> str:
@@ -72,14 +75,14 @@ class Bug:
     @contextmanager
     def switched_on(self) -> Iterator[None]:
         """Of one bug at a time."""
-        right = [(each.owner, each.attribute, vars(each.owner)[each.attribute]) for each in self.changes]
+        right = [(owner, each, vars(owner)[each.attribute]) for each in self.changes for owner in each.owners()]
         try:
-            for each in self.changes:
-                setattr(each.owner, each.attribute, each.made())
+            for owner, each, _ in right:
+                setattr(owner, each.attribute, each.made())
             yield
         finally:
-            for owner, attribute, original in right:
-                setattr(owner, attribute, original)
+            for owner, each, original in right:
+                setattr(owner, each.attribute, original)
 
 
 def read_bugs(text: str) -> tuple[Bug, ...]:

@@ -23,8 +23,9 @@ FEW_SEEDS = 12
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 def test_should_be_in_production_code_while_it_is_switched_on_and_gone_afterwards(bug: Bug) -> None:
     def attributes() -> list[object]:
-        return [vars(each.owner)[each.attribute] for each in bug.changes]
+        return [vars(owner)[each.attribute] for each, owner in places]
 
+    places = [(each, owner) for each in bug.changes for owner in each.owners()]
     right = attributes()
     with bug.switched_on():
         wrong = attributes()
