@@ -70,8 +70,7 @@ def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
         step.emit(records.DefinitionChanged(image.revision + 1, event.input_json, origin))
     if image.draining:
         step.emit(records.DrainChanged(False))
-    failed = image.last_rebalance is not None and image.last_rebalance.end.outcome is RebalanceOutcome.ERROR
-    retried = failed and image.state is GroupState.STABLE
+    retried = image.present_end is not None and image.present_end.outcome is RebalanceOutcome.ERROR
     if image.members and (changed or retried):
         start_rebalance(step, RebalanceReason.DEFINITION_CHANGED)
     return Declared(step.image.revision, created, replaced_topology)

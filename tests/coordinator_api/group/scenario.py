@@ -25,8 +25,9 @@ from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group import events, outcome
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.group_levers import LeverName
-from coordinator_api.group.image import LastRebalance
+from coordinator_api.group.image import LastRebalance, RebalanceEnd
 from coordinator_api.group.liveness import GroupLimits
+from coordinator_api.group.states import RebalanceOutcome
 from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import (
     MemberState,
@@ -171,12 +172,13 @@ class _Player:
     def _described(self) -> Words:
         seen = self._recorded.group.describe()
         image, last = seen.image, seen.image.last_rebalance
+        end = image.present_end or RebalanceEnd(RebalanceOutcome.STABLE)
         return [
             f"{image.state} {image.generation_id}, definition {image.revision}"
             + (", draining" if image.draining else "")
-            + (f", probing at {seen.next_probing_rebalance_at_ms}" if seen.next_probing_rebalance_at_ms else "")
-            + (", settled" if seen.settled else "")
-            + (f", error {seen.error}" if seen.error else ""),
+            + (f", probing at {end.probing_rebalance_at_ms}" if end.probing_rebalance_at_ms else "")
+            + (", settled" if end.outcome is RebalanceOutcome.SETTLED else "")
+            + (f", error {end.error}" if end.error else ""),
             "no rebalance yet" if last is None else _last_rebalance(last),
             *(_member(member) for member in seen.members),
         ]
