@@ -116,8 +116,6 @@ class GroupTelemetry:
                 logger.info("group_emptied")
             case GroupDeleted():
                 logger.info("group_deleted")
-            case _:
-                pass
 
     def _completed(self, record: RebalanceCompleted, image: GroupImage) -> None:
         self.metrics.rebalances.inc()
@@ -224,8 +222,6 @@ class OwnerlessTasks:
                 self.since_ms = {}
             case GroupDeleted():
                 self.since_ms = {}
-            case _:
-                pass
 
     def _completed(self, record: RebalanceCompleted, at_ms: int) -> None:
         before = self._given

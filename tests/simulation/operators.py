@@ -139,5 +139,3 @@ class Operator:
                     self.drained.add(process_id or "")
             case SetInstanceDrain(False, process_id):
                 self.drained.discard(process_id or "")
-            case _:
-                pass
