@@ -17,7 +17,6 @@ from coordinator_api.group.outcome import (
     AssignmentReady,
     AssignmentStored,
     HeartbeatAnswered,
-    JoinAnswered,
     Outcome,
     Rejected,
     RunRebalance,
@@ -175,27 +174,6 @@ def test_should_not_hand_out_the_last_assignment_when_the_member_has_rejoined_wi
     recorded.send(rejoin("a", MemberState("a", unique=1)))
     assert not isinstance(recorded.ask(FetchAssignment("a", 0)), AssignmentReady)
     assert isinstance(recorded.ask(FetchAssignment("b", 0)), AssignmentReady)
-
-
-def test_should_not_take_a_static_member_back_with_tasks_of_a_rebalance_it_missed() -> None:
-    recorded = RecordedGroup(GroupLimits(initial_rebalance_delay_ms=0))
-    recorded.send(declared("v1"))
-    recorded.send(join("a"))
-    recorded.send(static_join("s", 1))
-    recorded.send(Tick())
-    recorded.send(recorded.computed(1, decided({"a": assignment((A,)), "s": assignment((B,))})))
-    recorded.send(rejoin("a", MemberState("a", (A,), unique=1, generation=1)))
-    for recorded.now_ms in (9_000, 18_000, 27_000, 36_000, 45_000, 54_000, 60_000):
-        recorded.send(Heartbeat("a", 1))
-        if recorded.now_ms < 60_000:
-            recorded.send(Heartbeat("s", 1))
-    recorded.send(Tick())
-    assert recorded.group.image.generation_id == 2
-    late = recorded.ask(rejoin("s", MemberState("s", (B,), unique=1, generation=1)))
-    assert isinstance(late, Rejected)
-    assert late.code is RejectionCode.ILLEGAL_GENERATION
-    empty_handed = recorded.ask(rejoin("s", MemberState("s", unique=2)))
-    assert empty_handed == JoinAnswered("s", 3, GroupState.PREPARING_REBALANCE, created=False)
 
 
 def test_should_tell_warm_ups_from_standbys_and_how_far_each_copy_is() -> None:
