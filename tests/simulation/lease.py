@@ -14,6 +14,7 @@ from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.store.lease_rows import LeaseView, lease_times
 from coordinator_api.store.store_errors import StoreError
 from tests.coordinator_api.lease.table import LeaseTable
+from tests.known import known
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
@@ -114,8 +115,7 @@ class SharedLease:
         self._coordinator.later(self.holder.next_poll_ms(now_ms) - now_ms, self._poll)
 
     def _poll(self) -> None:
-        holder, sent_ms, me = self.holder, self._clock_ms(), self.coordinator_id
-        assert me is not None
+        holder, sent_ms, me = self.holder, self._clock_ms(), known(self.coordinator_id)
         if self._left is not None:
             self._wait()
             return
@@ -141,8 +141,7 @@ class SharedLease:
 
     def _take_leave(self, left: Callable[[], None]) -> None:
         """Others hear of it before what they are given looks like too much."""
-        me = self.coordinator_id
-        assert me is not None
+        me = known(self.coordinator_id)
 
         def hand_over(_: object = None) -> None:
             self._carry_out(deque(self.holder.leaving()), lambda: self._leave(left))
@@ -150,8 +149,7 @@ class SharedLease:
         self._ask(lambda table: table.poll(me, takes=False), hand_over, hand_over)
 
     def _leave(self, left: Callable[[], None]) -> None:
-        me = self.coordinator_id
-        assert me is not None
+        me = known(self.coordinator_id)
         for group_id in list(self._coordinator.groups):
             self._coordinator.close(group_id)
         self._ask(lambda table: table.leave(me), lambda _: left(), left)
@@ -191,12 +189,10 @@ class SharedLease:
                     self._end(coordinator_id, renewals, go_on)
                     return
                 case decisions.Take():
-                    assert me is not None
-                    self._take(action, me, go_on)
+                    self._take(action, known(me), go_on)
                     return
                 case decisions.HandOver():
-                    assert me is not None
-                    self._hand_over(action, me, go_on)
+                    self._hand_over(action, known(me), go_on)
                     return
         done()
 
