@@ -207,7 +207,7 @@ def test_should_lose_no_heartbeat_while_files_are_replaced(site: Site) -> None:
         for _ in range(3):
             site.authority.issue("server", for_servers=True, to=site.certfile)
             wait_for(lambda: site.serial() == serial_in(site.certfile))
-        wait_for(lambda: len(statuses) >= 600 or bool(errors))
+        wait_for(lambda: len(statuses) >= 200 or bool(errors))
         stop.set()
         for each in threads:
             each.join(60)

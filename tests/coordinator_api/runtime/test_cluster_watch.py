@@ -14,6 +14,7 @@ from coordinator_api.http.group_document import described_group
 from coordinator_api.runtime.definitions import read_definition
 from tests.coordinator_api.fake_cluster import MOST_PARTITIONS, FakeCluster, OutOfReach, WatchedGroup, watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
+from tests.known import known
 
 
 async def described(group: WatchedGroup) -> dict[str, Any]:
@@ -224,8 +225,7 @@ async def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with
         assert without["input"]["changelog_end_offsets"] is None
         assert again["input"]["changelog_end_offsets"] == {CHANGELOG: [0, 0]}
         assert (placed_by(without), placed_by(again)) == ("FallbackPriorTaskAssignor", "HighAvailabilityTaskAssignor")
-        assert group.runtime.group.image.last_rebalance is not None
-        assert group.runtime.group.image.last_rebalance.end.outcome is RebalanceOutcome.STABLE
+        assert known(group.runtime.image.present_end).outcome is RebalanceOutcome.STABLE
 
 
 async def test_should_go_on_watching_after_a_restart(tmp_path: Path) -> None:
