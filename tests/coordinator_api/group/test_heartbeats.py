@@ -13,15 +13,11 @@ from coordinator_api.group.outcome import (
 )
 from coordinator_api.group.states import GroupState, RejectionCode
 from tests.coordinator_api.group.declarations import declared
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
+from tests.coordinator_api.group.member_bytes import assignment, decided, join
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 A, B = TaskId(0, 0), TaskId(0, 1)
 CALM = HeartbeatAnswered(GroupState.STABLE, rejoin=False, stop=False, generation_id=1)
-
-
-def join(name: str) -> events.Join:
-    return events.Join(subscription(MemberState(name)), 10_000, 60_000, new_member_id=name)
 
 
 def stable(*, followup: bool = False) -> RecordedGroup:
@@ -100,10 +96,7 @@ def test_should_not_take_an_acknowledgement_of_a_generation_that_is_over_for_one
     first = recorded.group.image
     recorded.send(declared("v2"))
     for name in ("a", "b"):
-        rejoined = events.Join(
-            subscription(MemberState(name, unique=1)), 10_000, 60_000, new_member_id="-", member_id=name
-        )
-        recorded.send(rejoined)
+        recorded.send(join(name, name, unique=1))
     given = {"a": assignment((A,)), "b": assignment((B,))}
     computed = recorded.computed(2, decided(given, followup_rebalance=True))
     recorded.group.apply(recorded.decide(computed).records, recorded.now_ms)
@@ -130,9 +123,7 @@ def test_should_tell_the_same_news_until_there_is_something_new() -> None:
     seen = {news, answered(recorded, process(a=1)).news, answered(recorded, process(a=1, b=2)).news}
     recorded.send(declared("v2"))
     seen.add(answered(recorded, process(a=1, b=1)).news)
-    recorded.send(
-        events.Join(subscription(MemberState("a", unique=1)), 10_000, 60_000, new_member_id="-", member_id="a")
-    )
+    recorded.send(join("a", "a", unique=1))
     seen.add(answered(recorded, process(a=1, b=1)).news)
     assert len(seen) == 5
 
