@@ -72,10 +72,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     members that wait for a task request the rebalance. Here they may request it as well, but members need only send
     heartbeats.
     """
-    last = image.last_rebalance
-    if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
-        return False
-    return not liveness.unfetched
+    end = image.present_end
+    return end is not None and end.outcome is RebalanceOutcome.FOLLOW_UP and not liveness.unfetched
 
 
 def member_or_refusal(
