@@ -48,8 +48,9 @@ CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
 REPORTED_REVISION = 1
 """The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""
 
-MAX_SHORT_VALUE = 60
-"""The history of a group shows ids and reasons, which are shorter than this, and no hashes and documents."""
+NOT_IN_HISTORY = ("input_json", "fingerprint")
+"""The fields that the history of a group does not show: documents and hashes. It shows ids and reasons of any length.
+"""
 
 
 class IllegalTransition(AssignorFault):
@@ -79,8 +80,8 @@ class CoordinatorRecord(ABC):
         """Returns the state after this record. Raises IllegalTransition."""
 
     def as_text(self) -> str:
-        """The name of the record and its short values, for the history of its group."""
-        return " ".join((type(self).__name__, *_short_values(self)))
+        """The name of the record and its values, for the history of its group."""
+        return " ".join((type(self).__name__, *_shown_values(self)))
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
         """Update sessions and timers from `before` to `after`. Most records need no update."""
@@ -99,13 +100,13 @@ class CoordinatorRecord(ABC):
             raise IllegalTransition(f"{self!r} does not fit {image.state} at generation {image.generation_id}")
 
 
-def _short_values(changed: Any) -> Iterator[str]:
-    """The numbers and short texts among the fields, also of nested values, unless they are the defaults."""
+def _shown_values(changed: Any) -> Iterator[str]:
+    """The numbers and texts among the fields, also of nested values, unless they are the defaults."""
     for each in fields(changed):
         value = getattr(changed, each.name)
         if is_dataclass(value):
-            yield from _short_values(value)
-        elif isinstance(value, str | int) and value != each.default and len(str(value)) <= MAX_SHORT_VALUE:
+            yield from _shown_values(value)
+        elif isinstance(value, str | int) and value != each.default and each.name not in NOT_IN_HISTORY:
             yield f"{each.name}={value}"
 
 

@@ -11,7 +11,7 @@ from assignor.types import AssignorErrorCode, Role, TaskId
 from coordinator_api.group.description import DescribedTask
 from coordinator_api.group.events import Event, FetchAssignment, Heartbeat, Join, Leave, ReportRebalance, Tick
 from coordinator_api.group.group import Group
-from coordinator_api.group.image import GroupImage, RebalanceEnd
+from coordinator_api.group.image import GroupImage, RebalanceCause, RebalanceEnd
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import (
     AssignmentReady,
@@ -28,6 +28,7 @@ from coordinator_api.group.records import (
     MemberRemoved,
     MemberSubscribed,
     RebalanceCompleted,
+    RebalanceStarted,
 )
 from coordinator_api.group.reporting import reported_end
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode, RemovalReason
@@ -238,6 +239,14 @@ def test_should_tell_the_history_when_a_record_does_not_fit() -> None:
         "  0 RebalanceStarted reason=member-joined initial=True -> PreparingRebalance generation 0",
         "  0 GenerationStarted generation_id=1 definition_revision=1 -> CompletingRebalance generation 1",
     ]
+
+
+def test_should_name_members_and_reasons_of_any_length_in_the_history() -> None:
+    member_id = f"orders-{'9638c027' * 4}-StreamThread-1-consumer-{'d0bfcb47' * 4}"
+    cause = RebalanceCause(RebalanceReason.INSTANCE_DRAINED, f"member {member_id} is drained")
+    removed, started = MemberRemoved(member_id, RemovalReason.LEFT), RebalanceStarted(cause, initial=False)
+    assert removed.as_text() == f"MemberRemoved member_id={member_id} reason=left"
+    assert started.as_text() == f"RebalanceStarted reason=instance-drained detail={cause.detail} initial=False"
 
 
 def test_should_tell_the_history_when_an_invariant_is_broken() -> None:
