@@ -140,6 +140,19 @@ def test_should_know_after_a_restart_who_is_away() -> None:
     assert dict(OwnerlessTasks(followed.group.group.image, 5_000).since_ms) == {B: 5_000}
 
 
+def test_should_keep_tasks_that_are_held_back_when_the_group_is_read_again() -> None:
+    followed = Followed()
+    stable = followed.group.group.image
+    followed.send(join("c"), at_ms=500)
+    followed.rejoin("a", A, at_ms=600)
+    followed.rejoin("b", B, at_ms=700)
+    followed.complete(followup=True, a=(A,), b=(), c=())
+    followed.owners.read_again(followed.group.group.image, 900)
+    assert followed.since_ms == {B: 700}
+    followed.owners.read_again(stable, 900)
+    assert followed.since_ms == {}
+
+
 @pytest.mark.parametrize("followup", [True, False])
 def test_should_read_all_assignments_only_when_a_task_may_be_held_back(followup: bool) -> None:
     followed = Followed()
