@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from assignor.errors import InputError
 from assignor.configs.strict_json import strict_json
+from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TypeVar
 
 from assignor.configs import AssignmentConfigs
+from assignor.configs.strict_json import strict_json
 from assignor.errors import InputError
 from assignor.names.near_names import near_name
-from assignor.configs.strict_json import strict_json
 from assignor.task_assignors.registry import BUILT_IN_ASSIGNORS
 from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 

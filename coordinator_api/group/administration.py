@@ -23,20 +23,11 @@ from dataclasses import replace
 
 from assignor.recording import as_topology
 from assignor.topology.group_topology import GroupTopology, Subtopology
-from coordinator_api.group import events, records
+from coordinator_api.group import events, outcome, records
 from coordinator_api.group.group_levers import Lever, LeverName, OperatorDecision
 from coordinator_api.group.holding import carry_out_when_held, decide_held, end_hold_when_over
 from coordinator_api.group.image import DefinitionOrigin, GroupImage
 from coordinator_api.group.joining import LONGEST_GRACE_MS, SHORTEST_GRACE_MS, end_grace
-from coordinator_api.group.outcome import (
-    GROUP_DELETED,
-    GROUP_NOT_DECLARED,
-    Accepted,
-    Declared,
-    GroupTransition,
-    Rejected,
-    Response,
-)
 from coordinator_api.group.rebalancing import promote, start_rebalance
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RebalanceReason, RejectionCode
 from coordinator_api.group.subscriptions import process_of
@@ -47,14 +38,14 @@ _MOST_NAMED = 5
 _SERVERS = "bootstrap.servers"
 
 
-def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
+def declare(step: outcome.GroupTransition, event: events.DeclareGroup) -> outcome.Response:
     """Store the definition. If there are members, a changed definition starts a rebalance; after an error, an unchanged
     definition does so as well. If there are members, a definition with another topology or cluster is refused unless
     `replaces_topology` is set.
     """
     image = step.image
     if image.state is GroupState.DEAD:
-        return GROUP_DELETED
+        return outcome.GROUP_DELETED
     created = image.input_json is None
     changed = event.input_json != image.input_json
     replaced_topology = False
@@ -64,46 +55,45 @@ def declare(step: GroupTransition, event: events.DeclareGroup) -> Response:
             return _refuse_another_application(len(image.members), differing)
         replaced_topology = bool(differing)
     if changed and event.no_room is not None:
-        return Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
+        return outcome.Rejected(RejectionCode.POLICY_VIOLATION, event.no_room)
     if changed:
         origin = DefinitionOrigin(event.declared_by, step.now_ms)
         step.emit(records.DefinitionChanged(image.revision + 1, event.input_json, origin))
     if image.draining:
         step.emit(records.DrainChanged(False))
-    failed = image.last_rebalance is not None and image.last_rebalance.end.outcome is RebalanceOutcome.ERROR
-    retried = failed and image.state is GroupState.STABLE
+    retried = image.present_end is not None and image.present_end.outcome is RebalanceOutcome.ERROR
     if image.members and (changed or retried):
         start_rebalance(step, RebalanceReason.DEFINITION_CHANGED)
-    return Declared(step.image.revision, created, replaced_topology)
+    return outcome.Declared(step.image.revision, created, replaced_topology)
 
 
-def drain(step: GroupTransition) -> Response:
+def drain(step: outcome.GroupTransition) -> outcome.Response:
     """Drain the group: from now on heartbeats ask members to stop."""
     if step.image.state is GroupState.DEAD:
-        return GROUP_DELETED
+        return outcome.GROUP_DELETED
     if not step.image.draining:
         step.emit(records.DrainChanged(True))
         end_grace(step)  # the places of members that left are not kept any longer
-    return Accepted()
+    return outcome.Accepted()
 
 
-def delete(step: GroupTransition) -> Response:
+def delete(step: outcome.GroupTransition) -> outcome.Response:
     """Delete the group. The deletion is refused while the group has members, unless it is led elsewhere."""
     image = step.image
     if image.state is GroupState.DEAD:
-        return GROUP_DELETED
+        return outcome.GROUP_DELETED
     if image.state is not GroupState.EMPTY and image.led_by is None:
-        return Rejected(
+        return outcome.Rejected(
             RejectionCode.NON_EMPTY_GROUP,
             f"the group has {len(image.members)} members and is {image.state}; drain it first",
         )
     step.emit(records.GroupDeleted())
-    return Accepted()
+    return outcome.Accepted()
 
 
-def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Response:
+def apply_lever_command(step: outcome.GroupTransition, event: events.LeverCommand) -> outcome.Response:
     if step.image.state is GroupState.DEAD or step.image.input_json is None:
-        return GROUP_NOT_DECLARED
+        return outcome.GROUP_NOT_DECLARED
     match event:
         case events.RequestRebalance():
             return _request_rebalance(step, event)
@@ -117,20 +107,20 @@ def apply_lever_command(step: GroupTransition, event: events.LeverCommand) -> Re
             return _drain_instance(step, event) if event.is_on else _end_instance_drain(step, event)
 
 
-def _request_rebalance(step: GroupTransition, event: events.RequestRebalance) -> Response:
+def _request_rebalance(step: outcome.GroupTransition, event: events.RequestRebalance) -> outcome.Response:
     """Start a rebalance. A rebalance that is being prepared already counts as the requested rebalance; a rebalance that
     is being computed is replaced.
     """
     if not step.image.members:
-        return Rejected(
+        return outcome.Rejected(
             RejectionCode.UNKNOWN_MEMBER_ID,
             "the group has no members, so there is nothing to rebalance; the first instance that joins starts one",
         )
     start_rebalance(step, RebalanceReason.OPERATOR_REQUESTED, event.reason)
-    return Accepted()
+    return outcome.Accepted()
 
 
-def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
+def _set_lever(step: outcome.GroupTransition, event: events.SetLever) -> outcome.Response:
     """Set a lever or switch it off. A second request to set promotion or a pause changes nothing, so the first decision
     stays. A second request to set a hold or a rejoin grace replaces the first; a new time limit also applies to a
     rebalance that is already held.
@@ -140,7 +130,7 @@ def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
     """
     is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
     if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
-        return Rejected(
+        return outcome.Rejected(
             RejectionCode.INVALID_REQUEST,
             f"grace_ms must be from {SHORTEST_GRACE_MS} to {LONGEST_GRACE_MS}, not {event.value_ms}",
         )
@@ -154,10 +144,10 @@ def _set_lever(step: GroupTransition, event: events.SetLever) -> Response:
         end_hold_when_over(step)
     elif is_grace and not event.is_on:
         end_grace(step)
-    return Accepted()
+    return outcome.Accepted()
 
 
-def _drain_instance(step: GroupTransition, event: events.SetInstanceDrain) -> Response:
+def _drain_instance(step: outcome.GroupTransition, event: events.SetInstanceDrain) -> outcome.Response:
     """Drain an instance or a member. A second request changes nothing: the first decision stays."""
     image = step.image
     process_id = event.process_id
@@ -175,20 +165,20 @@ def _drain_instance(step: GroupTransition, event: events.SetInstanceDrain) -> Re
         why = f": {event.reason}" if event.reason else ""
         what = "member" if event.member_id else "instance"
         start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"{what} {drain.target} is drained{why}")
-    return Accepted()
+    return outcome.Accepted()
 
 
-def _end_instance_drain(step: GroupTransition, event: events.SetInstanceDrain) -> Response:
+def _end_instance_drain(step: outcome.GroupTransition, event: events.SetInstanceDrain) -> outcome.Response:
     """End the drain of an instance or a member. Does nothing if there is no such drain."""
     target = event.member_id or event.process_id or ""
     if target in step.image.levers.drained:
         _end_drain(step, target)
         if step.image.members:
             start_rebalance(step, RebalanceReason.INSTANCE_DRAINED, f"the drain of {target} was ended")
-    return Accepted()
+    return outcome.Accepted()
 
 
-def end_drains_of_gone(step: GroupTransition, before: GroupImage) -> None:
+def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> None:
     """End the drains whose instance or member is gone. Call it after each event while there is any drain.
 
     If a member was removed, a rebalance has already begun. If a static member was restarted, no rebalance has begun:
@@ -215,7 +205,7 @@ def _may_leave_instance(record: records.CoordinatorRecord, before: GroupImage) -
     return False
 
 
-def _end_drain(step: GroupTransition, target: str) -> None:
+def _end_drain(step: outcome.GroupTransition, target: str) -> None:
     by_nobody = OperatorDecision(None, step.now_ms)
     step.emit(records.LeverChanged(replace(step.image.levers.drained[target], decision=by_nobody), is_on=False))
 
@@ -242,16 +232,18 @@ def _process_of_member(image: GroupImage, member_id: str) -> str | None:
     return None if process_id is None else str(process_id)
 
 
-def _unknown(image: GroupImage, what: str) -> Rejected:
+def _unknown(image: GroupImage, what: str) -> outcome.Rejected:
     known = sorted(str(process) for process in _processes(image))
     named = shortened(known, MOST_INSTANCES_NAMED) or "none"
-    return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"the group has {what}; its instances, by process id: {named}")
+    return outcome.Rejected(
+        RejectionCode.UNKNOWN_MEMBER_ID, f"the group has {what}; its instances, by process id: {named}"
+    )
 
 
-def _refuse_another_application(members: int, differing: Sequence[str]) -> Rejected:
+def _refuse_another_application(members: int, differing: Sequence[str]) -> outcome.Rejected:
     """Returns the refusal: members that run one topology could not start tasks of another topology."""
     whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
-    return Rejected(
+    return outcome.Rejected(
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
         f"it has {whose} another topology: {shortened(differing, MOST_DIFFERENCES_NAMED, '; ')}. "
         "If this is another application, give it another application.id. If it is the next version, drain the group "

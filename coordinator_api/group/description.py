@@ -10,7 +10,7 @@ from assignor.types import ProcessId, Role, TaskId
 from coordinator_api.group.holding import DescribedHeld, describe_held
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Session
-from coordinator_api.group.states import GroupState, RebalanceOutcome
+from coordinator_api.group.states import GroupState
 from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack, subscription_info
 
 
@@ -51,19 +51,12 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group for operators. `image`: the described state. `reason`: the reason for the current rebalance, in words.
-
-    `next_probing_rebalance_at_ms`: None when none is due. `settled`: the last rebalance asked for a follow-up, but a
-    follow-up would change nothing. `error`: the error of the last rebalance, unless another rebalance has been started
-    since. `held`: the rebalance that waits for approval, None for none.
+    """A group for operators. `image`: the described state. `held`: the rebalance that waits for approval, None for
+    none.
     """
 
     group_id: str
     image: GroupImage
-    reason: str | None
-    next_probing_rebalance_at_ms: int | None
-    settled: bool
-    error: str | None
     members: tuple[DescribedMember, ...]
     held: DescribedHeld | None = None
 
@@ -74,15 +67,9 @@ def describe(
     """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of the
     members of `image`, for members that are gone since.
     """
-    last = image.last_rebalance
-    present = last.end if last is not None and image.state is GroupState.STABLE else None
     return GroupDescription(
         group_id=group_id,
         image=image,
-        reason=None if image.cause is None else image.cause.as_text(),
-        next_probing_rebalance_at_ms=present.probing_rebalance_at_ms if present else None,
-        settled=present is not None and present.outcome is RebalanceOutcome.SETTLED,
-        error=present.error if present else None,
         members=tuple(
             _describe_member(image, member, sessions.get(member_id) or committed_sessions.get(member_id))
             for member_id, member in image.members.items()

@@ -22,29 +22,16 @@ import hashlib
 import json
 from collections.abc import Mapping
 
-from coordinator_api.group import events
+from coordinator_api.group import events, outcome
 from coordinator_api.group.events import FetchAssignment, Heartbeat, HeartbeatOrFetch, ProcessHeartbeat
 from coordinator_api.group.image import ClassicGroupMember, GroupImage
 from coordinator_api.group.liveness import Liveness
-from coordinator_api.group.outcome import (
-    GROUP_DELETED,
-    Accepted,
-    AssignmentPending,
-    AssignmentReady,
-    GroupTransition,
-    HeartbeatAnswered,
-    ImmediateResponse,
-    MemberNews,
-    ProcessHeartbeatAnswered,
-    Rejected,
-    Response,
-)
 from coordinator_api.group.states import GroupState, RebalanceOutcome, RejectionCode
 
 DIGEST_BYTES = 12
 
 
-def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
+def answer(image: GroupImage, event: HeartbeatOrFetch) -> outcome.Response:
     """Returns the answer to `event` in the state `image`."""
     match event:
         case Heartbeat():
@@ -57,26 +44,26 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> Response:
 
 def respond(
     liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
-) -> ImmediateResponse:
+) -> outcome.ImmediateResponse:
     """Answer from `image`. Restarts the session timeout of each member that is not refused, unless the event is a
     recheck. `liveness`: the sessions of `working`, which may be ahead of `image`.
     """
     answered = answer(image, event)
-    if isinstance(answered, Rejected):
-        return ImmediateResponse(answered)
+    if isinstance(answered, outcome.Rejected):
+        return outcome.ImmediateResponse(answered)
     # the cheap test comes first: usually no connection is broken
     network_was_down = bool(liveness.connections.lost) and liveness.connections.most_are_lost
     _note(liveness, working, event, answered, now_ms)
     network_is_back = network_was_down and not liveness.connections.most_are_lost
-    return ImmediateResponse(answered, network_is_back or followup_is_due(working, liveness))
+    return outcome.ImmediateResponse(answered, network_is_back or followup_is_due(working, liveness))
 
 
-def connection_lost(step: GroupTransition, event: events.ConnectionLost) -> Response:
+def connection_lost(step: outcome.GroupTransition, event: events.ConnectionLost) -> outcome.Response:
     """Note that a connection broke. The members on the connection stay for now: `joining.expire_sessions` decides after
     the grace for their return.
     """
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
-    return Accepted()
+    return outcome.Accepted()
 
 
 def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
@@ -86,24 +73,22 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
     from Kafka: there, the members that wait for a task request the rebalance. Members of this group may request the
     rebalance as well, but need only send heartbeats.
     """
-    last = image.last_rebalance
-    if image.state is not GroupState.STABLE or last is None or last.end.outcome is not RebalanceOutcome.FOLLOW_UP:
-        return False
-    return not liveness.unfetched
+    end = image.present_end
+    return end is not None and end.outcome is RebalanceOutcome.FOLLOW_UP and not liveness.unfetched
 
 
 def member_or_refusal(
     image: GroupImage, member_id: str, group_instance_id: str | None
-) -> ClassicGroupMember | Rejected:
+) -> ClassicGroupMember | outcome.Rejected:
     """Returns the member that sent a request, or a refusal if `member_id` is no member of the group or not the id of
     the member with this instance id.
     """
     if image.state is GroupState.DEAD:
-        return GROUP_DELETED
+        return outcome.GROUP_DELETED
     if group_instance_id is not None:
         static = image.members.with_instance(group_instance_id)
         if static is None:
-            return Rejected(
+            return outcome.Rejected(
                 RejectionCode.UNKNOWN_MEMBER_ID,
                 f"there is no member with group instance id {group_instance_id}; join without a member id",
             )
@@ -114,50 +99,54 @@ def member_or_refusal(
         return refuse_absent(member) or member
     if image.members.has_fenced(member_id):
         return _fenced(member_id)
-    return Rejected(RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id")
+    return outcome.Rejected(
+        RejectionCode.UNKNOWN_MEMBER_ID, f"there is no member {member_id}; join without a member id"
+    )
 
 
-def refuse_absent(member: ClassicGroupMember) -> Rejected | None:
+def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
     """Returns a refusal if the member has left and its place is kept for its process, which sends no requests after a
     leave; else None.
     """
     if not member.is_away:
         return None
-    return Rejected(
+    return outcome.Rejected(
         RejectionCode.UNKNOWN_MEMBER_ID,
         f"member {member.member_id} has left, and its place is kept; join without a member id",
     )
 
 
-def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> Rejected | None:
+def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> outcome.Rejected | None:
     """Returns a refusal if the static member missed the current generation, because its tasks may now belong to other
     members; else None.
     """
     if image.takes_part(member):
         return None
-    return Rejected(
+    return outcome.Rejected(
         RejectionCode.ILLEGAL_GENERATION,
         f"member {member.member_id} did not rejoin for generation {image.generation_id}; drop all tasks and rejoin",
     )
 
 
-def _fenced(member_id: str) -> Rejected:
-    return Rejected(
+def _fenced(member_id: str) -> outcome.Rejected:
+    return outcome.Rejected(
         RejectionCode.FENCED_INSTANCE_ID, f"a newer incarnation took the place of member {member_id}; stop this one"
     )
 
 
-def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: Response, now_ms: int) -> None:
+def _note(
+    liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: outcome.Response, now_ms: int
+) -> None:
     """Update sessions from `event`. `answered`: the answer to `event`."""
     match event:
         case Heartbeat():
-            assert isinstance(answered, HeartbeatAnswered)
+            assert isinstance(answered, outcome.HeartbeatAnswered)
             _note_heartbeat(liveness, working, event, answered, now_ms)
         case ProcessHeartbeat(is_recheck=False):
-            assert isinstance(answered, ProcessHeartbeatAnswered)
+            assert isinstance(answered, outcome.ProcessHeartbeatAnswered)
             for member_id, heartbeat in event.members.items():
                 news = answered.members[member_id]
-                if not isinstance(news, Rejected):
+                if not isinstance(news, outcome.Rejected):
                     _note_heartbeat(liveness, working, heartbeat, answered, now_ms, event.connection_id)
                 elif news.code is RejectionCode.ILLEGAL_GENERATION:
                     _note_connection(liveness, working, member_id, event.connection_id, now_ms)
@@ -167,7 +156,7 @@ def _note(liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answ
                 return
             if not event.is_recheck:
                 liveness.request_arrived(member, now_ms)
-            if isinstance(answered, AssignmentReady):
+            if isinstance(answered, outcome.AssignmentReady):
                 liveness.acknowledged(event.member_id, answered.generation_id)
 
 
@@ -175,7 +164,7 @@ def _note_heartbeat(
     liveness: Liveness,
     working: GroupImage,
     event: Heartbeat,
-    answered: HeartbeatAnswered | ProcessHeartbeatAnswered,
+    answered: outcome.HeartbeatAnswered | outcome.ProcessHeartbeatAnswered,
     now_ms: int,
     connection_id: int | None = None,
 ) -> None:
@@ -198,7 +187,7 @@ def _note_connection(
         liveness.belongs_to(member_id, connection_id, now_ms)
 
 
-def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejected:
+def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered | outcome.Rejected:
     """Returns whether the member has to rejoin, fetch or stop.
 
     Differs from Kafka: an older generation than the group's is accepted if the member takes part in the current
@@ -206,9 +195,9 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejec
     blocked in JoinGroup.
     """
     member = _member(image, event)
-    if isinstance(member, Rejected):
+    if isinstance(member, outcome.Rejected):
         return member
-    return HeartbeatAnswered(
+    return outcome.HeartbeatAnswered(
         image.state,
         _has_to_rejoin(image, member),
         image.draining,
@@ -217,33 +206,33 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> HeartbeatAnswered | Rejec
     )
 
 
-def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> ProcessHeartbeatAnswered:
+def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> outcome.ProcessHeartbeatAnswered:
     """Returns, for each member, the answer to its own heartbeat, and the generation that it can fetch."""
-    answers: dict[str, MemberNews | Rejected] = {}
+    answers: dict[str, outcome.MemberNews | outcome.Rejected] = {}
     for member_id, event in members.items():
         member = _member(image, event)
-        if isinstance(member, Rejected):
+        if isinstance(member, outcome.Rejected):
             answers[member_id] = member
         else:
             to_fetch = 0 if _awaits_result(image, member) else member.last_assignment.generation_id
-            answers[member_id] = MemberNews(_has_to_rejoin(image, member), image.draining, to_fetch)
+            answers[member_id] = outcome.MemberNews(_has_to_rejoin(image, member), image.draining, to_fetch)
     paused = image.levers.pause is not None
     news = _digest(image.generation_id, answers, paused)
-    return ProcessHeartbeatAnswered(image.state, image.generation_id, answers, news, paused)
+    return outcome.ProcessHeartbeatAnswered(image.state, image.generation_id, answers, news, paused)
 
 
-def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | Rejected:
+def _member(image: GroupImage, event: Heartbeat) -> ClassicGroupMember | outcome.Rejected:
     member = _taking_part(image, event)
-    if isinstance(member, Rejected):
+    if isinstance(member, outcome.Rejected):
         return member
     if event.generation_id > max(member.last_join.generation_id, image.generation_id):
         return _ahead(event.generation_id, image)
     return member
 
 
-def _taking_part(image: GroupImage, event: Heartbeat | FetchAssignment) -> ClassicGroupMember | Rejected:
+def _taking_part(image: GroupImage, event: Heartbeat | FetchAssignment) -> ClassicGroupMember | outcome.Rejected:
     member = member_or_refusal(image, event.member_id, event.group_instance_id)
-    return member if isinstance(member, Rejected) else refuse_after_missed_rebalance(image, member) or member
+    return member if isinstance(member, outcome.Rejected) else refuse_after_missed_rebalance(image, member) or member
 
 
 def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
@@ -259,11 +248,11 @@ def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 
 
-def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], paused: bool) -> str:
+def _digest(generation_id: int, answers: Mapping[str, outcome.MemberNews | outcome.Rejected], paused: bool) -> str:
     """A digest of the answers; equal answers give equal digests in all processes of the service."""
     spelled = [
         (member_id, str(news.code))
-        if isinstance(news, Rejected)
+        if isinstance(news, outcome.Rejected)
         else (member_id, news.rejoin, news.stop, news.assignment_generation)
         for member_id, news in sorted(answers.items())
     ]
@@ -271,24 +260,26 @@ def _digest(generation_id: int, answers: Mapping[str, MemberNews | Rejected], pa
     return hashlib.blake2b(text.encode(), digest_size=DIGEST_BYTES).hexdigest()
 
 
-def _assignment(image: GroupImage, event: FetchAssignment) -> AssignmentReady | AssignmentPending | Rejected:
+def _assignment(
+    image: GroupImage, event: FetchAssignment
+) -> outcome.AssignmentReady | outcome.AssignmentPending | outcome.Rejected:
     """Returns the member's assignment if it is computed: only the result of the rebalance that it rejoined for."""
     member = _taking_part(image, event)
-    if isinstance(member, Rejected):
+    if isinstance(member, outcome.Rejected):
         return member
     if event.min_generation > image.generation_id + 1:
         return _ahead(event.min_generation, image)
     if _awaits_result(image, member):
-        return AssignmentPending()
+        return outcome.AssignmentPending()
     last = member.last_assignment
     if last.assignment is not None and last.generation_id >= event.min_generation:
-        return AssignmentReady(last.generation_id, last.assignment, _followup_comes(image))
+        return outcome.AssignmentReady(last.generation_id, last.assignment, _followup_comes(image))
     if image.state is GroupState.PREPARING_REBALANCE:
-        return Rejected(
+        return outcome.Rejected(
             RejectionCode.REBALANCE_IN_PROGRESS,
             f"generation {event.min_generation} was abandoned or is still being prepared; rejoin, then fetch",
         )
-    return AssignmentPending()
+    return outcome.AssignmentPending()
 
 
 def _followup_comes(image: GroupImage) -> bool:
@@ -296,8 +287,8 @@ def _followup_comes(image: GroupImage) -> bool:
     return last is not None and (last.end.outcome is RebalanceOutcome.FOLLOW_UP or last.awaits_topics())
 
 
-def _ahead(generation_id: int, image: GroupImage) -> Rejected:
-    return Rejected(
+def _ahead(generation_id: int, image: GroupImage) -> outcome.Rejected:
+    return outcome.Rejected(
         RejectionCode.ILLEGAL_GENERATION,
         f"generation {generation_id} is ahead of the group's, which is {image.generation_id}; "
         "drop all tasks and rejoin",

@@ -297,6 +297,11 @@ class GroupImage:
     approved_generation: int | None = None
     promoted: Mapping[str, tuple[TaskId, ...]] = field(default_factory=dict)
 
+    @property
+    def present_end(self) -> RebalanceEnd | None:
+        """The end of the last rebalance; None once another rebalance has been started."""
+        return self.last_rebalance.end if self.last_rebalance and self.state is GroupState.STABLE else None
+
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
         """Returns a copy with this member, in place of the member with its id, or else at the end."""
         return replace(self, members=self.members.with_member(member))

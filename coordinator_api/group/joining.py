@@ -329,14 +329,9 @@ def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMem
     its assignment either when the group is settled: in a settled group, tasks wait for their present owner to revoke
     them, and a restarted process has revoked all its tasks.
     """
-    if image.state is not GroupState.STABLE or image.last_rebalance is None:
+    end = image.present_end
+    if end is None or end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR):
         return False
     if old.is_away and not image.takes_part(old):
-        return False
-    if image.last_rebalance.end.outcome in (
-        RebalanceOutcome.FOLLOW_UP,
-        RebalanceOutcome.SETTLED,
-        RebalanceOutcome.ERROR,
-    ):
         return False
     return static_identity(event.subscription) == static_identity(old.last_join.subscription)

@@ -161,10 +161,8 @@ def end_join_wait(step: GroupTransition) -> None:
 
 
 def start_probing_rebalance(step: GroupTransition) -> None:
-    last = step.image.last_rebalance
-    if step.image.state is not GroupState.STABLE or last is None or last.end.probing_rebalance_at_ms is None:
-        return
-    if last.end.probing_rebalance_at_ms <= step.now_ms:
+    end = step.image.present_end
+    if end is not None and end.probing_rebalance_at_ms is not None and end.probing_rebalance_at_ms <= step.now_ms:
         start_rebalance(step, RebalanceReason.PROBING_REBALANCE)
 
 
@@ -180,10 +178,10 @@ def awaits_warm_ups(image: GroupImage) -> bool:
     do not go on for ever. A warm-up may trigger another early rebalance after one of these: a join, a leave, a drain, a
     rebalance that is neither a follow-up nor a probing rebalance, or promotion that is switched on again.
     """
-    last = image.last_rebalance
-    if image.state is not GroupState.STABLE or image.led_by is not None or last is None:
+    end = image.present_end
+    if image.led_by is not None or end is None or end.probing_rebalance_at_ms is None:
         return False
-    if last.end.probing_rebalance_at_ms is None or not (image.levers.promotion or image.levers.drained):
+    if not (image.levers.promotion or image.levers.drained):
         return False
     return any(
         task not in image.promoted.get(member.member_id, ())

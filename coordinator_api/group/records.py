@@ -10,9 +10,9 @@ same state. Only a snapshot has the `...Restored` records.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields, is_dataclass, replace
+from typing import Any, ClassVar
 
 from assignor.errors import AssignorFault
 from assignor.pipeline.snapshot import Member
@@ -48,6 +48,10 @@ CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
 REPORTED_REVISION = 1
 """The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""
 
+NOT_IN_HISTORY = ("input_json", "fingerprint")
+"""The fields that the history of a group does not show: documents and hashes. It shows ids and reasons of any length.
+"""
+
 
 class IllegalTransition(AssignorFault):
     """A record does not fit the state of its group, or the state breaks an invariant: a bug, or a damaged log.
@@ -75,9 +79,9 @@ class CoordinatorRecord(ABC):
     def apply(self, image: GroupImage) -> GroupImage:
         """Returns the state after this record. Raises IllegalTransition."""
 
-    @abstractmethod
     def as_text(self) -> str:
-        """The record in a few words, for the history of its group."""
+        """The name of the record and its values, for the history of its group."""
+        return " ".join((type(self).__name__, *_shown_values(self)))
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
         """Update sessions and timers from `before` to `after`. Most records need no update."""
@@ -96,6 +100,16 @@ class CoordinatorRecord(ABC):
             raise IllegalTransition(f"{self!r} does not fit {image.state} at generation {image.generation_id}")
 
 
+def _shown_values(changed: Any) -> Iterator[str]:
+    """The numbers and texts among the fields, also of nested values, unless they are the defaults."""
+    for each in fields(changed):
+        value = getattr(changed, each.name)
+        if is_dataclass(value):
+            yield from _shown_values(value)
+        elif isinstance(value, str | int) and value != each.default and each.name not in NOT_IN_HISTORY:
+            yield f"{each.name}={value}"
+
+
 @dataclass(frozen=True, slots=True)
 class DefinitionChanged(CoordinatorRecord):
     """The definition of the group was created or changed. `revision`: 1, 2, 3 ..."""
@@ -109,9 +123,6 @@ class DefinitionChanged(CoordinatorRecord):
         changed = replace(image, revision=self.revision, input_json=self.input_json, origin=self.origin)
         return changed.with_nothing_approved()
 
-    def as_text(self) -> str:
-        return f"definition {self.revision}" + (f" by {self.origin.declared_by}" if self.origin.declared_by else "")
-
 
 @dataclass(frozen=True, slots=True)
 class DrainChanged(CoordinatorRecord):
@@ -121,9 +132,6 @@ class DrainChanged(CoordinatorRecord):
 
     def apply(self, image: GroupImage) -> GroupImage:
         return replace(image, draining=self.draining)
-
-    def as_text(self) -> str:
-        return "draining" if self.draining else "no longer draining"
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,20 +152,6 @@ class LeverChanged(CoordinatorRecord):
             return replace(after, promoted={})
         return after
 
-    def as_text(self) -> str:
-        lever = self.lever
-        match lever.name:
-            case LeverName.HOLD:
-                return f"rebalances wait {lever.value_ms} ms" if self.is_on else "rebalances wait for no approval"
-            case LeverName.REJOIN_GRACE:
-                return f"rejoin grace of {lever.value_ms} ms" if self.is_on else "no rejoin grace"
-            case LeverName.PROMOTION:
-                return "promotion when caught up" if self.is_on else "promotion at the probing deadline"
-            case LeverName.PAUSE:
-                return "paused" if self.is_on else "no longer paused"
-            case LeverName.DRAIN:
-                return f"{lever.target} is to have no tasks" if self.is_on else f"{lever.target} may have tasks"
-
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscribed(CoordinatorRecord):
@@ -173,7 +167,7 @@ class MemberSubscribed(CoordinatorRecord):
         return image.with_member(replace(known, last_join=self.join, away_until_ms=None))
 
     def as_text(self) -> str:
-        return f"{self.member_id} joined for generation {self.join.generation_id}"
+        return f"MemberSubscribed member_id={self.member_id} generation_id={self.join.generation_id}"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
@@ -208,11 +202,6 @@ class MemberReplaced(CoordinatorRecord):
             image = image.with_nothing_approved()
         return replace(image, members=image.members.without(self.old_member_id).with_member(member))
 
-    def as_text(self) -> str:
-        if self.group_instance_id is None:
-            return f"{self.new_member_id} came back in the place of {self.old_member_id}"
-        return f"{self.new_member_id} replaced {self.old_member_id} as {self.group_instance_id}"
-
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.replace_session(self.old_member_id, self.new_member_id, now_ms)
         liveness.await_fetches(after, now_ms)
@@ -232,9 +221,6 @@ class MemberAway(CoordinatorRecord):
         self._expect(self.member_id in image.members, image)
         return image.with_member(replace(image.members[self.member_id], away_until_ms=self.until_ms))
 
-    def as_text(self) -> str:
-        return f"{self.member_id} is away, until {self.until_ms}"
-
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.end_session(self.member_id, now_ms)
         liveness.start_session(after.members[self.member_id], now_ms)
@@ -250,9 +236,6 @@ class MemberRemoved(CoordinatorRecord):
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(self.member_id in image.members, image)
         return replace(image, members=image.members.without(self.member_id)).with_nothing_approved()
-
-    def as_text(self) -> str:
-        return f"{self.member_id} removed: {self.reason}"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.end_session(self.member_id, now_ms)
@@ -281,9 +264,6 @@ class RebalanceStarted(CoordinatorRecord):
             promoted=image.promoted if follows else {},
         )
 
-    def as_text(self) -> str:
-        return f"rebalance started: {self.cause.reason}" + (f", {self.cause.detail}" if self.cause.detail else "")
-
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.await_joins(after, now_ms)
 
@@ -305,9 +285,6 @@ class GenerationStarted(CoordinatorRecord):
             rebalance_revision=self.definition_revision,
         )
 
-    def as_text(self) -> str:
-        return f"generation {self.generation_id} started"
-
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied(CoordinatorRecord):
@@ -318,9 +295,6 @@ class GroupEmptied(CoordinatorRecord):
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.prepares_generation(self.generation_id) and not image.members, image)
         return replace(image, state=GroupState.EMPTY, generation_id=self.generation_id, initial=False, cause=None)
-
-    def as_text(self) -> str:
-        return f"generation {self.generation_id} is empty"
 
 
 @dataclass(frozen=True, slots=True)
@@ -359,9 +333,6 @@ class RebalanceCompleted(CoordinatorRecord):
             kept_because=image.kept_because if image.kept_because is KeptBecause.DISCARDED else None,
         )
 
-    def as_text(self) -> str:
-        return f"rebalance {self.generation_id} completed: {self.end.outcome}"
-
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.await_fetches(after, now_ms)
 
@@ -378,9 +349,6 @@ class RebalanceHeld(CoordinatorRecord):
         self._expect(self.held.assignments.keys() == image.members.keys(), image)
         return replace(image, held=self.held)
 
-    def as_text(self) -> str:
-        return f"rebalance {self.generation_id} waits for approval: {self.held.end.outcome}"
-
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
@@ -396,10 +364,6 @@ class HeldRebalanceEnded(CoordinatorRecord):
         self._expect(image.completes_generation(self.generation_id) and image.held is not None, image)
         return replace(image, held=None, approved_generation=self.generation_id if self.end in CARRIED_OUT else None)
 
-    def as_text(self) -> str:
-        why = f", {self.decision.reason}" if self.decision.reason else ""
-        return f"rebalance {self.generation_id} waits no more: {self.end}{why}"
-
 
 @dataclass(frozen=True, slots=True)
 class RebalanceKept(CoordinatorRecord):
@@ -413,9 +377,6 @@ class RebalanceKept(CoordinatorRecord):
         self._expect(self.generation_id == image.generation_id, image)
         self._expect(image.held is None and image.kept_because is None, image)
         return replace(image, kept_because=self.because)
-
-    def as_text(self) -> str:
-        return f"rebalance {self.generation_id} is computed again, all kept: {self.because}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -448,9 +409,6 @@ class RebalanceLedElsewhere(CoordinatorRecord):
             reported_at_ms=self.reported_at_ms,
         )
 
-    def as_text(self) -> str:
-        return f"rebalance {self.generation_id} led by {self.led_by}: {self.end.outcome}"
-
 
 @dataclass(frozen=True, slots=True)
 class MemberReported(CoordinatorRecord):
@@ -482,9 +440,6 @@ class MemberReported(CoordinatorRecord):
         last_assignment = LastAssignment(assigned_generation, self.assignment, self.warm_ups)
         return image.with_member(ClassicGroupMember(self.member_id, join, last_assignment))
 
-    def as_text(self) -> str:
-        return f"{self.member_id} reported"
-
     def known_member(self) -> str | None:
         return self.member_id
 
@@ -496,9 +451,6 @@ class GroupDeleted(CoordinatorRecord):
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.state is GroupState.EMPTY or image.led_by is not None, image)
         return replace(image, state=GroupState.DEAD, members=ClassicGroupMembers())
-
-    def as_text(self) -> str:
-        return "group deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -523,9 +475,6 @@ class GroupRestored(CoordinatorRecord):
             rebalance_revision=self.definition_revision,
         )
 
-    def as_text(self) -> str:
-        return "group restored"
-
 
 @dataclass(frozen=True, slots=True)
 class LastRebalanceRestored(CoordinatorRecord):
@@ -535,9 +484,6 @@ class LastRebalanceRestored(CoordinatorRecord):
 
     def apply(self, image: GroupImage) -> GroupImage:
         return replace(image, last_rebalance=self.last_rebalance)
-
-    def as_text(self) -> str:
-        return "last rebalance restored"
 
     def begun_generation(self) -> int | None:
         return self.last_rebalance.generation_id
@@ -551,9 +497,6 @@ class ApprovalRestored(CoordinatorRecord):
 
     def apply(self, image: GroupImage) -> GroupImage:
         return replace(image, approved_generation=self.generation_id)
-
-    def as_text(self) -> str:
-        return f"rebalance {self.generation_id} was approved"
 
 
 @dataclass(frozen=True, slots=True)
@@ -574,7 +517,7 @@ class WarmUpsPromoted(CoordinatorRecord):
 
     def as_text(self) -> str:
         named = (f"{member_id} {' '.join(map(str, tasks))}" for member_id, tasks in self.warm_ups.items())
-        return f"warm-ups have caught up: {', '.join(named)}"
+        return f"WarmUpsPromoted {', '.join(named)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -588,9 +531,6 @@ class MemberRestored(CoordinatorRecord):
 
     def apply(self, image: GroupImage) -> GroupImage:
         return image.with_member(self.member)
-
-    def as_text(self) -> str:
-        return f"{self.member.member_id} restored"
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:
         liveness.start_session(self.member, now_ms)
@@ -623,6 +563,3 @@ class AssignmentsPacked(CoordinatorRecord):
             return replace(member, last_assignment=replace(last, generation_id=generation_id, assignment=assignment))
 
         return replace(image, members=image.members.assigned(given))
-
-    def as_text(self) -> str:
-        return f"assignments of {len(self.assignments)} members"

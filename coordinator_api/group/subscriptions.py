@@ -10,14 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from assignor.errors import AssignorFault
-from assignor.protocol.assignment_info import (
-    AssignmentInfo,
-    TasksOfMember,
-    encode_assignment_info,
-    read_error_code,
-    read_tasks,
-    split_assignment,
-)
+from assignor.protocol import assignment_info
 from assignor.protocol.consumer_protocol import (
     Assignment,
     Subscription,
@@ -127,30 +120,30 @@ def claims_tasks(subscription: bytes) -> bool:
     return bool(owned or running_tasks(subscription))
 
 
-def assigned_tasks(assignment: AssignmentParts | bytes) -> TasksOfMember:
+def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.TasksOfMember:
     """The tasks of the assignment. Empty if it has no readable user data of Kafka Streams, for example an assignment of
     a user's own assignor.
     """
     try:
-        return read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
+        return assignment_info.read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
     except AssignorFault:
-        return TasksOfMember()
+        return assignment_info.TasksOfMember()
 
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:
     """The error code inside an assignment; 0 for none, and if there are no readable user data of Kafka Streams."""
     if not isinstance(assignment, AssignmentParts) or not assignment.shared:
-        assignment = split_assignment(bytes(assignment))
+        assignment = assignment_info.split_assignment(bytes(assignment))
     try:
-        return read_error_code(assignment)
+        return assignment_info.read_error_code(assignment)
     except AssignorFault:
         return 0
 
 
 def error_assignment(code: AssignorErrorCode) -> bytes:
     """An assignment without tasks, with an error code. Source: `StreamsPartitionAssignor.errorAssignment`."""
-    info = AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
-    return encode_assignment(Assignment((), encode_assignment_info(info)))
+    info = assignment_info.AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
+    return encode_assignment(Assignment((), assignment_info.encode_assignment_info(info)))
 
 
 def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:

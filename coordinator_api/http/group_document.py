@@ -59,15 +59,15 @@ _MORE_TO_COME = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.PROBING)
 
 def group_line(group_id: str, image: GroupImage, notices: Sequence[ReceivedNotice]) -> GroupLine:
     """One line of the list of groups."""
-    last = image.last_rebalance if image.state is GroupState.STABLE else None
+    end = image.present_end
     return GroupLine(
         group_id=group_id,
         state=str(image.state),
         generation_id=image.generation_id,
         members=len(image.members),
         draining=image.draining,
-        probing_rebalance_at_ms=last.end.probing_rebalance_at_ms if last is not None else None,
-        error=last.end.error if last is not None else None,
+        probing_rebalance_at_ms=end.probing_rebalance_at_ms if end else None,
+        error=end.error if end else None,
         led_by=image.led_by,
         condition=condition(image, None),
         notices=len(notices),
@@ -125,7 +125,7 @@ def _group(
     out.
     """
     members = [GroupMemberAnswer.of(member) for member in group.members]
-    tasks = _tasks(group, definition)
+    tasks, end = _tasks(group, definition), group.image.present_end
     return GroupAnswer(
         group_id=group.group_id,
         state=str(group.image.state),
@@ -144,10 +144,10 @@ def _group(
             }
         ),
         held_rebalance=held_answer(group.held),
-        reason=group.reason,
-        settled=group.settled,
-        probing_rebalance_at_ms=group.next_probing_rebalance_at_ms,
-        error=group.error,
+        reason=None if group.image.cause is None else group.image.cause.as_text(),
+        settled=end is not None and end.outcome is RebalanceOutcome.SETTLED,
+        probing_rebalance_at_ms=end.probing_rebalance_at_ms if end else None,
+        error=end.error if end else None,
         condition=condition(group.image, has_active_task(group)),
         led_by=group.image.led_by,
         last_reported_ms=group.image.reported_at_ms,

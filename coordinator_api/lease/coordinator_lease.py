@@ -29,18 +29,8 @@ from anyio import CancelScope, move_on_after
 
 from coordinator_api.clock import since_boot_ms
 from coordinator_api.errors import GroupIsLoading
+from coordinator_api.lease import decisions
 from coordinator_api.lease.background_tasks import BackgroundTasks
-from coordinator_api.lease.decisions import (
-    Action,
-    Elsewhere,
-    EndCoordinator,
-    HandOver,
-    Here,
-    Lose,
-    NoSuchGroup,
-    ReadAgain,
-    Take,
-)
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.lease.owned_groups import GroupHost, OtherGroup, OwnedGroups
 from coordinator_api.metrics import Metrics
@@ -105,7 +95,7 @@ class CoordinatorLease:
         self._view_sent_ms = self._poll_sent_ms = self._poll_due_ms = -math.inf
         self._poll_is_requested = False
         self._polls_fail = False
-        self._to_do: deque[Action] = deque()
+        self._to_do: deque[decisions.Action] = deque()
         self._owned_groups = OwnedGroups(
             store, self._store_turn, self._holder, groups, metrics, self._now_ms, self._notify_waiters
         )
@@ -131,7 +121,7 @@ class CoordinatorLease:
         """The epoch in which this coordinator owns the group; 0 for a group that it does not own."""
         return self._holder.owned.get(group_id, 0)
 
-    async def located(self, group_id: str) -> Here | Elsewhere | NoSuchGroup:
+    async def located(self, group_id: str) -> decisions.Here | decisions.Elsewhere | decisions.NoSuchGroup:
         """Returns `Here`, `Elsewhere` or `NoSuchGroup` for the group, by rows that were read after this call began, or
         by older rows after LONGEST_POLL_WAIT_S. A group that is `Here` is open.
 
@@ -142,19 +132,21 @@ class CoordinatorLease:
             self.check()
             is_new = self._view_sent_ms >= asked_ms or not self.is_shared
             match self._holder.whereabouts(group_id):
-                case Here() as here if self._groups.is_open(group_id):
+                case decisions.Here() as here if self._groups.is_open(group_id):
                     return here
-                case Elsewhere() as elsewhere if is_new or self._holder.has_changed(group_id):
+                case decisions.Elsewhere() as elsewhere if is_new or self._holder.has_changed(group_id):
                     return elsewhere
-                case NoSuchGroup() as none if is_new:
+                case decisions.NoSuchGroup() as none if is_new:
                     return none
                 case found:
                     if not is_new:
                         self._request_poll()
-                    longest_s = LONGEST_POLL_WAIT_S if isinstance(found, Elsewhere) else LONGEST_OPENING_WAIT_S
+                    longest_s = (
+                        LONGEST_POLL_WAIT_S if isinstance(found, decisions.Elsewhere) else LONGEST_OPENING_WAIT_S
+                    )
                     if await self._wait_for_change(began_s + longest_s):
                         continue
-                    if isinstance(found, Elsewhere):
+                    if isinstance(found, decisions.Elsewhere):
                         return found
                     raise GroupIsLoading(
                         f"group {group_id} is being taken over, or its owner is not known yet: ask again in a second"
@@ -162,12 +154,12 @@ class CoordinatorLease:
 
     def is_unknown(self, group_id: str) -> bool:
         """Whether there is no group of this id, as of the newest poll and later changes here."""
-        return isinstance(self._holder.whereabouts(group_id), NoSuchGroup)
+        return isinstance(self._holder.whereabouts(group_id), decisions.NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:
         """All groups that are not open here, by id."""
         return [
-            OtherGroup(group_id, found.url if isinstance(found, Elsewhere) else None, group.members)
+            OtherGroup(group_id, found.url if isinstance(found, decisions.Elsewhere) else None, group.members)
             for group_id, group in sorted(self._holder.groups.items())
             if not self._groups.is_open(group_id)
             for found in (self._holder.whereabouts(group_id),)
@@ -283,7 +275,7 @@ class CoordinatorLease:
                     await self._enter()
                 await self._poll()
             except StoreError as error:
-                if not self._polls_fail:  # only the first of consecutive failures is logged
+                if not self._polls_fail:  # only only the first of consecutive failures is logged is logged
                     self._logger.warning("lease_not_renewed", error=str(error))
                 self._polls_fail = True
             finally:
@@ -369,19 +361,19 @@ class CoordinatorLease:
         elif self._ended_ms is not None:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
-    def _take_in(self, actions: list[Action]) -> None:
+    def _take_in(self, actions: list[decisions.Action]) -> None:
         """Carry out at once the actions that begin in this process, without the store. The remaining actions replace
         those that were left from the last poll.
         """
         self._to_do.clear()
         for action in actions:
             match action:
-                case Lose(group_id):
+                case decisions.Lose(group_id):
                     self._groups.lose(group_id)
                     self._logger.warning("group_lost", group=group_id)
-                case ReadAgain():
+                case decisions.ReadAgain():
                     self._groups.read_again()
-                case HandOver():  # the hand-over begins at once, so from now on the group counts as closed
+                case decisions.HandOver():  # the hand-over begins at once, so from now on the group counts as closed
                     self._owned_groups.hand_over(action)
                 case _:
                     self._to_do.append(action)
@@ -398,16 +390,16 @@ class CoordinatorLease:
 
     # --- actions
 
-    async def _carry_out(self, action: Action) -> None:
+    async def _carry_out(self, action: decisions.Action) -> None:
         """Carries out an action. If the action fails, the next poll plans it again, unless it is no longer needed."""
         try:
             match action:
-                case EndCoordinator(coordinator_id, renewals):
+                case decisions.EndCoordinator(coordinator_id, renewals):
                     async with self._store_turn:
                         was_ended = await self._store.end(coordinator_id, renewals)
                     if was_ended:
                         self._logger.warning("coordinator_ended", coordinator=coordinator_id)
-                case Take():
+                case decisions.Take():
                     me = self._holder.coordinator_id
                     if me is not None and not self._is_leaving and action.group_id not in self._creating:
                         await self._owned_groups.take(action, me)

@@ -16,22 +16,7 @@ from collections.abc import Collection, Iterable, Mapping
 from math import ceil, inf
 from typing import TypeVar
 
-from coordinator_api.lease.decisions import (
-    Action,
-    Elsewhere,
-    EndCoordinator,
-    Free,
-    HandOver,
-    Here,
-    Lose,
-    NoSuchGroup,
-    ReadAgain,
-    Take,
-    Whereabouts,
-    hand_over_of,
-    hand_overs_of_all,
-    takes_of,
-)
+from coordinator_api.lease import decisions
 from coordinator_api.store.lease_rows import GroupOwner, LeaseTimes, LeaseView
 
 MARGIN = 1.05
@@ -96,13 +81,13 @@ class ObservedLeases:
     def __init__(self, times: LeaseTimes) -> None:
         self._renewal_ms = times.renewal_ms
         self._enough_ms = times.valid_ms * MARGIN
-        self._unchanged_ms: dict[EndCoordinator, float] = {}
+        self._unchanged_ms: dict[decisions.EndCoordinator, float] = {}
         self._free_ms: dict[str, float] = {}
         self._read_ms: float | None = None
 
     def seen(self, view: LeaseView, me: str, now_ms: float) -> None:
         """Note the rows of a poll whose answer arrived now."""
-        others = [EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
+        others = [decisions.EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
         # a longer gap was an outage, in which renewals of others could not be observed
         longest_ms = MOST_INTERVALS_COUNTED * self._renewal_ms
@@ -111,7 +96,7 @@ class ObservedLeases:
         self._free_ms = _counted_on(self._free_ms, free, gap_ms)
         self._read_ms = now_ms
 
-    def expired(self) -> list[EndCoordinator]:
+    def expired(self) -> list[decisions.EndCoordinator]:
         """The coordinators that have expired, as of the newest poll. A coordinator whose row is still there at the next
         poll is returned again.
         """
@@ -188,7 +173,7 @@ class LeaseHolder:
 
     def polled(
         self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
-    ) -> list[Action]:
+    ) -> list[decisions.Action]:
         """Note a poll that succeeded: it was sent at `sent_ms`, and its answer arrived now.
 
         `view`: None when this coordinator's row is gone, and all its groups with it; then enter under another id.
@@ -206,9 +191,9 @@ class LeaseHolder:
         self._poll_due_ms = min(ordinary_ms, self._observed.next_due_ms())
         expired = self._observed.expired()
         self._learn(view, expired)
-        actions: list[Action] = [*self._losses(me)]
+        actions: list[decisions.Action] = [*self._losses(me)]
         if has_regained and self._owned:
-            actions.append(ReadAgain())
+            actions.append(decisions.ReadAgain())
         if self._expiry.may_answer(now_ms) and not self._is_leaving:
             actions += expired
             actions += self._moves(me, movable, is_calm=not expired)
@@ -232,20 +217,20 @@ class LeaseHolder:
         """Whether this coordinator took, handed over, created or deleted the group after the newest poll."""
         return group_id in self._done_since
 
-    def whereabouts(self, group_id: str) -> Whereabouts:
+    def whereabouts(self, group_id: str) -> decisions.Whereabouts:
         """Returns the owner of a group, as of the newest poll and later changes here. `Here` does not mean that the
         lease is valid.
         """
         if group_id in self._owned:
-            return Here(self._owned[group_id])
+            return decisions.Here(self._owned[group_id])
         group = self._groups.get(group_id)
         if group is None:
-            return NoSuchGroup()
+            return decisions.NoSuchGroup()
         owner = None if group.owner is None else self._known.coordinators.get(group.owner)
         # an owner with this coordinator's address was an earlier process of it, which has ended
         if owner is None or owner.url == self._url:
-            return Free()
-        return Elsewhere(owner.url)
+            return decisions.Free()
+        return decisions.Elsewhere(owner.url)
 
     # --- actions that were carried out
 
@@ -254,7 +239,7 @@ class LeaseHolder:
         self._owned[group_id] = epoch
         self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
-    def given(self, hand_over: HandOver) -> None:
+    def given(self, hand_over: decisions.HandOver) -> None:
         """Note a hand-over that succeeded."""
         group_id = hand_over.group_id
         self._owned.pop(group_id, None)
@@ -264,7 +249,7 @@ class LeaseHolder:
         self._owned.pop(group_id, None)
         self._note(group_id, None)
 
-    def leaving(self) -> list[HandOver]:
+    def leaving(self) -> list[decisions.HandOver]:
         """Returns the hand-overs of all groups that are open here, for a clean stop. From now on this coordinator takes
         no groups, and owns none of the groups.
 
@@ -276,7 +261,7 @@ class LeaseHolder:
         self._owned.clear()
         if self.coordinator_id is None:
             return []
-        moves = hand_overs_of_all(self._known, self.coordinator_id, self._observed.silent())
+        moves = decisions.hand_overs_of_all(self._known, self.coordinator_id, self._observed.silent())
         return [move for move in moves if opened.get(move.group_id) == move.epoch]
 
     # --- internals
@@ -312,13 +297,13 @@ class LeaseHolder:
             return sent_ms + self._times.renewal_ms
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
 
-    def _removed(self, now_ms: float) -> list[Action]:
-        lost: list[Action] = [Lose(group_id) for group_id in self._owned]
+    def _removed(self, now_ms: float) -> list[decisions.Action]:
+        lost: list[decisions.Action] = [decisions.Lose(group_id) for group_id in self._owned]
         self.coordinator_id = None
         self._restart(now_ms)
         return lost
 
-    def _learn(self, view: LeaseView, expired: Collection[EndCoordinator]) -> None:
+    def _learn(self, view: LeaseView, expired: Collection[decisions.EndCoordinator]) -> None:
         """Copy the rows of the view, then repeat this coordinator's changes since its last poll, which may be newer
         than the view.
         """
@@ -330,21 +315,21 @@ class LeaseHolder:
         for group_id, group in done_since.items():
             self._set(group_id, group)
 
-    def _losses(self, me: str) -> list[Lose]:
+    def _losses(self, me: str) -> list[decisions.Lose]:
         ours = {group.group_id: group.epoch for group in self._groups.values() if group.owner == me}
         lost = [group_id for group_id, epoch in self._owned.items() if ours.get(group_id) != epoch]
         for group_id in lost:
             del self._owned[group_id]
-        return [Lose(group_id) for group_id in lost]
+        return [decisions.Lose(group_id) for group_id in lost]
 
-    def _moves(self, me: str, movable: Collection[str], *, is_calm: bool) -> list[Action]:
+    def _moves(self, me: str, movable: Collection[str], *, is_calm: bool) -> list[decisions.Action]:
         known, silent = self._known, self._observed.silent()
         own = [group for group in self._groups.values() if group.owner == me and group.group_id not in self._owned]
-        takes = [Take(group.group_id, me, group.epoch) for group in own]
-        takes += takes_of(known, me, silent, self._observed.waiting_too_long())
+        takes = [decisions.Take(group.group_id, me, group.epoch) for group in own]
+        takes += decisions.takes_of(known, me, silent, self._observed.waiting_too_long())
         if takes or not is_calm or any(known.is_free(group) for group in self._groups.values()):
             return [*takes]
-        move = hand_over_of(known, me, self._owned.keys() & movable, silent)
+        move = decisions.hand_over_of(known, me, self._owned.keys() & movable, silent)
         if move is None:
             return []
         del self._owned[move.group_id]

@@ -18,7 +18,7 @@ from contextlib import suppress
 
 from assignor.clients.client_state import EndOffsets, compute_task_lags, end_offset_sums, is_caught_up
 from assignor.pipeline.snapshot import RebalanceSnapshot
-from assignor.topology.group_topology import Subtopology
+from assignor.topology.group_topology import changelog_configs
 from assignor.types import TaskId
 from coordinator_api.group.events import Event, TopicsSeen, WarmUpsCaughtUp
 from coordinator_api.group.image import GroupImage
@@ -200,13 +200,8 @@ class Changelogs:
 
     def __init__(self, definition: RebalanceSnapshot) -> None:
         self._definition = definition
-        self._subtopologies: Mapping[int, Subtopology] = {each.id: each for each in definition.topology.subtopologies}
-        self._source_topics = frozenset(
-            store.source_topic_as_changelog
-            for each in definition.topology.subtopologies
-            for store in each.stores
-            if store.source_topic_as_changelog is not None
-        )
+        self._changelogs = {each.id: [*changelog_configs(each)] for each in definition.topology.subtopologies}
+        self._source_topics = frozenset(definition.topology.source_topics_as_changelogs)
         self._offsets = EndOffsets(definition.changelog_end_offsets, definition.committed_offsets, definition.failures)
 
     def lags_of(
@@ -215,22 +210,14 @@ class Changelogs:
         """Returns two values for each stateful task: the lag in records (LATEST_OFFSET for a running active task, see
         `TaskLags`), and the sum of the end offsets, which is None when it is unknown.
         """
+        existing = self._definition.existing_internal_topics
         topics = {
-            each: found for each in {task.subtopology for task in tasks} if (found := self._topics(each)) is not None
+            each: [topic for topic in logged if topic in existing or topic in self._source_topics]
+            for each in {task.subtopology for task in tasks}
+            if (logged := self._changelogs.get(each))
         }
         stateful = [task for task in tasks if task.subtopology in topics]
         ends = end_offset_sums(stateful, topics, self._source_topics, self._offsets)
         lags = compute_task_lags(offset_sums, ends.by_task)
         known = {task: end if end >= 0 else None for task, end in ends.by_task.items()}
         return {task: (lags.lag_for(task), known.get(task)) for task in stateful}
-
-    def _topics(self, subtopology_id: int) -> list[str] | None:
-        """The existing changelogs of a subtopology; None for a subtopology without state."""
-        subtopology = self._subtopologies.get(subtopology_id)
-        stores = subtopology.stores if subtopology is not None else ()
-        topics = [store.changelog_topic or store.source_topic_as_changelog for store in stores]
-        logged = [topic for topic in dict.fromkeys(topics) if topic is not None]
-        if not logged:
-            return None
-        existing = self._definition.existing_internal_topics
-        return [topic for topic in logged if topic in existing or topic in self._source_topics]

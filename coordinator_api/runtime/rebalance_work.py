@@ -185,11 +185,7 @@ def topic_counts(topology: GroupTopology, existing: Mapping[str, int]) -> dict[s
     """Returns the partition count of every topic that the topology reads or uses as a changelog, 0 for a topic that
     does not exist.
     """
-    names = {topic for each in topology.subtopologies for topic in each.source_topics}
-    names |= {topic.name for each in topology.subtopologies for topic in each.repartition_source_topics}
-    stores = [store for each in topology.subtopologies for store in each.stores]
-    names |= {store.changelog_topic for store in stores if store.changelog_topic is not None}
-    return {topic: existing.get(topic, 0) for topic in sorted(names)}
+    return {topic: existing.get(topic, 0) for topic in sorted(topology.source_topics | topology.internal_topics)}
 
 
 def topics_after(snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, int]:

@@ -33,7 +33,7 @@ from coordinator_api.group.records import (
     RebalanceLedElsewhere,
     RebalanceStarted,
 )
-from coordinator_api.group.states import GroupState, RebalanceOutcome, RemovalReason
+from coordinator_api.group.states import RebalanceOutcome, RemovalReason
 from coordinator_api.group.subscriptions import assigned_tasks
 from coordinator_api.metrics import GroupMeasures, Metrics
 
@@ -116,8 +116,6 @@ class GroupTelemetry:
                 logger.info("group_emptied")
             case GroupDeleted():
                 logger.info("group_deleted")
-            case _:
-                pass
 
     def _completed(self, record: RebalanceCompleted, image: GroupImage) -> None:
         self.metrics.rebalances.inc()
@@ -185,10 +183,8 @@ class OwnerlessTasks:
         """Start again from `image`, which was read from the store. If the group is Stable, tasks without an owner may
         have one by now.
         """
-        last = image.last_rebalance
-        if image.led_by is not None or (
-            image.state is GroupState.STABLE and last is not None and last.end.outcome not in _HELD_BACK
-        ):
+        end = image.present_end
+        if image.led_by is not None or (end is not None and end.outcome not in _HELD_BACK):
             self.since_ms = {}
         members = () if image.led_by is not None else tuple(image.members.values())
         given = ((member.member_id, member.last_assignment.assignment) for member in members)
@@ -226,8 +222,6 @@ class OwnerlessTasks:
                 self.since_ms = {}
             case GroupDeleted():
                 self.since_ms = {}
-            case _:
-                pass
 
     def _completed(self, record: RebalanceCompleted, at_ms: int) -> None:
         before = self._given
@@ -302,8 +296,7 @@ class GroupStanding:
         since_ms = self._owners.since_ms
         while self._completed_at_ms and self._completed_at_ms[0] <= now_ms - HOUR_MS:
             self._completed_at_ms.popleft()
-        end = image.last_rebalance.end if image.last_rebalance and image.state is GroupState.STABLE else None
-        probing_at_ms = None if end is None else end.probing_rebalance_at_ms
+        probing_at_ms = image.present_end.probing_rebalance_at_ms if image.present_end else None
         return GroupMeasures(
             group_id=group_id,
             members=len(image.members),

@@ -58,7 +58,8 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                found = type(error).__name__  # sent as a digest, so that the page is fetched again and shows the error
+                # sent sent as a digest, so that the page is fetched again and shows the error
+                found = type(error).__name__
             took_s = loop.time() - began_s
             yield found
             await watcher.pause(min(max(SHORTEST_PAUSE_S, 3 * took_s), LONGEST_PAUSE_S))

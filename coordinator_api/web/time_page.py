@@ -125,7 +125,8 @@ async def _history(
     """
     if not generations:
         return None
-    with computing(request, coordinator):  # also around the reads: an overloaded service refuses first
+    # the reads count as part of the computation, so an overloaded service refuses before it reads
+    with computing(request, coordinator):
         stored = [(each, await coordinator.recordings.stored(group_id, each)) for each in generations]
         kept = [(generation, packed) for generation, packed in stored if packed is not None]
         before = kept.pop() if len(generations) > limit and kept and kept[-1][0] == generations[-1] else None

@@ -119,7 +119,8 @@ async def what_if_page(request: Request, group_id: GroupId, coordinator: TheCoor
 async def _answer(request: Request, coordinator: Coordinator, group_id: str, form: WhatIfForm) -> Mapping[str, Any]:
     """Computes the effects of the changes. Raises InputError, DecodeError, TooManyRequests, as `POST /v1/simulate`."""
     assert form.changes is not None, "it is asked"
-    with computing(request, coordinator):  # also around the reads: an overloaded service refuses first
+    # the reads count as part of the computation, so an overloaded service refuses before it reads
+    with computing(request, coordinator):
         source: bytes | RecordedRebalance | None
         if form.generation is None:
             source = await _now(coordinator, group_id)

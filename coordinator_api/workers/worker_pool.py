@@ -214,7 +214,8 @@ class WorkerPool:
         return ending
 
     async def _end(self, worker: Worker) -> int | None:
-        await asyncio.sleep(0)  # lets a cancelled read release the descriptor before another socket can get its number
+        # gives a cancelled read the time to release the descriptor before another socket can get its number
+        await asyncio.sleep(0)
         worker.connection.close()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
 
@@ -302,7 +303,8 @@ class ForkedWorkers:
             with suppress(ProcessLookupError):
                 os.kill(worker.process, signal.SIGKILL)
         with suppress(OSError):
-            worker.connection.shutdown(socket.SHUT_RDWR)  # also ends the worker if the fork server is gone
+            # closing the connection ends the worker even if the fork server has ended
+            worker.connection.shutdown(socket.SHUT_RDWR)
 
     def end(self, worker: Worker) -> int | None:
         """Wait for the end of a worker that was killed or died. Returns its exit code, negative for a signal; None if

@@ -17,12 +17,6 @@ def metrics_table() -> str:
     return _table(("metric", "labels", "what it counts"), rows)
 
 
-def undocumented(text: str) -> list[str]:
-    """Settings and metrics that `text` does not name in backquotes."""
-    names = [row.name for row in setting_rows()] + [metric.name for metric in METRICS]
-    return [name for name in names if f"`{name}`" not in text]
-
-
 def _table(header: tuple[str, ...], rows: Iterable[tuple[str, ...]]) -> str:
     lines = [header, ("---",) * len(header), *rows]
     return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)

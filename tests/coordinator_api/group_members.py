@@ -4,6 +4,7 @@ import base64
 import json
 import uuid
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -16,47 +17,17 @@ from assignor.types import ProcessId, TaskId, TopicPartition
 TOPIC = "events"
 CHANGELOG = "app-counts-changelog"
 PROBING_INTERVAL_MS = 60_000
+"""Of the definition."""
+DEFINITION = Path(__file__).with_name("definition.json")
 
 
 def definition(partitions: int = 4, **changes: object) -> dict[str, Any]:
     """One stateful subtopology over one topic; its changelog exists and is 1,000 records long in every partition."""
-    return {
-        "assignor": "HighAvailabilityTaskAssignor",
-        "configs": {
-            "num.standby.replicas": 0,
-            "acceptable.recovery.lag": 100,
-            "probing.rebalance.interval.ms": PROBING_INTERVAL_MS,
-        },
-        "application_id": "app",
-        "topology": {
-            "subtopologies": [
-                {
-                    "id": 0,
-                    "source_topics": [TOPIC],
-                    "repartition_source_topics": [],
-                    "sink_topics": [],
-                    "repartition_sink_topics": [],
-                    "stores": [
-                        {
-                            "name": "counts",
-                            "changelog_topic": CHANGELOG,
-                            "source_topic_as_changelog": None,
-                            "changelog": {"type": "unwindowed", "configs": {}},
-                        }
-                    ],
-                }
-            ],
-            "copartition_groups": [],
-        },
-        "cluster": {
-            "brokers": [{"id": 0, "rack": None}],
-            "topics": {TOPIC: {"partitions": partitions, "replicas": None, "leaders": None}},
-        },
-        "existing_internal_topics": {CHANGELOG: {"partitions": partitions, "replicas": None}},
-        "changelog_end_offsets": {CHANGELOG: [1_000] * partitions},
-        "committed_offsets": {},
-        **changes,
-    }
+    document: dict[str, Any] = json.loads(DEFINITION.read_text(encoding="utf-8"))
+    document["cluster"]["topics"][TOPIC]["partitions"] = partitions
+    document["existing_internal_topics"][CHANGELOG]["partitions"] = partitions
+    document["changelog_end_offsets"][CHANGELOG] = [1_000] * partitions
+    return {**document, **changes}
 
 
 def subscription(

@@ -4,7 +4,6 @@ import asyncio
 import json
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,7 @@ from tests.coordinator_api.service_process import ServiceProcess, clean_environm
 from tests.coordinator_api.store.postgresql import Postgresql, programs
 from tests.docs.command_lines import calls_of_assignor, command_lines
 from tests.docs.pages import blocks
+from tests.known import known
 from tests.warm_program import WarmProgram
 
 QUICK = ("--group-initial-rebalance-delay-ms", "200")
@@ -31,9 +31,7 @@ SOON_S = 60.0
 
 @pytest.fixture(scope="module")
 def postgresql() -> Iterator[Postgresql]:
-    bin = programs()
-    assert bin is not None
-    with Postgresql(bin) as running:
+    with Postgresql(known(programs())) as running:
         yield running
 
 
@@ -278,7 +276,6 @@ async def test_should_leave_postgresql_empty_when_a_restore_is_killed(postgresql
 
 
 async def until_somebody_waits(onlooker: AsyncConnection) -> None:
-    deadline_s = time.monotonic() + SOON_S
-    while not (await onlooker.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():
-        assert time.monotonic() < deadline_s
-        await asyncio.sleep(0.02)
+    async with asyncio.timeout(SOON_S):
+        while not (await onlooker.execute(text("SELECT count(*) FROM pg_locks WHERE NOT granted"))).scalar_one():  # noqa: ASYNC110 -- the database announces nothing
+            await asyncio.sleep(0.02)

@@ -16,6 +16,7 @@ from tests.coordinator_api.http.hostile_callers import metric, wait_for
 from tests.coordinator_api.nginx import configured_nginx
 from tests.coordinator_api.service_process import ServiceProcess
 from tests.coordinator_api.web.visitors import HTML, form_token, soup
+from tests.known import known
 from tests.package.test_deployment import free_port
 from tests.tls_certificates import Authority
 
@@ -118,13 +119,11 @@ def test_should_show_the_page_and_its_events_below_the_path(site: Site) -> None:
         browser.headers = httpx.Headers({**HTML, "Origin": f"https://127.0.0.1:{site.port}"})
         login = browser.get("/assignor/", follow_redirects=True)
         assert login.url.path == "/assignor/ui/login"
-        form = soup(login).select_one("main form")
-        assert form is not None
+        form = known(soup(login).select_one("main form"))
         fields = {"token": TOKEN, "next": f"/ui/groups/{group_id}", "form_token": form_token(login)}
         entered = browser.post(login.url.join(str(form["action"])), data=fields, follow_redirects=True)
         assert (entered.status_code, entered.url.path) == (200, f"/assignor/ui/groups/{group_id}")
-        live = soup(entered).select_one("#live")
-        assert live is not None
+        live = known(soup(entered).select_one("#live"))
         with browser.stream("GET", entered.url.join(str(live["data-live"]))) as events:
             assert next(events.iter_lines()) != ""
 

@@ -1,16 +1,13 @@
 """Everything that was answered is committed first: `kill -9` at any moment, restart, and members go on as they were."""
 
 import signal
-import threading
-import time
 from pathlib import Path
 
 import httpx
-import pytest
 
 from tests.checkout import ROOT
 from tests.coordinator_api import held_assignor
-from tests.coordinator_api.group_members import HttpMember, new_group, problem, settle, settled_member
+from tests.coordinator_api.group_members import HttpMember, new_group, settle, settled_member
 from tests.coordinator_api.http.hostile_callers import held
 from tests.coordinator_api.service_process import ServiceProcess
 
@@ -51,28 +48,6 @@ def test_should_go_on_with_the_same_generation_and_bytes_after_a_kill(tmp_path: 
         client.close()
 
 
-@pytest.mark.long
-def test_should_evict_nobody_before_its_session_has_run_out_anew(tmp_path: Path) -> None:
-    service = ServiceProcess(tmp_path, *QUICK)
-    with service:
-        client = service.client()
-        member = settled_member(client, session_timeout_ms=1_500)
-
-        service.kill()
-        time.sleep(2)  # what is tested: more than the session goes by while nobody is there to count it
-        service.start()
-        reconnect(service, member)
-
-        assert member.heartbeat().json() == {
-            "state": "Stable",
-            "rejoin": False,
-            "stop": False,
-            "generation_id": member.generation_id,
-        }
-        held = member.fetch(wait_ms=30_000, min_generation=member.generation_id + 1)
-        assert problem(held) == (404, "UNKNOWN_MEMBER_ID")
-
-
 def test_should_compute_a_rebalance_again_that_was_computed_when_the_service_was_killed(tmp_path: Path) -> None:
     hold = tmp_path / "hold"
     hold.touch()
@@ -95,26 +70,6 @@ def test_should_compute_a_rebalance_again_that_was_computed_when_the_service_was
         assert member.fetch().json()["generation_id"] == 1
         assert member.active == ("0_0", "0_1", "0_2", "0_3")
         assert len(client.get(f"{member.path}/rebalances").json()["rebalances"]) == 1
-
-
-@pytest.mark.long
-def test_should_not_evict_members_for_time_in_which_the_service_itself_stood_still(tmp_path: Path) -> None:
-    service = ServiceProcess(tmp_path, *QUICK)
-    with service:
-        client = service.client()
-        member = settled_member(client, session_timeout_ms=1_000)
-
-        service.process.send_signal(signal.SIGSTOP)
-        answers: list[int] = []
-        beat = threading.Thread(target=lambda: answers.append(member.heartbeat().status_code))
-        beat.start()
-        time.sleep(2.5)  # what is tested: more than a session goes by
-        service.process.send_signal(signal.SIGCONT)
-        beat.join(30)
-
-        assert answers == [200]
-        silent = member.fetch(wait_ms=30_000, min_generation=member.generation_id + 1)
-        assert problem(silent) == (404, "UNKNOWN_MEMBER_ID")
 
 
 def test_should_stop_gracefully_on_an_interrupt_though_it_was_started_in_the_background(tmp_path: Path) -> None:

@@ -211,7 +211,7 @@ def test_should_save_and_repair_a_log_from_a_shell(tmp_path: Path) -> None:
     assert led.json()["state"] == "Empty"
 
 
-def test_should_end_requests_of_a_group_whose_damage_is_found_later_and_lose_nothing_that_is_in_memory(
+def test_should_end_requests_of_a_group_whose_damage_is_found_late_and_lose_nothing(
     tmp_path: Path,
 ) -> None:
     """The log of one group is damaged while it is led. Another program then makes each write fail, so that the group is

@@ -1,20 +1,21 @@
 """Since when a task has no owner, told from the records of a real group."""
 
+from dataclasses import replace
+
 import pytest
 
 from assignor.types import AssignorErrorCode, TaskId
-from coordinator_api.group.events import Event, Join, Leave, SetLever, Tick
+from coordinator_api.group.events import Event, Leave, SetLever, Tick
 from coordinator_api.group.group_levers import LeverName
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.records import GroupDeleted, RebalanceCompleted
 from coordinator_api.group.states import GroupState
 from coordinator_api.runtime.telemetry import OwnerlessTasks, takes_long
 from tests.coordinator_api.group.declarations import declared
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
+from tests.coordinator_api.group.member_bytes import SESSION_MS, assignment, decided, join
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 A, B = TaskId(0, 0), TaskId(0, 1)
-SESSION_MS = 10_000
 
 
 class Followed:
@@ -38,16 +39,11 @@ class Followed:
         self.send(self.group.computed(self.group.group.image.generation_id, result))
 
     def rejoin(self, name: str, running: TaskId, at_ms: int) -> None:
-        state = MemberState(name, running=(running,), unique=1)
-        self.send(Join(subscription(state), SESSION_MS, 60_000, new_member_id="-", member_id=name), at_ms)
+        self.send(join(name, name, running=(running,), unique=1), at_ms)
 
     @property
     def since_ms(self) -> dict[TaskId, int]:
         return dict(self.owners.since_ms)
-
-
-def join(name: str) -> Join:
-    return Join(subscription(MemberState(name)), SESSION_MS, 60_000, new_member_id=name)
 
 
 def test_should_say_nothing_of_a_group_whose_members_have_all_tasks() -> None:
@@ -105,8 +101,7 @@ def test_should_count_a_task_no_more_when_its_process_is_back() -> None:
     followed = Followed()
     followed.send(SetLever(LeverName.REJOIN_GRACE, True, "ops", value_ms=60_000))
     followed.send(Leave("b"), at_ms=1_000)
-    back = Join(subscription(MemberState("b")), SESSION_MS, 60_000, new_member_id="b-again")
-    followed.send(back, at_ms=2_000)
+    followed.send(replace(join("b"), new_member_id="b-again"), at_ms=2_000)
     assert followed.since_ms == {}
     followed.send(Leave("b-again"), at_ms=3_000)
     assert followed.since_ms == {B: 3_000}
@@ -143,6 +138,19 @@ def test_should_know_after_a_restart_who_is_away() -> None:
     followed.send(SetLever(LeverName.REJOIN_GRACE, True, "ops", value_ms=60_000))
     followed.send(Leave("b"), at_ms=1_000)
     assert dict(OwnerlessTasks(followed.group.group.image, 5_000).since_ms) == {B: 5_000}
+
+
+def test_should_keep_tasks_that_are_held_back_when_the_group_is_read_again() -> None:
+    followed = Followed()
+    stable = followed.group.group.image
+    followed.send(join("c"), at_ms=500)
+    followed.rejoin("a", A, at_ms=600)
+    followed.rejoin("b", B, at_ms=700)
+    followed.complete(followup=True, a=(A,), b=(), c=())
+    followed.owners.read_again(followed.group.group.image, 900)
+    assert followed.since_ms == {B: 700}
+    followed.owners.read_again(stable, 900)
+    assert followed.since_ms == {}
 
 
 @pytest.mark.parametrize("followup", [True, False])

@@ -16,6 +16,7 @@ from tests.coordinator_api.group_members import new_group, problem, settle, sett
 from tests.coordinator_api.roaming import roaming_client
 from tests.coordinator_api.service_process import ServiceProcess, clean_environment, run_command
 from tests.coordinator_api.store.postgresql import Postgresql, programs
+from tests.known import known
 
 BACK_WITHIN_S = 30
 QUICK = ("--group-initial-rebalance-delay-ms", "50")
@@ -29,9 +30,7 @@ pytestmark = [
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[Postgresql]:
-    bin = programs()
-    assert bin is not None
-    with Postgresql(bin) as running:
+    with Postgresql(known(programs())) as running:
         yield running
 
 
@@ -44,9 +43,7 @@ def database() -> Iterator[Postgresql]:
         ("/postgres?colour=red", "unexpected keyword argument 'colour'"),
     ],
 )
-def test_should_say_in_one_line_why_it_cannot_open_it(
-    database: Postgresql, tmp_path: Path, change: str, said: str
-) -> None:
+def test_should_say_why_it_cannot_open_it(database: Postgresql, tmp_path: Path, change: str, said: str) -> None:
     ended = run_command(tmp_path, "migrate", "--database-url", database.url.replace("/postgres", change))
 
     assert ended.returncode == 2
@@ -55,18 +52,14 @@ def test_should_say_in_one_line_why_it_cannot_open_it(
     assert said in line
 
 
-def test_should_take_the_password_from_the_environment_when_the_url_has_none(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_take_the_password_from_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("PGPASSWORD", raising=False)
     monkeypatch.setenv("PGPASSFILE", str(tmp_path / "nowhere"))  # not the one at home
-    bin = programs()
-    assert bin is not None
     password = "s3cret of a test"
     (tmp_path / "pgpass").write_text(f"127.0.0.1:*:*:coordinator:{password}\n")
     (tmp_path / "pgpass").chmod(0o600)
     good = ({"PGPASSWORD": password}, {"PGPASSFILE": str(tmp_path / "pgpass")})
-    with Postgresql(bin) as guarded:
+    with Postgresql(known(programs())) as guarded:
         guarded.set_password(password)
         for given in ({}, {"PGPASSWORD": "another"}):
             refused = migrate_with(tmp_path, guarded.url, given)

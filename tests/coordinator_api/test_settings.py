@@ -35,9 +35,7 @@ def test_should_have_the_brokers_defaults_but_for_the_session_timeout() -> None:
     assert (settings.host, settings.database_url) == ("127.0.0.1", "sqlite:///assignor.sqlite3")
 
 
-def test_should_prefer_flags_to_environment_to_file_to_defaults(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_prefer_flags_environment_file_defaults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path, "group.initial.rebalance.delay.ms = 1")
     seen = [load({}).group_initial_rebalance_delay_ms, load({}, file).group_initial_rebalance_delay_ms]
     monkeypatch.setenv(ENVIRONMENT_NAME, "2")
@@ -102,9 +100,7 @@ def test_should_read_a_dotted_name_however_toml_writes_it(tmp_path: Path, text: 
         ("group.max.size = ", "not TOML"),
     ],
 )
-def test_should_name_the_nearest_setting_for_an_unknown_one_in_the_file(
-    tmp_path: Path, text: str, message: str
-) -> None:
+def test_should_name_the_nearest_setting_for_an_unknown_one(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(SettingsError, match=r"coordinator\.toml") as error:
         load({}, written(tmp_path, text))
 
@@ -183,9 +179,7 @@ def test_should_split_allowed_assignors_at_commas() -> None:
         ("", ()),
     ],
 )
-def test_should_take_brokers_that_follow_each_other_for_one_cluster(
-    text: str, clusters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_read_lists_of_brokers(text: str, clusters: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ASSIGNOR_CLUSTER_BOOTSTRAP_SERVERS", text)
 
     assert load({"cluster_bootstrap_servers": text}).cluster_bootstrap_servers == clusters
@@ -249,9 +243,7 @@ def test_should_refuse_a_user_in_the_address_of_a_cluster_and_not_show_it(user: 
 
 
 @pytest.mark.parametrize("name", REMOVED)
-def test_should_say_what_to_use_instead_of_a_setting_that_was_removed(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_say_what_replaces_a_removed_setting(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = written(tmp_path, f"{dotted(name)} = 1")
     instead = f"this setting was removed; use {REMOVED[name]}"
 

@@ -241,9 +241,7 @@ def test_should_come_back_with_the_database_and_evict_nobody(fleet: Fleet, postg
         assert not logged(service, "member_removed")
 
 
-def test_should_leave_every_group_where_it_is_while_each_statement_takes_a_second(
-    fleet: Fleet, postgresql: Postgresql
-) -> None:
+def test_should_move_no_group_while_each_statement_takes_a_second(fleet: Fleet, postgresql: Postgresql) -> None:
     with SlowLine(postgresql.port) as line:
         fleet.reach_database_at(line.port)
         services = fleet.start_together(3)
@@ -325,9 +323,7 @@ def test_should_list_all_groups_wherever_it_is_asked(fleet: Fleet) -> None:
         first.process.send_signal(signal.SIGCONT)
 
 
-def test_should_speak_tls_to_members_and_among_themselves(
-    fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_speak_tls_to_all(fleet: Fleet, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = Authority(tmp_path, "authority")
     server, caller = authority.issue("server", for_servers=True), authority.issue("caller")
     known = ("--ssl-certfile", str(server), "--ssl-ca-certs", str(authority.file), "--ssl-cert-reqs", "required")

@@ -207,7 +207,7 @@ def test_should_lose_no_heartbeat_while_files_are_replaced(site: Site) -> None:
         for _ in range(3):
             site.authority.issue("server", for_servers=True, to=site.certfile)
             wait_for(lambda: site.serial() == serial_in(site.certfile))
-        wait_for(lambda: len(statuses) >= 600 or bool(errors))
+        wait_for(lambda: len(statuses) >= 200 or bool(errors))
         stop.set()
         for each in threads:
             each.join(60)
@@ -217,9 +217,7 @@ def test_should_lose_no_heartbeat_while_files_are_replaced(site: Site) -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("client_variables")
-def test_should_let_a_member_take_a_new_certificate_of_its_own_without_a_restart(
-    site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
+def test_should_take_a_new_client_certificate(site: Site, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     own = site.authority.issue("member", to=tmp_path / "member.pem", ends=SHORTLY)
     monkeypatch.setenv("ASSIGNOR_CLIENT_CERTFILE", str(own))
     with CoordinatorClient(site.service.url) as member:
@@ -243,9 +241,7 @@ def _is_answered(member: CoordinatorClient) -> bool:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("client_variables")
-def test_should_say_to_commands_in_one_line_what_is_wrong_with_certificates(
-    site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_should_say_what_is_wrong_with_tls(site: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def listed(*, url: str = site.service.url, **variables: str) -> tuple[int, str]:
         command = ("groups", "list", "--coordinator", url)
         ended = warm_program.run(command, cwd=tmp_path, environment=clean_environment(variables))

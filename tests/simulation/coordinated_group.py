@@ -13,20 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from assignor.pipeline.snapshot import RebalanceResult
-from coordinator_api.group.events import (
-    AssignmentComputed,
-    ComputedAssignments,
-    ConnectionLost,
-    Event,
-    FetchAssignment,
-    Heartbeat,
-    HeartbeatOrFetch,
-    Join,
-    ProcessHeartbeat,
-    Recovered,
-    Tick,
-    WarmUpsCaughtUp,
-)
+from coordinator_api.group import events
 from coordinator_api.group.group import Group
 from coordinator_api.group.image import GroupImage
 from coordinator_api.group.liveness import GroupLimits
@@ -81,7 +68,7 @@ class GroupSetting:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    recheck: ProcessHeartbeat
+    recheck: events.ProcessHeartbeat
     known: str
     connection_id: int
     reply: Reply
@@ -115,7 +102,7 @@ class CoordinatedGroup:
         self.rules = setting.rules
         self.heard_ms: dict[str, int] = {}
         self.held: list[Held] = []
-        self._waiting: list[tuple[Event, Reply]] = []
+        self._waiting: list[tuple[events.Event, Reply]] = []
         self._answering: list[Reply] = []
         self._committing = self._uncertain = False
         self._timer_ms: int | None = None
@@ -142,27 +129,27 @@ class CoordinatedGroup:
 
     # --- what arrives
 
-    def ask(self, event: Event, reply: Reply = nobody_asked) -> None:
+    def ask(self, event: events.Event, reply: Reply = nobody_asked) -> None:
         """An event that has to be committed."""
-        if isinstance(event, Join):
+        if isinstance(event, events.Join):
             if self.coordinator.windows.is_open(Kind.OVERLOAD):
                 reply(NoAnswer(retry_after_ms=BUSY_MS))
                 return
             if event.member_id is not None and not self._uncertain:
                 self.note(event.member_id)
-                alive = Heartbeat(event.member_id, -1, group_instance_id=event.group_instance_id)
+                alive = events.Heartbeat(event.member_id, -1, group_instance_id=event.group_instance_id)
                 self.group.respond(alive, self.now_ms, self.image)
         self._waiting.append((event, reply))
         self._commit_those_that_wait()
 
-    def fetch(self, event: FetchAssignment, reply: Reply) -> None:
+    def fetch(self, event: events.FetchAssignment, reply: Reply) -> None:
         self.note(event.member_id)
         response = self._hear(event)
         if isinstance(response, AssignmentReady):
             self.rules.fetched(self, event.member_id, response.generation_id)
         reply(response)
 
-    def heartbeat(self, event: ProcessHeartbeat, known: str | None, wait_ms: int, reply: Reply) -> None:
+    def heartbeat(self, event: events.ProcessHeartbeat, known: str | None, wait_ms: int, reply: Reply) -> None:
         assert event.connection_id is not None
         for member_id in event.members:
             self.note(member_id)
@@ -178,7 +165,7 @@ class CoordinatedGroup:
     def connection_lost(self, connection_id: int) -> None:
         self.held = [held for held in self.held if held.connection_id != connection_id]
         elsewhere = {member_id: held.connection_id for held in self.held for member_id in held.recheck.members}
-        self.ask(ConnectionLost(connection_id, elsewhere))
+        self.ask(events.ConnectionLost(connection_id, elsewhere))
 
     def reload_before_next_event(self) -> None:
         """Its coordinator's lease had ended for a while."""
@@ -208,14 +195,14 @@ class CoordinatedGroup:
         if member is not None and self.group.image.takes_part(member):
             self.heard_ms[member_id] = self.now_ms
 
-    def _hear(self, event: HeartbeatOrFetch) -> Answer:
+    def _hear(self, event: events.HeartbeatOrFetch) -> Answer:
         if self._uncertain and not self._committing:
             self._commit_those_that_wait(reads_again=True)
         heard = self.group.respond(event, self.now_ms, self.image)
         if self._uncertain and _refuses(heard.response):
             return NoAnswer()  # a write whose end is not known may be what would spare it
         if heard.wants_tick:
-            self.ask(Tick())
+            self.ask(events.Tick())
         return heard.response
 
     def _end_hold(self, held: Held) -> None:
@@ -244,7 +231,7 @@ class CoordinatedGroup:
         self._sequence, self._lines = stored.sequence, len(stored.lines)
         self._uncertain = False
         self.heard_ms = dict.fromkeys(self.image.members, now_ms)
-        self._waiting.insert(0, (Recovered(), nobody_asked))
+        self._waiting.insert(0, (events.Recovered(), nobody_asked))
         self._later(0, self._commit_those_that_wait)
 
     def _read_again(self) -> bool:
@@ -387,7 +374,7 @@ class CoordinatedGroup:
             self._later(self._timer_ms - self.now_ms, lambda: self._timer_due(timer))
             return
         self._timer_ms = None
-        self.ask(Tick())
+        self.ask(events.Tick())
 
     # --- rebalances
 
@@ -416,11 +403,11 @@ class CoordinatedGroup:
         if self._computing != number:
             return
         if self.setting.fails_next():
-            computed = ComputedAssignments(error="TimeoutException: no offsets")
+            computed = events.ComputedAssignments(error="TimeoutException: no offsets")
         else:
             result: RebalanceResult = self.setting.leader.lead(effect, self.now_ms)
             computed = computed_assignments(effect.members, effect.definition_revision, result)
-        event = AssignmentComputed(effect.generation_id, computed, kept_owned=effect.steering.keeps_owned)
+        event = events.AssignmentComputed(effect.generation_id, computed, kept_owned=effect.steering.keeps_owned)
 
         def stored(_answer: Answer) -> None:
             if self._computing == number:
@@ -446,7 +433,7 @@ class CoordinatedGroup:
             for task in member.last_assignment.warm_ups
         )
         if reported and all_caught_up(image, sums, self.setting.leader.snapshot({})):
-            self.ask(WarmUpsCaughtUp(image.generation_id))
+            self.ask(events.WarmUpsCaughtUp(image.generation_id))
         self._look_at_warm_ups()
 
 

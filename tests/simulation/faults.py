@@ -33,170 +33,90 @@ LEVER = (2_000, 15_000, LASTING_MS)
 JUMPS = (-3_600_000, -20_000, -3_000, 3_000, 20_000, 3_600_000)
 
 
+def pattern_of(sentence: str) -> re.Pattern[str]:
+    """What a sentence matches in which a number or a word stands in place of each name in braces."""
+    return re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>[\\w-]+)", re.escape(sentence)))
+
+
 class Kind(Enum):
-    """The sentence; what it happens to; the shortest and the longest time (a third one: or so long); the amounts."""
+    """The sentence, with its target; the shortest and the longest time (a third one: or so long); the amounts."""
 
-    LOSS = "{amount} of 100 messages of process {target} are lost for {for_ms} ms", Of.PROCESS, WINDOW, (5, 20, 60)
-    DELAY = (
-        "messages of process {target} take up to {amount} ms for {for_ms} ms",
-        Of.PROCESS,
-        WINDOW,
-        (100, 1_000, 4_000),
-    )
-    DUPLICATES = "{amount} of 100 messages of process {target} come twice for {for_ms} ms", Of.PROCESS, WINDOW, (20, 60)
-    REORDER = (
-        "{amount} of 100 messages of process {target} are overtaken by later ones for {for_ms} ms",
-        Of.PROCESS,
-        WINDOW,
-        (20, 60),
-    )
-    CUT_OFF = "process {target} is cut off for {for_ms} ms", Of.PROCESS, SOME
-    UNHEARD = "nothing that process {target} sends arrives for {for_ms} ms", Of.PROCESS, SOME
-    DEAF = "nothing that is sent to process {target} arrives for {for_ms} ms", Of.PROCESS, SOME
-    BROKEN = "the connection of process {target} breaks", Of.PROCESS
-    ALL_BROKEN = "all connections break", Of.ALL
+    LOSS = "{amount} of 100 messages of {process} are lost for {for_ms} ms", WINDOW, (5, 20, 60)
+    DELAY = "messages of {process} take up to {amount} ms for {for_ms} ms", WINDOW, (100, 1_000, 4_000)
+    DUPLICATES = "{amount} of 100 messages of {process} come twice for {for_ms} ms", WINDOW, (20, 60)
+    REORDER = "{amount} of 100 messages of {process} are overtaken by later ones for {for_ms} ms", WINDOW, (20, 60)
+    CUT_OFF = "{process} is cut off for {for_ms} ms", SOME
+    UNHEARD = "nothing that {process} sends arrives for {for_ms} ms", SOME
+    DEAF = "nothing that is sent to {process} arrives for {for_ms} ms", SOME
+    BROKEN = "the connection of {process} breaks"
+    ALL_BROKEN = "all connections break"
 
-    FROZEN = "process {target} is frozen for {for_ms} ms", Of.PROCESS, SOME
-    KILLED = "process {target} is killed, and is back after {for_ms} ms", Of.PROCESS, SOME
-    POWER_LOST = "the machine of process {target} loses power, and is back after {for_ms} ms", Of.PROCESS, SOME
-    RESTARTED = "process {target} ends in good order, and is back after {for_ms} ms", Of.PROCESS, SOME
-    SUCCEEDED = (
-        "process {target} is started anew elsewhere while the old one, cut off for {for_ms} ms, lives on",
-        Of.STATIC_PROCESS,
-        SOME,
-    )
-    SLOW = (
-        "process {target} takes up to {amount} ms to carry out an order for {for_ms} ms",
-        Of.PROCESS,
-        WINDOW,
-        (500, 5_000),
-    )
-    CLOCK = "the clock of process {target} jumps by {amount} ms", Of.PROCESS, (), JUMPS
-    MIGRATED = "a commit of process {target} is refused", Of.PROCESS
-    THREAD_ENDED = "a thread of process {target} is closed", Of.PROCESS
-    REJOIN = "a thread of process {target} asks for a rebalance", Of.PROCESS
+    FROZEN = "{process} is frozen for {for_ms} ms", SOME
+    KILLED = "{process} is killed, and is back after {for_ms} ms", SOME
+    POWER_LOST = "the machine of {process} loses power, and is back after {for_ms} ms", SOME
+    RESTARTED = "{process} ends in good order, and is back after {for_ms} ms", SOME
+    SUCCEEDED = "{static process} is started anew elsewhere while the old one, cut off for {for_ms} ms, lives on", SOME
+    SLOW = "{process} takes up to {amount} ms to carry out an order for {for_ms} ms", WINDOW, (500, 5_000)
+    CLOCK = "the clock of {process} jumps by {amount} ms", (), JUMPS
+    MIGRATED = "a commit of {process} is refused"
+    THREAD_ENDED = "a thread of {process} is closed"
+    REJOIN = "a thread of {process} asks for a rebalance"
 
-    DIES_BEFORE_COMMIT = (
-        "process {target} is killed before it commits to the log, and is back after {for_ms} ms",
-        Of.PROCESS,
-        SOME,
-    )
-    DIES_AFTER_COMMIT = (
-        "process {target} is killed after it commits to the log, and is back after {for_ms} ms",
-        Of.PROCESS,
-        SOME,
-    )
-    DIES_WRITING = (
-        "process {target} is killed as it writes to its disk, and is back after {for_ms} ms",
-        Of.PROCESS,
-        SOME,
-    )
-    DIES_FLUSHING = "process {target} is killed as it flushes a store, and is back after {for_ms} ms", Of.PROCESS, SOME
-    STORES_DAMAGED = (
-        "the machine of process {target} fails and damages stores, and is back after {for_ms} ms",
-        Of.PROCESS,
-        SOME,
-    )
-    DISK_FULL = "the disk of process {target} is full for {for_ms} ms", Of.PROCESS, (3_000, 15_000)
-    DISK_SLOW = (
-        "each write to the disk of process {target} takes {amount} ms for {for_ms} ms",
-        Of.PROCESS,
-        WINDOW,
-        (5, 50, 200),
-    )
-    LOG_AWAY = "the log of group {target} is out of reach for {for_ms} ms", Of.GROUP, SHORT
-    LOG_SLOW = (
-        "a commit to the log of group {target} takes {amount} ms for {for_ms} ms",
-        Of.GROUP,
-        WINDOW,
-        (50, 1_000),
-    )
-    LOG_SILENT = (
-        "{amount} of 100 answers to commits to the log of group {target} are lost for {for_ms} ms",
-        Of.GROUP,
-        WINDOW,
-        (30, 100),
-    )
+    DIES_BEFORE_COMMIT = "{process} is killed before it commits to the log, and is back after {for_ms} ms", SOME
+    DIES_AFTER_COMMIT = "{process} is killed after it commits to the log, and is back after {for_ms} ms", SOME
+    DIES_WRITING = "{process} is killed as it writes to its disk, and is back after {for_ms} ms", SOME
+    DIES_FLUSHING = "{process} is killed as it flushes a store, and is back after {for_ms} ms", SOME
+    STORES_DAMAGED = "the machine of {process} fails and damages stores, and is back after {for_ms} ms", SOME
+    DISK_FULL = "the disk of {process} is full for {for_ms} ms", (3_000, 15_000)
+    DISK_SLOW = "each write to the disk of {process} takes {amount} ms for {for_ms} ms", WINDOW, (5, 50, 200)
+    LOG_AWAY = "the log of {group} is out of reach for {for_ms} ms", SHORT
+    LOG_SLOW = "a commit to the log of {group} takes {amount} ms for {for_ms} ms", WINDOW, (50, 1_000)
+    LOG_SILENT = "{amount} of 100 answers to commits to the log of {group} are lost for {for_ms} ms", WINDOW, (30, 100)
 
-    COORDINATOR_KILLED = "coordinator {target} is killed, and is back after {for_ms} ms", Of.COORDINATOR, SOME
-    KILLED_BEFORE_COMMIT = (
-        "the coordinator that commits next is killed before it, and is back after {for_ms} ms",
-        Of.ALL,
-        SHORT,
-    )
-    KILLED_AFTER_COMMIT = (
-        "the coordinator that commits next is killed after it, and is back after {for_ms} ms",
-        Of.ALL,
-        SHORT,
-    )
-    COORDINATOR_FROZEN = "coordinator {target} is frozen for {for_ms} ms", Of.COORDINATOR, SOME
-    COORDINATOR_CUT = "coordinator {target} cannot reach the database for {for_ms} ms", Of.COORDINATOR, SOME
+    COORDINATOR_KILLED = "{coordinator} is killed, and is back after {for_ms} ms", SOME
+    KILLED_BEFORE_COMMIT = "the coordinator that commits next is killed before it, and is back after {for_ms} ms", SHORT
+    KILLED_AFTER_COMMIT = "the coordinator that commits next is killed after it, and is back after {for_ms} ms", SHORT
+    COORDINATOR_FROZEN = "{coordinator} is frozen for {for_ms} ms", SOME
+    COORDINATOR_CUT = "{coordinator} cannot reach the database for {for_ms} ms", SOME
     COORDINATOR_SLOW = (
-        "what the database answers to coordinator {target} takes up to {amount} ms for {for_ms} ms",
-        Of.COORDINATOR,
+        "what the database answers to {coordinator} takes up to {amount} ms for {for_ms} ms",
         WINDOW,
         (500, 2_000),
     )
-    COORDINATOR_STOPPED = (
-        "coordinator {target} ends in good order, and is back after {for_ms} ms",
-        Of.COORDINATOR,
-        SOME,
-    )
-    TAKEN_OVER = (
-        "coordinator {target} is started anew while the old one, without the database, goes on for {for_ms} ms",
-        Of.COORDINATOR,
-        SOME,
-    )
-    COORDINATOR_CLOCK = "the clock of coordinator {target} jumps by {amount} ms", Of.COORDINATOR, (), JUMPS
-    HEAVIER = (
-        "group {target} is taken for {amount} members larger for {for_ms} ms, so that others move",
-        Of.GROUP,
-        WINDOW,
-        (3, 20),
-    )
-    OVERLOAD = "the coordinators refuse joins for {for_ms} ms", Of.ALL, WINDOW
+    COORDINATOR_STOPPED = "{coordinator} ends in good order, and is back after {for_ms} ms", SOME
+    TAKEN_OVER = "{coordinator} is started anew while the old one, without the database, goes on for {for_ms} ms", SOME
+    COORDINATOR_CLOCK = "the clock of {coordinator} jumps by {amount} ms", (), JUMPS
+    HEAVIER = "{group} is taken for {amount} members larger for {for_ms} ms, so that others move", WINDOW, (3, 20)
+    OVERLOAD = "the coordinators refuse joins for {for_ms} ms", WINDOW
 
-    SLOW_COMMITS = "commits take up to {amount} ms for {for_ms} ms", Of.ALL, WINDOW, (500, 3_000)
-    FAILED_COMMITS = "{amount} of 100 commits fail for {for_ms} ms", Of.ALL, WINDOW, (20, 60)
-    UNKNOWN_COMMITS = (
-        "{amount} of 100 commits are made and seem to have failed for {for_ms} ms",
-        Of.ALL,
-        WINDOW,
-        (20, 60),
-    )
-    DATABASE_FULL = "the disk of the database is full for {for_ms} ms", Of.ALL, WINDOW
-    DATABASE_AWAY = "the database is out of reach for {for_ms} ms", Of.ALL, WINDOW
+    SLOW_COMMITS = "commits take up to {amount} ms for {for_ms} ms", WINDOW, (500, 3_000)
+    FAILED_COMMITS = "{amount} of 100 commits fail for {for_ms} ms", WINDOW, (20, 60)
+    UNKNOWN_COMMITS = "{amount} of 100 commits are made and seem to have failed for {for_ms} ms", WINDOW, (20, 60)
+    DATABASE_FULL = "the disk of the database is full for {for_ms} ms", WINDOW
+    DATABASE_AWAY = "the database is out of reach for {for_ms} ms", WINDOW
 
-    SLOW_LEADER = "rebalances of group {target} take up to {amount} ms for {for_ms} ms", Of.GROUP, WINDOW, (500, 3_000)
-    FAILED_REBALANCE = "the next rebalance of group {target} fails", Of.GROUP
+    SLOW_LEADER = "rebalances of {group} take up to {amount} ms for {for_ms} ms", WINDOW, (500, 3_000)
+    FAILED_REBALANCE = "the next rebalance of {group} fails"
 
-    HELD = (
-        "rebalances of group {target} wait for approval up to {amount} ms, for {for_ms} ms",
-        Of.GROUP,
-        LEVER,
-        (500, 3_000, 8_000),
-    )
-    APPROVED = "rebalances of group {target} that wait are approved for {for_ms} ms", Of.GROUP, LEVER
-    DISCARDED = "rebalances of group {target} that wait are discarded for {for_ms} ms", Of.GROUP, LEVER
-    PAUSED = "group {target} is paused for {for_ms} ms", Of.GROUP, LEVER
-    GRACE = (
-        "members of group {target} may be away up to {amount} ms, for {for_ms} ms",
-        Of.GROUP,
-        LEVER,
-        (1_000, 5_000, 10_000),
-    )
-    PROMOTION = "warm-ups of group {target} are promoted for {for_ms} ms", Of.GROUP, LEVER
-    DRAINED = "process {target} is drained for {for_ms} ms", Of.PROCESS, LEVER
-    ASKED = "a rebalance of group {target} is asked for", Of.GROUP
-    REDECLARED = "group {target} gets another definition", Of.GROUP
-    TOLD_TO_STOP = "group {target} is told to stop for {for_ms} ms", Of.GROUP, SOME
+    HELD = "rebalances of {group} wait for approval up to {amount} ms, for {for_ms} ms", LEVER, (500, 3_000, 8_000)
+    APPROVED = "rebalances of {group} that wait are approved for {for_ms} ms", LEVER
+    DISCARDED = "rebalances of {group} that wait are discarded for {for_ms} ms", LEVER
+    PAUSED = "{group} is paused for {for_ms} ms", LEVER
+    GRACE = "members of {group} may be away up to {amount} ms, for {for_ms} ms", LEVER, (1_000, 5_000, 10_000)
+    PROMOTION = "warm-ups of {group} are promoted for {for_ms} ms", LEVER
+    DRAINED = "{process} is drained for {for_ms} ms", LEVER
+    ASKED = "a rebalance of {group} is asked for"
+    REDECLARED = "{group} gets another definition"
+    TOLD_TO_STOP = "{group} is told to stop for {for_ms} ms", SOME
 
-    def __init__(self, sentence: str, of: Of, times: tuple[int, ...] = (), amounts: tuple[int, ...] = ()) -> None:
-        self.sentence = sentence
-        self.of = of
+    def __init__(self, text: str, times: tuple[int, ...] = (), amounts: tuple[int, ...] = ()) -> None:
+        target = re.compile("{((static )?(process|group|coordinator))}")
+        named = target.search(text)
+        self.of = Of(named[1]) if named else Of.ALL
+        self.sentence = sentence = target.sub(r"\3 {target}", text)
         self.times = times
         self.amounts = amounts
-        self.pattern = re.compile(re.sub(r"\\{(\w+)\\}", r"(?P<\1>-?\\d+)", re.escape(sentence)))
+        self.pattern = pattern_of(sentence)
 
     @property
     def words(self) -> str:

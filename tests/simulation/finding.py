@@ -20,16 +20,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
-from tests.simulation.bug import Bug
-from tests.simulation.bugs_of_group import BUGS_OF_GROUP
-from tests.simulation.bugs_of_lease import BUGS_OF_LEASE
-from tests.simulation.bugs_of_members import BUGS_OF_MEMBERS
-from tests.simulation.bugs_of_stored_groups import BUGS_OF_STORED_GROUPS
-from tests.simulation.bugs_of_tasks import BUGS_OF_TASKS
+from tests.simulation.bug import BUGS, Bug
 from tests.simulation.running import run
 from tests.simulation.schedule import drawn
-
-BUGS = (*BUGS_OF_GROUP, *BUGS_OF_STORED_GROUPS, *BUGS_OF_LEASE, *BUGS_OF_MEMBERS, *BUGS_OF_TASKS)
 
 STARTS = 10
 MOST_SEEDS = 600

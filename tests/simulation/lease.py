@@ -9,21 +9,12 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from coordinator_api.lease.decisions import (
-    Action,
-    EndCoordinator,
-    HandOver,
-    Here,
-    Lose,
-    NoSuchGroup,
-    ReadAgain,
-    Take,
-    Whereabouts,
-)
+from coordinator_api.lease import decisions
 from coordinator_api.lease.lease_holder import LeaseHolder
 from coordinator_api.store.lease_rows import LeaseView, lease_times
 from coordinator_api.store.store_errors import StoreError
 from tests.coordinator_api.lease.table import LeaseTable
+from tests.known import known
 
 if TYPE_CHECKING:
     from tests.simulation.coordinated_group import CoordinatedGroup
@@ -47,8 +38,8 @@ class FileLease:
     def may_answer(self) -> bool:
         return True
 
-    def whereabouts(self, group_id: str) -> Whereabouts:
-        return Here(0)
+    def whereabouts(self, group_id: str) -> decisions.Whereabouts:
+        return decisions.Here(0)
 
     def declared(self, group_id: str) -> CoordinatedGroup:
         raise AssertionError("it has all groups from the beginning")
@@ -80,12 +71,12 @@ class SharedLease:
     def may_answer(self) -> bool:
         return self.holder.may_answer(self._clock_ms())
 
-    def whereabouts(self, group_id: str) -> Whereabouts:
+    def whereabouts(self, group_id: str) -> decisions.Whereabouts:
         return self.holder.whereabouts(group_id)
 
     def declared(self, group_id: str) -> CoordinatedGroup | None:
         """A group that nobody has heard of, as far as is known here. It exists once its first write is made."""
-        if not isinstance(self.whereabouts(group_id), NoSuchGroup):
+        if not isinstance(self.whereabouts(group_id), decisions.NoSuchGroup):
             return None
         try:
             return self._coordinator.open(group_id, 1, is_new=True)
@@ -124,8 +115,7 @@ class SharedLease:
         self._coordinator.later(self.holder.next_poll_ms(now_ms) - now_ms, self._poll)
 
     def _poll(self) -> None:
-        holder, sent_ms, me = self.holder, self._clock_ms(), self.coordinator_id
-        assert me is not None
+        holder, sent_ms, me = self.holder, self._clock_ms(), known(self.coordinator_id)
         if self._left is not None:
             self._wait()
             return
@@ -151,8 +141,7 @@ class SharedLease:
 
     def _take_leave(self, left: Callable[[], None]) -> None:
         """Others hear of it before what they are given looks like too much."""
-        me = self.coordinator_id
-        assert me is not None
+        me = known(self.coordinator_id)
 
         def hand_over(_: object = None) -> None:
             self._carry_out(deque(self.holder.leaving()), lambda: self._leave(left))
@@ -160,8 +149,7 @@ class SharedLease:
         self._ask(lambda table: table.poll(me, takes=False), hand_over, hand_over)
 
     def _leave(self, left: Callable[[], None]) -> None:
-        me = self.coordinator_id
-        assert me is not None
+        me = known(self.coordinator_id)
         for group_id in list(self._coordinator.groups):
             self._coordinator.close(group_id)
         self._ask(lambda table: table.leave(me), lambda _: left(), left)
@@ -181,7 +169,7 @@ class SharedLease:
 
     # --- what follows a poll
 
-    def _carry_out(self, actions: deque[Action], done: Callable[[], None]) -> None:
+    def _carry_out(self, actions: deque[decisions.Action], done: Callable[[], None]) -> None:
         """One after the other."""
         me, coordinator = self.coordinator_id, self._coordinator
         while actions:
@@ -192,28 +180,26 @@ class SharedLease:
                 self._carry_out(actions, done)
 
             match action:
-                case Lose(group_id):
+                case decisions.Lose(group_id):
                     coordinator.close(group_id)
-                case ReadAgain():
+                case decisions.ReadAgain():
                     for group in list(coordinator.groups.values()):
                         group.reload_before_next_event()
-                case EndCoordinator(coordinator_id, renewals):
+                case decisions.EndCoordinator(coordinator_id, renewals):
                     self._end(coordinator_id, renewals, go_on)
                     return
-                case Take():
-                    assert me is not None
-                    self._take(action, me, go_on)
+                case decisions.Take():
+                    self._take(action, known(me), go_on)
                     return
-                case HandOver():
-                    assert me is not None
-                    self._hand_over(action, me, go_on)
+                case decisions.HandOver():
+                    self._hand_over(action, known(me), go_on)
                     return
         done()
 
     def _end(self, coordinator_id: str, renewals: int, go_on: Callable[[], None]) -> None:
         self._ask(lambda table: table.end(coordinator_id, renewals), lambda _: go_on(), go_on)
 
-    def _take(self, take: Take, me: str, go_on: Callable[[], None]) -> None:
+    def _take(self, take: decisions.Take, me: str, go_on: Callable[[], None]) -> None:
         def answered(epoch: int | None) -> None:
             if epoch is not None:
                 self.holder.own(take.group_id, epoch)
@@ -222,7 +208,7 @@ class SharedLease:
 
         self._ask(lambda table: table.take(take.group_id, take.owner, take.epoch, me), answered, go_on)
 
-    def _hand_over(self, move: HandOver, me: str, go_on: Callable[[], None]) -> None:
+    def _hand_over(self, move: decisions.HandOver, me: str, go_on: Callable[[], None]) -> None:
         def answered(is_given: bool) -> None:
             if is_given:
                 self.holder.given(move)
@@ -234,7 +220,7 @@ class SharedLease:
 
     def _open(self, group_id: str, epoch: int) -> None:
         """Again and again, until it can be read or is lost."""
-        if self.whereabouts(group_id) != Here(epoch):
+        if self.whereabouts(group_id) != decisions.Here(epoch):
             return
         try:
             self._coordinator.open(group_id, epoch)

@@ -11,36 +11,13 @@ from assignor.types import TaskId
 from coordinator_api.group.events import FetchAssignment, Leave
 from coordinator_api.group.outcome import AssignmentReady, JoinAnswered, Rejected
 from streams_runtime.common.errors import StreamsRuntimeError, TaskMigrated
+from streams_runtime.membership import member_events
 from streams_runtime.membership.calls import (
     ANSWER_TIMEOUT_MS,
     LEAVE_TIMEOUT_MS,
     FetchedAssignment,
     JoinReply,
     MemberSettings,
-)
-from streams_runtime.membership.member_events import (
-    CloseAsked,
-    CloseTasks,
-    FetchReplied,
-    GiveOrder,
-    GroupRedeclared,
-    JoinReplied,
-    LeaveReplied,
-    LoseTasks,
-    MemberEnded,
-    MemberEvent,
-    MissingTopics,
-    Order,
-    OrderDone,
-    OrderFailed,
-    RejoinAsked,
-    SendFetch,
-    SendJoin,
-    SendLeave,
-    SetTimer,
-    TasksLost,
-    TimerDue,
-    event_of_failure,
 )
 from streams_runtime.membership.member_machine import MemberMachine
 from streams_runtime.membership.member_subscription import SubscriptionWriter
@@ -92,9 +69,9 @@ class ProcessMember:
             is_group_paused=lambda: bool(process.pause.paused),
         )
         self.thread.when_woken = self._woken
-        self.ended: MemberEnded | None = None
+        self.ended: member_events.MemberEnded | None = None
         self.failed: BaseException | None = None
-        self._orders: deque[GiveOrder] = deque()
+        self._orders: deque[member_events.GiveOrder] = deque()
         self._pass: tuple[int, Due] | None = None
         self._chance = process.timeline.chance(f"thread {self.name}")
 
@@ -110,41 +87,41 @@ class ProcessMember:
     def offset_sums(self) -> dict[TaskId, int]:
         return self.thread.offset_sums()
 
-    def happens(self, event: MemberEvent) -> None:
+    def happens(self, event: member_events.MemberEvent) -> None:
         process, before = self.process, self.machine.member_id
         if process.dead or self.ended is not None:
             return
         process.touched()
         for effect in self.machine.handle(event, process.clock.monotonic_ms()):
             match effect:
-                case SendJoin() | SendFetch() | SendLeave():
+                case member_events.SendJoin() | member_events.SendFetch() | member_events.SendLeave():
                     self._call(effect)
-                case GiveOrder(_, order):
-                    if isinstance(order, LoseTasks):
+                case member_events.GiveOrder(_, order):
+                    if isinstance(order, member_events.LoseTasks):
                         process.world.rules.loses(self, order.reason, before)
                     self._orders.append(effect)
                     if len(self._orders) == 1:
                         self._carry_out_soon()
-                case SetTimer(timer, at_ms):
+                case member_events.SetTimer(timer, at_ms):
                     process.later(at_ms - process.clock.monotonic_ms(), self._when_due(timer))
-                case MemberEnded():
+                case member_events.MemberEnded():
                     process.timeline.say("{} ended: {}", self.alias, effect)
                     self.ended = effect
                     process.later(0, self._end_thread)
                     process.member_ended(self)
-                case GroupRedeclared():
+                case member_events.GroupRedeclared():
                     pass
-                case MissingTopics():
+                case member_events.MissingTopics():
                     raise AssertionError("the group has its topics")
         process.look()
 
     def lose(self, reason: str) -> None:
         """The stream thread drops its tasks by itself, and says so."""
         self.process.timeline.say("{} lost {}: {}", self.alias, sorted(self.running), reason)
-        self.happens(TasksLost(reason))
+        self.happens(member_events.TasksLost(reason))
 
     def _when_due(self, timer: int) -> Action:
-        return lambda: self.happens(TimerDue(timer))
+        return lambda: self.happens(member_events.TimerDue(timer))
 
     # --- the stream thread
 
@@ -172,14 +149,16 @@ class ProcessMember:
         self.process.timeline.say("{} {}: {}", self.alias, _brief(given.order), self.running)
         self.process.world.rules.worked(self)
         self.happens(
-            OrderDone(given.number, self.offset_sums()) if failure is None else OrderFailed(given.number, failure)
+            member_events.OrderDone(given.number, self.offset_sums())
+            if failure is None
+            else member_events.OrderFailed(given.number, failure)
         )
         self._want_pass()
 
     def _end_thread(self) -> None:
         """It ends with its member."""
         try:
-            self.thread.carry_out(CloseTasks())
+            self.thread.carry_out(member_events.CloseTasks())
         except ProcessKilled:
             self.process.host.died_at_a_point(self.process)
             self.process.died()
@@ -231,7 +210,7 @@ class ProcessMember:
             self.failed = error
             self.process.touched()
             self.process.timeline.say("{} failed: {}", self.alias, error)
-            self.happens(CloseAsked())
+            self.happens(member_events.CloseAsked())
         else:
             if thread.running != before:
                 self.process.touched()
@@ -239,15 +218,15 @@ class ProcessMember:
         self.process.world.rules.has_passed(self, processed)
         if thread.wants_rejoin:
             thread.wants_rejoin = False
-            self.happens(RejoinAsked())
+            self.happens(member_events.RejoinAsked())
         self._want_pass()
 
     # --- calls
 
-    def _call(self, effect: SendJoin | SendFetch | SendLeave) -> None:
+    def _call(self, effect: member_events.SendJoin | member_events.SendFetch | member_events.SendLeave) -> None:
         group_id, process = self.group_id, self.process
         match effect:
-            case SendJoin(_, request):
+            case member_events.SendJoin(_, request):
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
                     event = join_event(request, f"{self.alias}.{process.timeline.fresh()}")
@@ -262,43 +241,49 @@ class ProcessMember:
 
                     coordinator.serve(group_id, ask, reply)
 
-            case SendFetch(_, member_id, min_generation):
+            case member_events.SendFetch(_, member_id, min_generation):
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
                     fetch = FetchAssignment(member_id, min_generation)
                     coordinator.serve(group_id, lambda group, reply: group.fetch(fetch, reply), reply)
 
-            case SendLeave(_, member_id):
+            case member_events.SendLeave(_, member_id):
 
                 def send(coordinator: SimulatedCoordinator, reply: Reply) -> None:
                     coordinator.serve(group_id, lambda group, reply: group.ask(Leave(member_id), reply), reply)
 
-        timeout_ms = LEAVE_TIMEOUT_MS if isinstance(effect, SendLeave) else ANSWER_TIMEOUT_MS
+        timeout_ms = LEAVE_TIMEOUT_MS if isinstance(effect, member_events.SendLeave) else ANSWER_TIMEOUT_MS
         process.call(send, timeout_ms, self._answer_to(effect))
 
-    def _answer_to(self, effect: SendJoin | SendFetch | SendLeave) -> Reply:
+    def _answer_to(self, effect: member_events.SendJoin | member_events.SendFetch | member_events.SendLeave) -> Reply:
         return lambda response: self._answered(effect, response)
 
-    def _answered(self, effect: SendJoin | SendFetch | SendLeave, response: Answer) -> None:
+    def _answered(
+        self, effect: member_events.SendJoin | member_events.SendFetch | member_events.SendLeave, response: Answer
+    ) -> None:
         call, process = effect.call, self.process
         process.timeline.say("{} {} answered: {}", self.alias, type(effect).__name__, response)
         match response:
-            case Rejected() if isinstance(effect, SendLeave):
-                event: MemberEvent = LeaveReplied(call)
+            case Rejected() if isinstance(effect, member_events.SendLeave):
+                event: member_events.MemberEvent = member_events.LeaveReplied(call)
             case NoAnswer() | Rejected():
-                event = event_of_failure(effect, failure_of(response), self._chance.random())
+                event = member_events.event_of_failure(effect, failure_of(response), self._chance.random())
             case Joined(JoinAnswered(member_id, generation_id, state), paused):
                 process.on_join_reply(paused)
-                event = JoinReplied(call, JoinReply(member_id, generation_id, str(state), paused=paused))
+                event = member_events.JoinReplied(call, JoinReply(member_id, generation_id, str(state), paused=paused))
             case AssignmentReady(generation_id, data, followup):
-                assert isinstance(effect, SendFetch)
+                assert isinstance(effect, member_events.SendFetch)
                 handed = bytes(data)
                 process.world.rules.handed_out(self, effect.member_id, generation_id, handed)
-                event = FetchReplied(call, FetchedAssignment(generation_id, handed, followup))
+                event = member_events.FetchReplied(call, FetchedAssignment(generation_id, handed, followup))
             case _:
-                event = LeaveReplied(call) if isinstance(effect, SendLeave) else FetchReplied(call, None)
+                event = (
+                    member_events.LeaveReplied(call)
+                    if isinstance(effect, member_events.SendLeave)
+                    else member_events.FetchReplied(call, None)
+                )
         self.happens(event)
 
 
-def _brief(order: Order) -> str:
+def _brief(order: member_events.Order) -> str:
     return type(order).__name__

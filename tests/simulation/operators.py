@@ -29,15 +29,12 @@ Done = Callable[[Answer], None]
 
 class Operator:
     """`has_declared`: the group exists. `is_asking`: something was asked and is not answered, so a lever may stand
-    either way.
+    either way. `levers`: those of the whole group that are on, each with its value. `drained`: its drained processes.
     """
 
     def __init__(self, world: World, group_id: str) -> None:
         self.has_declared = False
-        self.hold_ms: int | None = None
-        self.grace_ms: int | None = None
-        self.is_paused = False
-        self.promotes = False
+        self.levers: dict[LeverName, int] = {}
         self.drained: set[str] = set()
         self._gone: set[str] = set()
         self._world = world
@@ -46,6 +43,10 @@ class Operator:
         self._chance = world.timeline.chance(f"operator of {group_id}")
         self._place = self._chance.choice(world.places)
         self._number = 0
+
+    @property
+    def is_paused(self) -> bool:
+        return LeverName.PAUSE in self.levers
 
     @property
     def is_asking(self) -> bool:
@@ -119,25 +120,19 @@ class Operator:
         elif isinstance(answer, Declared):
             self.has_declared = True
         elif isinstance(event, SetLever) and event.name is LeverName.HOLD and not event.is_on:
-            self.hold_ms = None
+            self.levers.pop(LeverName.HOLD, None)
         done(answer)
         if self._asked:
             self._send()
 
     def _note(self, event: Event) -> None:
         match event:
-            case SetLever(LeverName.HOLD):
-                self.hold_ms = event.value_ms if event.is_on else None
-            case SetLever(LeverName.PAUSE):
-                self.is_paused = event.is_on
-            case SetLever(LeverName.REJOIN_GRACE):
-                self.grace_ms = event.value_ms if event.is_on else None
-            case SetLever(LeverName.PROMOTION):
-                self.promotes = event.is_on
+            case SetLever(name, is_on=True):
+                self.levers[name] = event.value_ms
+            case SetLever(name):
+                self.levers.pop(name, None)
             case SetInstanceDrain(True, process_id):
                 if process_id not in self._gone:
                     self.drained.add(process_id or "")
             case SetInstanceDrain(False, process_id):
                 self.drained.discard(process_id or "")
-            case _:
-                pass

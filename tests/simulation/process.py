@@ -13,16 +13,9 @@ from assignor.types import ProcessId
 from coordinator_api.group.events import ProcessHeartbeat as HeartbeatArrived
 from coordinator_api.group.outcome import ProcessHeartbeatAnswered, Rejected
 from coordinator_api.lease.decisions import Elsewhere
+from streams_runtime.membership import process_heartbeat
 from streams_runtime.membership.calls import CoordinatorError
 from streams_runtime.membership.member_events import CloseAsked, SentHeartbeat, Started
-from streams_runtime.membership.process_heartbeat import (
-    GroupPause,
-    HeartbeatRhythm,
-    answer_timeout_ms,
-    collect,
-    refused_to_all,
-    replies_to_members,
-)
 from tests.coordinator_api.group.member_bytes import process_named
 from tests.simulation.clocks import MachineClock
 from tests.simulation.coordinated_group import CoordinatedGroup
@@ -37,7 +30,7 @@ if TYPE_CHECKING:
     from tests.simulation.hosts import Host
 
 HEARTBEAT_INTERVAL_MS = 2_000
-ANSWER_TIMEOUT_MS = answer_timeout_ms(SESSION_TIMEOUT_MS)
+ANSWER_TIMEOUT_MS = process_heartbeat.answer_timeout_ms(SESSION_TIMEOUT_MS)
 
 MOST_REDIRECTS = 3
 """In one call."""
@@ -60,7 +53,7 @@ class SimulatedProcess:
         self.clock: MachineClock = host.clock
         self.process_id: ProcessId = process_named(self.machine.name)
         self.dead = False
-        self.pause: GroupPause = GroupPause()
+        self.pause: process_heartbeat.GroupPause = process_heartbeat.GroupPause()
         self._link = host.link
         self._chance = self.timeline.chance(f"process {host.number}")
         self._frozen_until_ms = self._cut_off_until_ms = 0
@@ -70,7 +63,7 @@ class SimulatedProcess:
         self._connection_broke: Action | None = None
         self._is_sending = False
         self._looks_at_ms: int | None = None
-        self._heartbeat = HeartbeatRhythm(HEARTBEAT_INTERVAL_MS)
+        self._heartbeat = process_heartbeat.HeartbeatRhythm(HEARTBEAT_INTERVAL_MS)
         self.members: list[ProcessMember] = []
         for number in range(1, host.plan.threads + 1):
             self.members.append(ProcessMember(self, number))
@@ -225,7 +218,7 @@ class SimulatedProcess:
         if now_ms < heartbeat.rests_until_ms:
             self._look_at(heartbeat.rests_until_ms)
             return
-        collected = collect(self.living)
+        collected = process_heartbeat.collect(self.living)
         if heartbeat.is_due(collected, now_ms):
             self._send(collected.sent)
         elif heartbeat.latest_send_ms is not None:
@@ -281,13 +274,13 @@ class SimulatedProcess:
         if isinstance(response, Rejected):
             refused = failure_of(response)
             assert isinstance(refused, CoordinatorError), refused
-            reply = refused_to_all(sent.values(), refused)
+            reply = process_heartbeat.refused_to_all(sent.values(), refused)
         else:
             assert isinstance(response, ProcessHeartbeatAnswered), response
             reply = heartbeat_reply(response)
         self.world.rules.pauses.told_by_heartbeat(self, reply.paused)
         self._hear_of_pause(self.pause.on_heartbeat_reply(reply.paused))
-        heard, all_count = replies_to_members(sent, reply)
+        heard, all_count = process_heartbeat.replies_to_members(sent, reply)
         for member, told in heard:  # the machines run first, then the next heartbeat is collected
             member.happens(told)
         self._heartbeat.answered(self.clock.monotonic_ms(), reply.news, chance, all_count=all_count)

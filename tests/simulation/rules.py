@@ -206,14 +206,9 @@ class Rules:
         operator, levers = self._group(group_id).operator, image.levers
         if operator.is_asking:
             return
-        stands = (
-            None if levers.hold is None else levers.hold.value_ms,
-            None if levers.rejoin_grace is None else levers.rejoin_grace.value_ms,
-            levers.pause is not None,
-            levers.promotion is not None,
-            set(levers.drained),
-        )
-        was_set = (operator.hold_ms, operator.grace_ms, operator.is_paused, operator.promotes, operator.drained)
+        of_group = (levers.hold, levers.rejoin_grace, levers.promotion, levers.pause)
+        stands = ({each.name: each.value_ms for each in of_group if each is not None}, set(levers.drained))
+        was_set = (operator.levers, operator.drained)
         if stands != was_set:
             raise RuleBroken(Rule.LEVERS_STAY, f"{group_id}: {stands} instead of {was_set}")
 
@@ -386,7 +381,7 @@ class Rules:
         for task in TASKS:
             since = 0 if task in running or not able else known.ownerless_ms.get(task, 0) + LOOK_EVERY_MS
             known.ownerless_ms[task] = since
-            if since > OWNERLESS_AT_MOST_MS + (group.operator.grace_ms or 0):
+            if since > OWNERLESS_AT_MOST_MS + group.operator.levers.get(LeverName.REJOIN_GRACE, 0):
                 raise RuleBroken(Rule.NO_TASK_ALONE, f"{group.group_id}: {task} for {since} ms")
 
     # --- at rest
@@ -400,8 +395,8 @@ class Rules:
     def rest_within_ms(self) -> int:
         """Dead members' sessions end, calls that were lost are repeated, and rebalances follow one another."""
         jumps_ms = sum(abs(each.amount) for each in self._world.schedule.faults if each.kind is Kind.COORDINATOR_CLOCK)
-        operators = [group.operator for group in self._world.groups.values()]
-        waits_ms = max(3 * (one.hold_ms or 0) + 2 * (one.grace_ms or 0) for one in operators)
+        levers = [group.operator.levers for group in self._world.groups.values()]
+        waits_ms = max(3 * on.get(LeverName.HOLD, 0) + 2 * on.get(LeverName.REJOIN_GRACE, 0) for on in levers)
         waits_ms += 2 * (self._world.lease_ms or 0)
         return 3 * (CALL_TIMEOUT_MS + SESSION_TIMEOUT_MS + REBALANCE_TIMEOUT_MS) + waits_ms + jumps_ms
 

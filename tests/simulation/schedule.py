@@ -4,12 +4,11 @@ A schedule is drawn from a seed, or read from text. Its text is a scenario file,
 seed draws which kinds of faults it has at all (swarm testing): in a history with everything, much hides the rest.
 """
 
-import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from random import Random
 
-from tests.simulation.faults import LASTING_MS, MORE_OFTEN, NEEDS, ON_POSTGRESQL, Fault, Kind, Of, parsed
+from tests.simulation.faults import LASTING_MS, MORE_OFTEN, NEEDS, ON_POSTGRESQL, Fault, Kind, Of, parsed, pattern_of
 
 FAULTS_MS = 24_000
 """When the last fault begins in the longest histories."""
@@ -25,6 +24,14 @@ FEWEST_EVENTS = 500
 FIRST_WORD = "simulated"
 """The first word of a scenario file of this kind."""
 
+_HEAD = FIRST_WORD + " seed={seed} until={faults_ms} compaction={compact_at}"
+_COORDINATORS = "{count} coordinators, lease timeout {lease_ms} ms"
+_GROUP = (
+    "group {number}: {guarantee}, {standbys} standbys, initial delay {initial_delay_ms} ms, "
+    "rebalance timeout {rebalance_timeout_ms} ms"
+)
+_PROCESS = "process {number} of group {group}: {threads} {kind} members, from {start_ms} ms"
+
 
 @dataclass(frozen=True, slots=True)
 class GroupPlan:
@@ -39,11 +46,7 @@ class GroupPlan:
     rebalance_timeout_ms: int = 8_000
 
     def text(self) -> str:
-        guarantee = "exactly-once" if self.exactly_once else "at-least-once"
-        return (
-            f"group {self.number}: {guarantee}, {self.standbys} standbys, initial delay {self.initial_delay_ms} ms, "
-            f"rebalance timeout {self.rebalance_timeout_ms} ms"
-        )
+        return _GROUP.format(guarantee="exactly-once" if self.exactly_once else "at-least-once", **asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +60,7 @@ class ProcessPlan:
     start_ms: int = 0
 
     def text(self) -> str:
-        kind = "static" if self.is_static else "dynamic"
-        return f"process {self.number} of group {self.group}: {self.threads} {kind} members, from {self.start_ms} ms"
+        return _PROCESS.format(kind="static" if self.is_static else "dynamic", **asdict(self))
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class CoordinatorPlan:
     lease_ms: int | None = None
 
     def text(self) -> str:
-        return f"{self.count} coordinators, lease timeout {self.lease_ms} ms"
+        return _COORDINATORS.format(**asdict(self))
 
 
 ONE_WITH_A_FILE = CoordinatorPlan()
@@ -89,8 +91,7 @@ class Schedule:
 
     def text(self) -> str:
         """The scenario file."""
-        head = f"{FIRST_WORD} seed={self.seed} until={self.faults_ms} compaction={self.compact_at}"
-        lines = [head]
+        lines = [_HEAD.format(seed=self.seed, faults_ms=self.faults_ms, compact_at=self.compact_at)]
         if self.coordinators != ONE_WITH_A_FILE:
             lines.append(self.coordinators.text())
         lines += [each.text() for each in self.groups]
@@ -176,18 +177,6 @@ def _drawn_fault(
 # --- reading
 
 
-_HEAD = re.compile(rf"{FIRST_WORD} seed=(?P<seed>\d+) until=(?P<until>\d+) compaction=(?P<compaction>\d+)")
-_COORDINATORS = re.compile(r"(?P<count>\d+) coordinators, lease timeout (?P<lease>\d+) ms")
-_GROUP = re.compile(
-    r"group (?P<number>\d+): (?P<guarantee>exactly-once|at-least-once), (?P<standbys>\d+) standbys, "
-    r"initial delay (?P<delay>\d+) ms, rebalance timeout (?P<timeout>\d+) ms"
-)
-_PROCESS = re.compile(
-    r"process (?P<number>\d+) of group (?P<group>\d+): (?P<threads>\d+) (?P<kind>static|dynamic) members, "
-    r"from (?P<start>\d+) ms"
-)
-
-
 def is_simulated(text: str) -> bool:
     """Whether a scenario file is of this kind."""
     return any(line.startswith(f"{FIRST_WORD} ") for line in text.splitlines())
@@ -196,30 +185,30 @@ def is_simulated(text: str) -> bool:
 def parse(text: str) -> Schedule:
     """Reads `Schedule.text`; empty lines and comments, which begin with `#`, say nothing. Raises ValueError."""
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.startswith("#")]
-    head = _HEAD.fullmatch(lines[0]) if lines else None
-    if head is None:
+    head = _said(_HEAD, lines[0]) if lines else {}
+    if not head:
         raise ValueError(f"the first line has to begin with {FIRST_WORD} seed=")
     groups, processes, faults, coordinators = [], [], [], ONE_WITH_A_FILE
     for line in lines[1:]:
-        if (found := _GROUP.fullmatch(line)) is not None:
-            exactly_once = found["guarantee"] == "exactly-once"
-            group, delay_ms, standbys, timeout_ms = (
-                int(found[name]) for name in ("number", "delay", "standbys", "timeout")
-            )
-            groups.append(GroupPlan(group, delay_ms, standbys, exactly_once, timeout_ms))
-        elif (found := _PROCESS.fullmatch(line)) is not None:
-            number, group, threads = int(found["number"]), int(found["group"]), int(found["threads"])
-            processes.append(ProcessPlan(number, group, threads, found["kind"] == "static", int(found["start"])))
-        elif (found := _COORDINATORS.fullmatch(line)) is not None:
-            coordinators = CoordinatorPlan(int(found["count"]), int(found["lease"]))
+        if said := _said(_GROUP, line):
+            groups.append(GroupPlan(exactly_once=said.pop("guarantee") == "exactly-once", **_numbers(said)))
+        elif said := _said(_PROCESS, line):
+            processes.append(ProcessPlan(is_static=said.pop("kind") == "static", **_numbers(said)))
+        elif said := _said(_COORDINATORS, line):
+            coordinators = CoordinatorPlan(**_numbers(said))
         else:
             faults.append(parsed(line))
+    numbers = _numbers(head)
     return Schedule(
-        int(head["seed"]),
-        tuple(groups),
-        tuple(processes),
-        tuple(faults),
-        int(head["until"]),
-        int(head["compaction"]),
-        coordinators,
+        groups=tuple(groups), processes=tuple(processes), faults=tuple(faults), coordinators=coordinators, **numbers
     )
+
+
+def _said(sentence: str, line: str) -> dict[str, str]:
+    """By their names, what stands in a line of this form; nothing in any other."""
+    found = pattern_of(sentence).fullmatch(line)
+    return {} if found is None else found.groupdict()
+
+
+def _numbers(said: dict[str, str]) -> dict[str, int]:
+    return {name: int(each) for name, each in said.items()}

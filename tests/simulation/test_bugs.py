@@ -1,14 +1,10 @@
 """Each bug can be switched on, and leaves production code as it was."""
 
-import importlib
-import inspect
-
 import pytest
 
-from tests.coordinator_api.lease.table import LeaseTable
 from tests.examples import every_other_long
-from tests.simulation.bug import Bug
-from tests.simulation.finding import BUGS, broken_by_seed, find, named
+from tests.simulation.bug import BUGS, Bug
+from tests.simulation.finding import broken_by_seed, find, named
 from tests.simulation.running import FAILS_WITH
 
 CHEAP = (
@@ -27,17 +23,17 @@ FEW_SEEDS = 12
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name.replace(" ", "-"))
 def test_should_be_in_production_code_while_it_is_switched_on_and_gone_afterwards(bug: Bug) -> None:
     def attributes() -> list[object]:
-        return [vars(patch.owner)[patch.attribute] for patch in bug.patches]
+        return [vars(owner)[each.attribute] for each, owner in places]
 
+    places = [(each, owner) for each in bug.changes for owner in each.owners()]
     right = attributes()
     with bug.switched_on():
         wrong = attributes()
     assert not any(one is other for one, other in zip(right, wrong, strict=True))
     assert all(one is other for one, other in zip(right, attributes(), strict=True))
-    for patch in bug.patches:
-        module = patch.owner if inspect.ismodule(patch.owner) else importlib.import_module(patch.owner.__module__)
-        is_sql = patch.owner is LeaseTable  # stands for what the database is asked
-        assert is_sql or module.__name__.split(".")[0] in ("assignor", "coordinator_api", "streams_runtime")
+    for each in bug.changes:
+        is_sql = each.module == "tests.coordinator_api.lease.table"  # stands for what the database is asked
+        assert is_sql or each.module.split(".")[0] in ("assignor", "coordinator_api", "streams_runtime")
 
 
 @pytest.mark.parametrize("name", every_other_long(CHEAP))

@@ -17,7 +17,7 @@ from tests.simulation.running import run
 from tests.simulation.schedule import FEWEST_EVENTS, FEWEST_GROUPS, FEWEST_MEMBERS, drawn, parse
 from tests.simulation.shrinking import shrunk
 
-SEEDS = 30
+SEEDS = 20
 MOST_FAULTS = 5
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
 
@@ -39,11 +39,11 @@ def test_should_keep_every_rule_in_a_history_that_broke_one(path: Path) -> None:
 
 
 def test_should_find_a_bug_and_its_shortest_history() -> None:
-    with named("rebalance goes on without all").switched_on():
-        failed = next(one for one in map(run, map(drawn, range(1_000, 1_050))) if one.rule == Rule.FITS_TOGETHER)
+    with named("pause not heard").switched_on():
+        failed = next(one for one in map(run, map(drawn, range(1_005, 1_050))) if one.rule == Rule.LEVERS_STAY)
         shortest = shrunk(failed)
-        assert run(parse(shortest.schedule.text())).rule == Rule.FITS_TOGETHER
-    assert len(shortest.schedule.faults) <= MOST_FAULTS
+        assert run(parse(shortest.schedule.text())).rule == Rule.LEVERS_STAY
+    assert 1 <= len(shortest.schedule.faults) <= MOST_FAULTS
     assert shortest.history
     assert run(shortest.schedule).rule is None, "production code keeps the rule"
 
@@ -56,17 +56,15 @@ def test_should_read_the_schedule_that_it_writes() -> None:
 def test_should_have_the_same_history_for_the_same_seed_in_any_process() -> None:
     program = (
         "from tests.simulation.running import run; from tests.simulation.schedule import drawn\n"
-        "for seed in (3, 4): one = run(drawn(seed)); print(one.events, one.digest)"
+        "once = run(drawn(3)); print(once.events, once.digest)"
     )
-    told = {
-        subprocess.run(
-            [sys.executable, "-c", program],
-            cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": hash_seed},
-            check=True,
-            capture_output=True,
-            text=True,
-        ).stdout
-        for hash_seed in ("1", "2")
-    }
-    assert len(told) == 1
+    other = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTHONHASHSEED": "1"},
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    once = run(drawn(3))
+    assert other.stdout == f"{once.events} {once.digest}\n"

@@ -3,6 +3,7 @@
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from assignor.errors import KafkaError
 from assignor.pipeline.snapshot import RebalanceResult
@@ -18,8 +19,12 @@ from assignor.protocol.consumer_protocol import (
 from assignor.protocol.subscription_info import SubscriptionInfo, encode_subscription_info
 from assignor.task_assignors.base import Placement
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId, TopicPartition
+from coordinator_api.group.events import Join
 
 SOURCE_TOPIC = "orders"
+
+
+SESSION_MS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,11 @@ class MemberState:
     unique: int = 0
     generation: int | None = None
     tags: Mapping[str, str] = field(default_factory=dict)
+
+
+def join(name: str, member_id: str | None = None, **state: Any) -> Join:
+    """The join of a member of this name; with a member id a rejoin. `state`: of its `MemberState`."""
+    return Join(subscription(MemberState(name, **state)), SESSION_MS, 60_000, name, member_id)
 
 
 def process_named(name: str) -> ProcessId:

@@ -4,7 +4,7 @@
     limits initial_rebalance_delay_ms=0
     0 declare v1                     at 0 ms; the commands are in `_COMMANDS`
       declared 1, new                the answer
-      * definition 1                 a record
+      * DefinitionChanged revision=1  a record
       > compute 1 ...                an effect
       Empty 0, no timer              the state afterwards: state, generation, next timer
 
@@ -22,30 +22,12 @@ from assignor.pipeline.snapshot import Member
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.task_assignors.steering import Steering
 from assignor.types import AssignorErrorCode, TaskId
-from coordinator_api.group import events
+from coordinator_api.group import events, outcome
 from coordinator_api.group.description import DescribedMember
 from coordinator_api.group.group_levers import LeverName
-from coordinator_api.group.image import LastRebalance
+from coordinator_api.group.image import LastRebalance, RebalanceEnd
 from coordinator_api.group.liveness import GroupLimits
-from coordinator_api.group.outcome import (
-    Accepted,
-    AssignmentDiscarded,
-    AssignmentPending,
-    AssignmentReady,
-    AssignmentStored,
-    ComputedAgain,
-    Declared,
-    HeartbeatAnswered,
-    JoinAnswered,
-    Left,
-    MemberNews,
-    Outcome,
-    ProcessHeartbeatAnswered,
-    RebalanceReported,
-    RebalanceWaits,
-    Rejected,
-    Response,
-)
+from coordinator_api.group.states import RebalanceOutcome
 from tests.coordinator_api.group.declarations import declared, definition_text
 from tests.coordinator_api.group.member_bytes import (
     MemberState,
@@ -112,10 +94,10 @@ class _Player:
             return self._told(self._recorded.restart())
         if command == "describe":
             return self._described()
-        outcome = self._recorded.send(self._event(command, plain, options))
-        if isinstance(outcome.response, JoinAnswered) and outcome.response.created:
+        result = self._recorded.send(self._event(command, plain, options))
+        if isinstance(result.response, outcome.JoinAnswered) and result.response.created:
             self._ids[plain[0]] = self._ids.get(plain[0], 0) + 1
-        return self._told(outcome)
+        return self._told(result)
 
     def _event(self, command: str, words: Words, options: Options) -> events.Event | events.HeartbeatOrFetch:
         if command == "join":
@@ -157,7 +139,7 @@ class _Player:
         """
         generation_id, *flags = words
         given = {member: value.split("/") for member, value in options.items() if "/" in value}
-        result = decided(
+        computed = decided(
             assignments={
                 member: assignment(tasks(active), tasks(standby)) for member, (active, standby) in given.items()
             },
@@ -167,19 +149,19 @@ class _Player:
             error=StreamsError("no room") if "throws" in flags else None,
         )
         missing = tuple(options["missing"].split(",")) if "missing" in options else ()
-        event = self._recorded.computed(int(generation_id), result, _topics(options.get("topics", "")), missing)
+        event = self._recorded.computed(int(generation_id), computed, _topics(options.get("topics", "")), missing)
         rebalance = replace(event.rebalance, moves_owned="moves" in flags, places_ownerless="ownerless" in flags)
         if "warm" in options:
             member_id, warming = options["warm"].split(":")
             rebalance = replace(rebalance, warm_ups={member_id: tasks(warming)})
         return replace(event, rebalance=rebalance, kept_owned="kept" in flags)
 
-    def _told(self, outcome: Outcome) -> Words:
+    def _told(self, result: outcome.Outcome) -> Words:
         group = self._recorded.group
-        said = [_answer(outcome.response)]
-        said += [f"* {record.as_text()}" for record in outcome.records]
-        if outcome.rebalance is not None:
-            asked = outcome.rebalance
+        said = [_answer(result.response)]
+        said += [f"* {record.as_text()}" for record in result.records]
+        if result.rebalance is not None:
+            asked = result.rebalance
             said.append(
                 f"> compute {asked.generation_id} from definition {asked.definition_revision} "
                 f"for {' '.join(asked.members)} ({asked.reason})" + _steered(asked.steering)
@@ -190,12 +172,13 @@ class _Player:
     def _described(self) -> Words:
         seen = self._recorded.group.describe()
         image, last = seen.image, seen.image.last_rebalance
+        end = image.present_end or RebalanceEnd(RebalanceOutcome.STABLE)
         return [
             f"{image.state} {image.generation_id}, definition {image.revision}"
             + (", draining" if image.draining else "")
-            + (f", probing at {seen.next_probing_rebalance_at_ms}" if seen.next_probing_rebalance_at_ms else "")
-            + (", settled" if seen.settled else "")
-            + (f", error {seen.error}" if seen.error else ""),
+            + (f", probing at {end.probing_rebalance_at_ms}" if end.probing_rebalance_at_ms else "")
+            + (", settled" if end.outcome is RebalanceOutcome.SETTLED else "")
+            + (f", error {end.error}" if end.error else ""),
             "no rebalance yet" if last is None else _last_rebalance(last),
             *(_member(member) for member in seen.members),
         ]
@@ -236,42 +219,42 @@ def _member(described: DescribedMember) -> str:
     )
 
 
-def _answer(response: Response) -> str:
+def _answer(response: outcome.Response) -> str:
     match response:
-        case Declared(revision, created):
+        case outcome.Declared(revision, created):
             return f"declared {revision}" + (", new" if created else "")
-        case JoinAnswered(member_id, generation_id, _, created):
+        case outcome.JoinAnswered(member_id, generation_id, _, created):
             return f"{member_id} waits for generation {generation_id}" + (", new" if created else "")
-        case HeartbeatAnswered(_, rejoin, stop, generation_id, paused):
+        case outcome.HeartbeatAnswered(_, rejoin, stop, generation_id, paused):
             wants = {"rejoin": rejoin, "stop": stop, "paused": paused}
             return ", ".join((f"alive, generation {generation_id}", *(name for name, holds in wants.items() if holds)))
-        case ProcessHeartbeatAnswered(_, generation_id, members, _, paused):
+        case outcome.ProcessHeartbeatAnswered(_, generation_id, members, _, paused):
             told = ", ".join(f"{member_id} {_news(one)}" for member_id, one in members.items())
             return f"alive, generation {generation_id}{', paused' if paused else ''}: {told}"
-        case AssignmentReady(generation_id, data, followup):
+        case outcome.AssignmentReady(generation_id, data, followup):
             return f"assignment {generation_id}: {_tasks_of(data)}" + (", a follow-up comes" if followup else "")
-        case AssignmentPending():
+        case outcome.AssignmentPending():
             return "no assignment yet"
-        case Left(member_id):
+        case outcome.Left(member_id):
             return f"{member_id} left"
-        case AssignmentStored(generation_id, outcome):
-            return f"rebalance {generation_id} stored: {outcome}"
-        case RebalanceWaits(generation_id):
+        case outcome.AssignmentStored(generation_id, result):
+            return f"rebalance {generation_id} stored: {result}"
+        case outcome.RebalanceWaits(generation_id):
             return f"rebalance {generation_id} waits for approval"
-        case ComputedAgain(generation_id):
+        case outcome.ComputedAgain(generation_id):
             return f"rebalance {generation_id} is computed again"
-        case RebalanceReported(generation_id, created):
+        case outcome.RebalanceReported(generation_id, created):
             return f"rebalance {generation_id} reported" + (", new" if created else "")
-        case AssignmentDiscarded(generation_id):
+        case outcome.AssignmentDiscarded(generation_id):
             return f"rebalance {generation_id} discarded"
-        case Rejected(code):
+        case outcome.Rejected(code):
             return str(code)
-        case Accepted():
+        case outcome.Accepted():
             return "done"
 
 
-def _news(told: MemberNews | Rejected) -> str:
-    if isinstance(told, Rejected):
+def _news(told: outcome.MemberNews | outcome.Rejected) -> str:
+    if isinstance(told, outcome.Rejected):
         return str(told.code)
     fetch = f"fetch {told.assignment_generation}" if told.assignment_generation else "nothing to fetch"
     return " ".join((fetch, *(["rejoin"] if told.rejoin else []), *(["stop"] if told.stop else [])))

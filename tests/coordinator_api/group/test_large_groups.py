@@ -9,17 +9,7 @@ import pytest
 
 from assignor.pipeline.snapshot import RebalanceResult
 from assignor.protocol.shared_assignments import AssignmentParts, SharedAssignments
-from coordinator_api.group.events import (
-    AssignmentComputed,
-    ConnectionLost,
-    Event,
-    FetchAssignment,
-    Heartbeat,
-    Join,
-    Leave,
-    ProcessHeartbeat,
-    Tick,
-)
+from coordinator_api.group import events
 from coordinator_api.group.group import Group
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import RunRebalance
@@ -44,25 +34,25 @@ class Fleet:
         self.take(declared("v1"))
         for name in self.names:
             self.take(first_join(name))
-        effect = self.take(Tick())
+        effect = self.take(events.Tick())
         assert effect is not None
         parts = {name: AssignmentParts(name.encode(), HOST_MAPS, b"tail") for name in self.names}
         result = RebalanceResult(SharedAssignments(parts), followup_rebalance=True)
         computed = computed_assignments(effect.members, effect.definition_revision, result)
-        self.take(AssignmentComputed(1, computed))
+        self.take(events.AssignmentComputed(1, computed))
         for number, name in enumerate(self.names[1:]):
-            self.group.respond(ProcessHeartbeat({name: Heartbeat(name, 1)}, number), 0, self.group.image)
+            self.group.respond(events.ProcessHeartbeat({name: events.Heartbeat(name, 1)}, number), 0, self.group.image)
 
-    def take(self, event: Event) -> RunRebalance | None:
+    def take(self, event: events.Event) -> RunRebalance | None:
         outcome = self.group.handle(event, 0)
         self.group.apply(outcome.records, 0)
         self.lines += map(encode_record, outcome.records)
         return outcome.rebalance
 
 
-def first_join(name: str) -> Join:
+def first_join(name: str) -> events.Join:
     said = subscription(MemberState(name))
-    return Join(said, 10_000, 60_000, name, join_id=f"join {name}", leave_on_disconnect=True)
+    return events.Join(said, 10_000, 60_000, name, join_id=f"join {name}", leave_on_disconnect=True)
 
 
 @cache
@@ -80,9 +70,9 @@ def preparing_fleet(members: int) -> Group:
     return fleet.group
 
 
-def rejoin(name: str, unique: int) -> Join:
+def rejoin(name: str, unique: int) -> events.Join:
     said = subscription(MemberState(name, unique=unique))
-    return Join(said, 10_000, 60_000, "-", name, leave_on_disconnect=True)
+    return events.Join(said, 10_000, 60_000, "-", name, leave_on_disconnect=True)
 
 
 def calls(what: Callable[[], object]) -> int:
@@ -102,7 +92,7 @@ def calls(what: Callable[[], object]) -> int:
     return count
 
 
-def taken(group: Group, event: Event) -> None:
+def taken(group: Group, event: events.Event) -> None:
     group.apply(group.handle(event, 0).records, 0)
 
 
@@ -112,23 +102,30 @@ def taken(group: Group, event: Event) -> None:
         first_join("another"),
         first_join("m7"),
         rejoin("m7", 2),
-        Heartbeat("m8", 1),
-        ProcessHeartbeat({"m8": Heartbeat("m8", 1), "m9": Heartbeat("m9", 1)}, 99),
-        FetchAssignment("m9", 1),
-        Leave("m10"),
-        ConnectionLost(12),
+        events.Heartbeat("m8", 1),
+        events.ProcessHeartbeat({"m8": events.Heartbeat("m8", 1), "m9": events.Heartbeat("m9", 1)}, 99),
+        events.FetchAssignment("m9", 1),
+        events.Leave("m10"),
+        events.ConnectionLost(12),
     ],
     ids=["first join", "first join repeated", "rejoin", "heartbeat", "process heartbeat", "fetch", "leave", "lost"],
 )
-def test_should_cost_the_same_in_a_group_of_any_size(event: Event) -> None:
+def test_should_cost_the_same_in_a_group_of_any_size(event: events.Event) -> None:
     small, large = (calls(partial(taken, preparing_fleet(members), event)) for members in (SMALL, LARGE))
     assert large < small + LARGE / 4, f"{small} calls with {SMALL} members, {large} with {LARGE}"
 
 
 @pytest.mark.parametrize(
-    "event", [Heartbeat("m1", 1), FetchAssignment("m1", 1), ProcessHeartbeat({"m1": Heartbeat("m1", 1)}, 1)]
+    "event",
+    [
+        events.Heartbeat("m1", 1),
+        events.FetchAssignment("m1", 1),
+        events.ProcessHeartbeat({"m1": events.Heartbeat("m1", 1)}, 1),
+    ],
 )
-def test_should_look_at_one_member_to_hear_it(event: Heartbeat | FetchAssignment | ProcessHeartbeat) -> None:
+def test_should_hear_one_member(
+    event: events.Heartbeat | events.FetchAssignment | events.ProcessHeartbeat,
+) -> None:
     groups = [stable_fleet(members) for members in (SMALL, LARGE)]
     small, large = (calls(partial(group.respond, event, 0, group.image)) for group in groups)
     assert large < small + LARGE / 4

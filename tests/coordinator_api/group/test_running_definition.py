@@ -1,50 +1,26 @@
 """In which words two definitions differ, and which differences living members do not care about."""
 
 import json
-from copy import deepcopy
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from coordinator_api.group.administration import differences
 
-RUNNING: dict[str, Any] = {
-    "assignor": "HighAvailabilityTaskAssignor",
-    "cluster": {"provider": "kafka", "bootstrap.servers": "a:9092,b:9092"},
-    "topology": {
-        "subtopologies": [
-            {
-                "id": 0,
-                "source_topics": ["lines"],
-                "repartition_source_topics": [],
-                "sink_topics": [],
-                "repartition_sink_topics": ["by-word"],
-                "stores": [],
-            },
-            {
-                "id": 1,
-                "source_topics": ["by-word"],
-                "repartition_source_topics": [{"name": "by-word", "partitions": 4}],
-                "sink_topics": ["totals"],
-                "repartition_sink_topics": [],
-                "stores": [{"name": "counts", "changelog_topic": "counts-changelog"}],
-            },
-        ],
-        "copartition_groups": [],
-    },
-}
+RUNNING = Path(__file__).with_name("running_definition.json").read_text(encoding="utf-8")
 SERVERS, PARTS = ("cluster", "bootstrap.servers"), ("topology", "subtopologies")
 
 
 def changed(*changes: tuple[tuple[Any, ...], Any]) -> list[str]:
     """What differs after each `path` got its new value."""
-    declared = deepcopy(RUNNING)
+    declared = json.loads(RUNNING)
     for path, value in changes:
         at = declared
         for step in path[:-1]:
             at = at[step]
         at[path[-1]] = value
-    return differences(json.dumps(RUNNING), json.dumps(declared))
+    return differences(RUNNING, json.dumps(declared))
 
 
 @pytest.mark.parametrize(

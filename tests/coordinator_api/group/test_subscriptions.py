@@ -8,18 +8,7 @@ from assignor.protocol.assignment_info import TasksOfMember
 from assignor.protocol.consumer_protocol import Subscription, encode_subscription
 from assignor.protocol.shared_assignments import AssignmentParts
 from assignor.types import LATEST_OFFSET, AssignorErrorCode, TaskId
-from coordinator_api.group.subscriptions import (
-    assigned_tasks,
-    claims_tasks,
-    error_assignment,
-    held_generation,
-    process_of,
-    rebalance_input,
-    running_tasks,
-    static_identity,
-    subscription_info,
-    subscription_now,
-)
+from coordinator_api.group import subscriptions
 from tests.coordinator_api.group.member_bytes import MemberState, assigned, assignment, process_named, subscription
 
 TASK, OTHER = TaskId(0, 0), TaskId(0, 1)
@@ -41,22 +30,22 @@ ANOTHER = {"process": replace(STATE, process="q"), "tags": replace(STATE, tags={
 
 @pytest.mark.parametrize("state", SAME_INPUT.values(), ids=SAME_INPUT)
 def test_should_be_the_same_input_when_only_the_unique_field_or_generation_differ(state: MemberState) -> None:
-    assert rebalance_input(subscription(state)) == rebalance_input(subscription(STATE))
+    assert subscriptions.rebalance_input(subscription(state)) == subscriptions.rebalance_input(subscription(STATE))
 
 
 @pytest.mark.parametrize("state", [*SAME_PLACE.values(), *ANOTHER.values()], ids=[*SAME_PLACE, *ANOTHER])
 def test_should_be_another_input_when_anything_else_differs(state: MemberState) -> None:
-    assert rebalance_input(subscription(state)) != rebalance_input(subscription(STATE))
+    assert subscriptions.rebalance_input(subscription(state)) != subscriptions.rebalance_input(subscription(STATE))
 
 
 @pytest.mark.parametrize("state", [*SAME_INPUT.values(), *SAME_PLACE.values()], ids=[*SAME_INPUT, *SAME_PLACE])
 def test_should_be_the_same_static_member_when_it_was_only_started_anew(state: MemberState) -> None:
-    assert static_identity(subscription(state)) == static_identity(subscription(STATE))
+    assert subscriptions.static_identity(subscription(state)) == subscriptions.static_identity(subscription(STATE))
 
 
 @pytest.mark.parametrize("state", ANOTHER.values(), ids=ANOTHER)
 def test_should_be_another_static_member_when_it_is_in_another_place(state: MemberState) -> None:
-    assert static_identity(subscription(state)) != static_identity(subscription(STATE))
+    assert subscriptions.static_identity(subscription(state)) != subscriptions.static_identity(subscription(STATE))
 
 
 @pytest.mark.parametrize(
@@ -66,11 +55,11 @@ def test_should_be_another_static_member_when_it_is_in_another_place(state: Memb
 )
 def test_should_take_bytes_as_they_are_when_they_cannot_be_read(data: bytes) -> None:
     assert (
-        rebalance_input(data),
-        static_identity(data),
-        process_of(data),
-        running_tasks(data),
-        claims_tasks(data),
+        subscriptions.rebalance_input(data),
+        subscriptions.static_identity(data),
+        subscriptions.process_of(data),
+        subscriptions.running_tasks(data),
+        subscriptions.claims_tasks(data),
     ) == (
         data,
         data,
@@ -82,23 +71,28 @@ def test_should_take_bytes_as_they_are_when_they_cannot_be_read(data: bytes) -> 
 
 def test_should_read_what_a_member_holds() -> None:
     data = subscription(STATE)
-    assert (process_of(data), running_tasks(data), claims_tasks(data), held_generation(data)) == (
+    assert (
+        subscriptions.process_of(data),
+        subscriptions.running_tasks(data),
+        subscriptions.claims_tasks(data),
+        subscriptions.held_generation(data),
+    ) == (
         process_named("p"),
         (TASK,),
         True,
         4,
     )
-    assert held_generation(subscription(replace(STATE, generation=None))) is None
-    assert held_generation(b"") is None
+    assert subscriptions.held_generation(subscription(replace(STATE, generation=None))) is None
+    assert subscriptions.held_generation(b"") is None
 
 
 def test_should_read_assigned_tasks_and_find_none_in_anything_else() -> None:
-    assert assigned_tasks(assignment((TASK,), (OTHER,))) == TasksOfMember((TASK,), (OTHER,))
-    assert assigned_tasks(b"nonsense") == TasksOfMember()
+    assert subscriptions.assigned_tasks(assignment((TASK,), (OTHER,))) == TasksOfMember((TASK,), (OTHER,))
+    assert subscriptions.assigned_tasks(b"nonsense") == TasksOfMember()
 
 
 def test_should_give_an_error_without_tasks() -> None:
-    info = assigned(error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR))
+    info = assigned(subscriptions.error_assignment(AssignorErrorCode.ASSIGNMENT_ERROR))
     assert (info.err_code, info.active_tasks, info.standby_tasks) == (AssignorErrorCode.ASSIGNMENT_ERROR, (), {})
 
 
@@ -106,18 +100,18 @@ def test_should_let_who_is_away_claim_what_it_was_assigned_and_no_more() -> None
     moved, kept = TaskId(0, 2), TaskId(0, 3)
     last = subscription(replace(STATE, running=(moved,), on_disk={OTHER: 7, kept: 9}))
 
-    away = subscription_now(last, AssignmentParts(assignment((TASK,), (OTHER,))), {})
+    away = subscriptions.subscription_now(last, AssignmentParts(assignment((TASK,), (OTHER,))), {})
 
-    info = subscription_info(away)
+    info = subscriptions.subscription_info(away)
     assert info is not None
     assert info.task_offset_sums == {TASK: LATEST_OFFSET, OTHER: 7}
-    assert static_identity(away) == static_identity(last)
-    assert claims_tasks(away)
+    assert subscriptions.static_identity(away) == subscriptions.static_identity(last)
+    assert subscriptions.claims_tasks(away)
 
 
 def test_should_leave_a_subscription_as_it_is_that_nothing_can_be_read_of() -> None:
     last = subscription(STATE)
 
-    assert subscription_now(b"", AssignmentParts(assignment((TASK,), ())), {}) == b""
-    assert subscription_now(last, None, {}) == last
-    assert subscription_now(last, AssignmentParts(b"x"), {}) == last
+    assert subscriptions.subscription_now(b"", AssignmentParts(assignment((TASK,), ())), {}) == b""
+    assert subscriptions.subscription_now(last, None, {}) == last
+    assert subscriptions.subscription_now(last, AssignmentParts(b"x"), {}) == last

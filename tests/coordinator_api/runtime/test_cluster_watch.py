@@ -6,14 +6,16 @@ from typing import Any
 from assignor.pipeline import assign
 from assignor.recording import parse_rebalance, rebalance_output
 from assignor.task_assignors.decisions import DecisionKind
-from assignor.types import AssignorErrorCode
+from assignor.types import AssignorErrorCode, TaskId
 from coordinator_api.group import events
 from coordinator_api.group.states import GroupState, RebalanceOutcome
 from coordinator_api.group.subscriptions import assigned_tasks, assignment_error
 from coordinator_api.http.group_document import described_group
-from coordinator_api.runtime.definitions import read_definition
+from coordinator_api.runtime.cluster_watch import Changelogs
+from coordinator_api.runtime.definitions import read_definition, read_input
 from tests.coordinator_api.fake_cluster import MOST_PARTITIONS, FakeCluster, OutOfReach, WatchedGroup, watched
 from tests.coordinator_api.group_members import CHANGELOG, TOPIC, definition
+from tests.known import known
 
 
 async def described(group: WatchedGroup) -> dict[str, Any]:
@@ -224,8 +226,7 @@ async def test_should_place_without_lags_when_end_offsets_cannot_be_had_and_with
         assert without["input"]["changelog_end_offsets"] is None
         assert again["input"]["changelog_end_offsets"] == {CHANGELOG: [0, 0]}
         assert (placed_by(without), placed_by(again)) == ("FallbackPriorTaskAssignor", "HighAvailabilityTaskAssignor")
-        assert group.runtime.group.image.last_rebalance is not None
-        assert group.runtime.group.image.last_rebalance.end.outcome is RebalanceOutcome.STABLE
+        assert known(group.runtime.image.present_end).outcome is RebalanceOutcome.STABLE
 
 
 async def test_should_go_on_watching_after_a_restart(tmp_path: Path) -> None:
@@ -250,3 +251,12 @@ async def test_should_not_look_at_a_cluster_for_a_group_that_describes_its_own(t
         assert not group.runtime.is_polling_its_cluster()
         shown = await described(group)
         assert (shown["cluster"], shown["advice"], group.cluster.looks) == (None, None, 0)
+
+
+def test_should_count_the_lag_of_a_source_topic_that_serves_as_a_changelog() -> None:
+    document = definition(2, existing_internal_topics={}, changelog_end_offsets={}, committed_offsets={TOPIC: [5, 7]})
+    (subtopology,) = document["topology"]["subtopologies"]
+    subtopology["stores"] = [{"name": "table", "source_topic_as_changelog": TOPIC}]
+    changelogs = Changelogs(read_input(read_definition(document, "g", 100)).snapshot)
+    first, second = TaskId(0, 0), TaskId(0, 1)
+    assert changelogs.lags_of([first, second], {first: 3}) == {first: (2, 5), second: (7, 7)}

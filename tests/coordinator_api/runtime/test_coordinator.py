@@ -44,9 +44,7 @@ async def opened(directory: Path, **changes: object) -> AsyncIterator[Coordinato
         await coordinator.close()
 
 
-async def test_should_take_a_second_put_after_one_that_was_written_though_it_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_take_a_put_after_one_that_half_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async with opened(tmp_path) as coordinator:
         with monkeypatch.context() as failing:
             failing.setattr(Repository, "append", lost_answer)
@@ -90,9 +88,7 @@ async def test_should_lead_the_others_when_one_log_cannot_be_read(tmp_path: Path
         assert isinstance(await coordinator.handle_or_create("other", DeclareGroup(DEFINITION)), Declared)
 
 
-async def test_should_call_a_group_unreadable_until_its_repair_is_done(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_call_a_group_unreadable_until_its_repair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member that heard in between that there is no such group would end for good."""
     async with opened(tmp_path) as coordinator:
         await coordinator.handle_or_create("g", DeclareGroup(DEFINITION))
@@ -116,9 +112,7 @@ async def test_should_call_a_group_unreadable_until_its_repair_is_done(
         assert coordinator.group("g").is_declared
 
 
-async def test_should_declare_a_group_while_the_declaration_of_another_takes_its_time(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_should_declare_a_group_while_another_takes_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     load_group = Repository.load_group
     begun, go_on = asyncio.Event(), asyncio.Event()
 

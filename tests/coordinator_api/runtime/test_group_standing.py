@@ -3,13 +3,13 @@
 import asyncio
 
 from assignor.types import TaskId
-from coordinator_api.group.events import Join, Leave, Tick
+from coordinator_api.group.events import Leave, Tick
 from coordinator_api.group.liveness import GroupLimits
 from coordinator_api.group.outcome import Outcome
 from coordinator_api.metrics import GroupMeasures, MeasuredService, Metrics, ServiceMeasures
 from coordinator_api.runtime.telemetry import HOUR_MS, MOST_REBALANCES_KNOWN, GroupStanding
 from tests.coordinator_api.group.declarations import declared
-from tests.coordinator_api.group.member_bytes import MemberState, assignment, decided, subscription
+from tests.coordinator_api.group.member_bytes import assignment, decided, join
 from tests.coordinator_api.group.recorded_group import RecordedGroup
 
 A, B = TaskId(0, 0), TaskId(0, 1)
@@ -41,11 +41,6 @@ class Standing:
 
     def measures(self, now_ms: int) -> GroupMeasures:
         return self.standing.measures("g", self.recorded.group.image, now_ms)
-
-
-def join(name: str, member_id: str | None = None) -> Join:
-    state = MemberState(name, unique=0 if member_id is None else 1)
-    return Join(subscription(state), 10_000, 60_000, new_member_id=name, member_id=member_id)
 
 
 def test_should_measure_a_group_at_rest() -> None:
@@ -81,7 +76,7 @@ async def test_should_take_records_in_order_while_a_large_one_is_worked_out_in_a
     group.complete()
     group.follow(group.recorded.send(declared("v2")))
     for name in ("a", "b"):
-        group.follow(group.recorded.send(join(name, name)))
+        group.follow(group.recorded.send(join(name, name, unique=1)))
     group.recorded.now_ms = 1_000
     group.complete(held_back="b")
     group.recorded.now_ms = 1_500

@@ -31,6 +31,7 @@ from rebalance_analysis.rerun import RerunRebalance, run_recorded
 from tests.coordinator_api import held_assignor
 from tests.coordinator_api.group_members import definition, subscription
 from tests.coordinator_api.rebalance_workers import rebalance_resources, rebalance_workers
+from tests.known import known
 
 FIRST, SECOND = "9638c027-9105-4c73-b9ed-d0bfcb47a168", "0638c027-9105-4c73-b9ed-d0bfcb47a168"
 MEMBERS = {"m1": Member(subscription(FIRST), "c", "i"), "m2": Member(subscription(SECOND))}
@@ -57,18 +58,16 @@ async def test_what_comes_back_can_be_stored_as_it_is_and_runs_again_with_the_sa
     assert isinstance(event, AssignmentComputed)
     assert unpacked_assignments(event.rebalance.packed) == event.rebalance.assignments
     assert event.rebalance.assignments.keys() == MEMBERS.keys()
-    recording = computed.recording(AssignmentStored(1, RebalanceOutcome.STABLE), None)
-    assert recording is not None
+    recording = known(computed.recording(AssignmentStored(1, RebalanceOutcome.STABLE), None))
     summary = json.loads(recording.summary)
     assert (summary["outcome"], summary["members"], summary["reason"]) == ("stable", 2, "member joined")
     recorded = parse_recorded_rebalance(json.loads(b"".join(expanded(recording.document))))
     assert recorded.note == "member joined"
-    assert recorded.output is not None
-    assert recorded.output.assignments == event.rebalance.assignments
+    assert known(recorded.output).assignments == event.rebalance.assignments
     assert recorded.snapshot.members == MEMBERS
     again = run_recorded(recorded)
     assert isinstance(again, RerunRebalance)
-    assert compare_rebalance(again.result, recorded.output).equal
+    assert compare_rebalance(again.result, known(recorded.output)).equal
 
 
 async def test_a_worker_that_does_not_know_the_definition_is_sent_it_again() -> None:
@@ -93,9 +92,7 @@ async def test_another_definition_is_used_though_its_number_is_the_same() -> Non
 
 
 @pytest.mark.parametrize("assignor, error", [(DYING, "WorkerDied: .*SIGKILL"), (BROKEN, "RuntimeError: no idea")])
-async def test_an_assignor_that_ends_its_process_fails_the_rebalance_as_one_that_raises(
-    assignor: str, error: str
-) -> None:
+async def test_an_assignor_that_ends_its_process_fails_the_rebalance_like_an_error(assignor: str, error: str) -> None:
     async with rebalance_workers() as workers:
         runner = runner_on(workers)
         failed = await runner.run(asked(assignor=assignor))
@@ -103,8 +100,7 @@ async def test_an_assignor_that_ends_its_process_fails_the_rebalance_as_one_that
 
     with pytest.raises(RuntimeError, match=error):
         raise RuntimeError(failed.event.rebalance.error)
-    recording = failed.recording(AssignmentStored(1, RebalanceOutcome.ERROR), None)
-    assert recording is not None
+    recording = known(failed.recording(AssignmentStored(1, RebalanceOutcome.ERROR), None))
     assert json.loads(recording.summary)["error"] == failed.event.rebalance.error
     document = json.loads(b"".join(expanded(recording.document)))
     assert document["output"]["error"] == failed.event.rebalance.error

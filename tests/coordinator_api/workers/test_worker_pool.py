@@ -30,6 +30,7 @@ from coordinator_api.workers.worker_pool import (
 )
 from coordinator_api.workers.worker_process import COMMAND, END, JobFailed
 from tests.coordinator_api.workers import jobs
+from tests.known import known
 from tests.processes import children
 
 FREED_BYTES = 50_000_000
@@ -233,29 +234,39 @@ async def test_closing_ends_running_and_waiting_jobs_at_once(workers: ForkedWork
             await pool.run(jobs.process)
 
 
-async def test_closing_waits_for_a_worker_that_starts_for_a_job_that_was_given_up(
-    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    begun, go_on, start = threading.Event(), threading.Event(), workers.start
-    started: list[Worker] = []
+class SlowStarts:
+    """Workers start once they may `go_on`."""
 
-    def start_slowly(nice: int) -> Worker:
-        begun.set()
-        assert go_on.wait(30)
-        started.append(start(nice))
-        return started[0]
+    def __init__(self, start: Callable[[int], Worker]) -> None:
+        self.begun, self.go_on = threading.Event(), threading.Event()
+        self.started: list[Worker] = []
+        self._start = start
 
-    monkeypatch.setattr(workers, "start", start_slowly)
+    def __call__(self, nice: int) -> Worker:
+        self.begun.set()
+        assert self.go_on.wait(30)
+        self.started.append(self._start(nice))
+        return self.started[-1]
+
+
+@pytest.fixture
+def slow(workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch) -> SlowStarts:
+    starts = SlowStarts(workers.start)
+    monkeypatch.setattr(workers, "start", starts)
+    return starts
+
+
+async def test_closing_waits_for_a_worker_that_starts(workers: ForkedWorkers, slow: SlowStarts) -> None:
     async with pool_of(1, workers) as pool:
         given_up = asyncio.ensure_future(pool.run(jobs.process))
-        await asyncio.to_thread(begun.wait, 30)
+        await asyncio.to_thread(slow.begun.wait, 30)
         given_up.cancel()
         closing = asyncio.ensure_future(pool.close())
         await asyncio.wait([given_up])
-        go_on.set()
+        slow.go_on.set()
         await closing
         with pytest.raises(ProcessLookupError):
-            os.kill(started[0].process, 0)
+            os.kill(slow.started[0].process, 0)
 
 
 async def given_up_before_it_begins(pool: WorkerPool) -> None:
@@ -267,53 +278,27 @@ async def given_up_before_it_begins(pool: WorkerPool) -> None:
     await job
 
 
-async def given_up_soon(pool: WorkerPool) -> None:
-    await asyncio.wait_for(pool.run(jobs.spin), 0.01)
+ENDS: dict[str, Callable[[WorkerPool], Awaitable[object]]] = {
+    "given up before it begins": given_up_before_it_begins,
+    "given up soon": lambda pool: asyncio.wait_for(pool.run(jobs.spin), 0.01),
+    "ended by its limit": lambda pool: pool.run(jobs.spin, limit_ms=10),
+    "died": lambda pool: pool.run(jobs.die, signal.SIGKILL),
+    "has grown": lambda pool: pool.run(jobs.grow, 0),
+    "answered with what cannot be read": lambda pool: pool.run(jobs.return_unreadable),
+    "refused": lambda pool: pool.run(jobs.return_not_picklable),
+}
 
 
-async def ended_by_its_limit(pool: WorkerPool) -> None:
-    await pool.run(jobs.spin, limit_ms=10)
-
-
-async def died(pool: WorkerPool) -> None:
-    await pool.run(jobs.die, signal.SIGKILL)
-
-
-async def has_grown(pool: WorkerPool) -> None:
-    await pool.run(jobs.grow, 0)
-
-
-async def answered_with_what_cannot_be_read(pool: WorkerPool) -> None:
-    await pool.run(jobs.return_unreadable)
-
-
-async def refused(pool: WorkerPool) -> None:
-    await pool.run(jobs.return_not_picklable)
-
-
-@pytest.mark.parametrize(
-    "end",
-    [
-        given_up_before_it_begins,
-        given_up_soon,
-        ended_by_its_limit,
-        died,
-        has_grown,
-        answered_with_what_cannot_be_read,
-        refused,
-    ],
-)
-async def test_however_jobs_end_there_are_no_more_workers_than_places(
-    workers: ForkedWorkers, end: Callable[[WorkerPool], Awaitable[None]]
-) -> None:
+@pytest.mark.parametrize("end", ENDS)
+async def test_no_job_leaves_a_worker(workers: ForkedWorkers, end: str) -> None:
     places = 2
-    async with pool_of(places, workers, large=0 if end is has_grown else LARGE_BYTES) as pool:
+    async with pool_of(places, workers, large=0 if end == "has grown" else LARGE_BYTES) as pool:
         server, before = int(_parent_of(await pool.run(jobs.process))), asyncio.all_tasks()
         files = len(os.listdir("/proc/self/fd"))
 
         async def ends() -> None:
             with suppress(asyncio.CancelledError, TimeoutError, JobTookTooLong, WorkerDied, AttributeError, TypeError):
-                await end(pool)
+                await ENDS[end](pool)
 
         await asyncio.gather(*(ends() for _ in range(12)))
         await asyncio.gather(*(pool.run(jobs.process) for _ in range(places)))
@@ -322,26 +307,15 @@ async def test_however_jobs_end_there_are_no_more_workers_than_places(
         assert len(os.listdir("/proc/self/fd")) <= files + places
 
 
-async def test_a_job_gets_the_worker_that_another_job_left_while_it_started(
-    workers: ForkedWorkers, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    go_on, start = threading.Event(), workers.start
-    started: list[Worker] = []
-
-    def start_slowly(nice: int) -> Worker:
-        assert go_on.wait(30)
-        started.append(start(nice))
-        return started[-1]
-
-    monkeypatch.setattr(workers, "start", start_slowly)
+async def test_a_job_gets_the_worker_that_another_left(workers: ForkedWorkers, slow: SlowStarts) -> None:
     async with pool_of(1, workers) as pool:
         for _ in range(20):
             with pytest.raises(asyncio.CancelledError):
                 await given_up_before_it_begins(pool)
         last = asyncio.ensure_future(pool.run(jobs.process))
         await asyncio.sleep(0)
-        go_on.set()
-        assert [await last] == [worker.process for worker in started]
+        slow.go_on.set()
+        assert [await last] == [worker.process for worker in slow.started]
 
 
 async def test_a_fork_server_that_was_killed_is_replaced() -> None:
@@ -367,8 +341,7 @@ async def test_no_worker_outlives_a_service_that_is_killed(tmp_path: Path) -> No
             held.readline()
             service.kill()
             assert held.read() == b"", "the worker has ended"
-        assert service.stderr is not None
-        service.stderr.read()  # ends when the fork server, which has the same stderr, has ended
+        known(service.stderr).read()  # ends when the fork server, which has the same stderr, has ended
 
 
 def _parent_of(process: int) -> str:
