@@ -1,14 +1,14 @@
-"""What of the checkout is installed, under which name, and compiled; everything else about the package is in
-pyproject.toml.
+"""Tells setuptools which packages of the checkout to install, under which names, and which modules to compile; all
+other data of the package is in pyproject.toml.
 
-The packages keep their names, but `migrations`: it stands at the top of the checkout, and inside of the coordinator's
-package once it is installed, because any other program may have a `migrations` of its own.
+All packages keep their names except `migrations`. The package `migrations` is at the top of the checkout, and is
+installed inside the coordinator's package, because any other program may have a package `migrations`.
 
-With ASSIGNOR_COMPILE=1, as `make setup` has it, Cython makes machine code of the modules in which a large rebalance
-spends most of its time, of the one that reads and writes the records of Kafka's batches, and of the record cache. It
-is the same source; a `.pxd` beside a module gives C types to its names. Without Cython, a C compiler or that variable
-there is nothing to compile, and Python runs the modules as they are, with equal results.
-The wheel is made without, so that one serves every Python.
+If ASSIGNOR_COMPILE=1 is set, as in `make setup`, Cython compiles the modules in which a large rebalance spends most of
+its time, the module that reads and writes the records of Kafka's batches, the partitioner, and the record cache. Cython
+compiles the Python source; a `.pxd` file beside a module gives C types to the module's names. Without Cython, a C
+compiler or ASSIGNOR_COMPILE, nothing is compiled, and Python runs the modules with equal results.
+The wheel is built without ASSIGNOR_COMPILE, so that one wheel serves every version of Python.
 """
 
 import os
@@ -44,20 +44,20 @@ COMPILED = (
 
 
 def compiled() -> list[Extension]:
-    """None where Cython is missing or nobody asked."""
+    """The extension modules to compile; empty if Cython is missing or ASSIGNOR_COMPILE is not 1."""
     if os.environ.get("ASSIGNOR_COMPILE") != "1":
         return []
     try:
         from Cython.Build import cythonize
     except ImportError:
         return []
-    # annotations stay what they are to Python: a list may be any sequence of its kind, an int has no limit
+    # annotations give no C types: a value annotated as list may be another sequence, and an int has no limit
     directives = {"annotation_typing": False, "language_level": 3}
     modules = [Extension(name, [f"{name.replace('.', '/')}.py"]) for name in COMPILED]
     found: list[Extension] = cythonize(modules, build_dir="build/compiled", compiler_directives=directives, quiet=True)
     for extension in found:
-        extension.optional = True  # without a C compiler, a warning
-        extension.extra_compile_args = ["-w"]  # nobody here can mend what a compiler says of Cython's code
+        extension.optional = True  # without a C compiler, setuptools only warns
+        extension.extra_compile_args = ["-w"]  # no warnings: they are about Cython's generated code
     return found
 
 

@@ -3,7 +3,8 @@
 A `ServiceClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
 wall clock neither expires sessions nor delays a probing rebalance. It advances only while the service reads requests,
 so that no member is removed because the service was slow: a member counts as silent if it sends nothing, not if the
-service has not read its requests yet. Three rules follow from this:
+service has not read its requests yet. Three rules follow from a clock that advances only while the service reads
+requests:
 
 1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`; between two
    samples the clock advances by `MOST_BETWEEN_SAMPLES_MS` at most. If the process was stopped (SIGSTOP), got no

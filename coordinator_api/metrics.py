@@ -122,9 +122,9 @@ _Kept = TypeVar("_Kept", Counter, Gauge, Histogram)
 
 
 class GroupMeasures(NamedTuple):
-    """The measurements of one group. `probing_in_s`: the time until its next probing rebalance; None if none is due.
-    `held_s`: the time for which a rebalance has been held; 0 if none is. `without_owner_s`: the longest time for which
-    a task has had no owner; 0 if all tasks have owners.
+    """The measurements of one group. `probing_in_s`: the time until the group's next probing rebalance; None if no
+    probing rebalance is due. `held_s`: the time for which a rebalance has been held; 0 if no rebalance is held.
+    `without_owner_s`: the longest time for which a task has had no owner; 0 if all tasks have owners.
     """
 
     group_id: str

@@ -1,1 +1,1 @@
-"""The parts of a coordinator's caller: addresses, tokens, TLS, and the HTTP client."""
+"""The parts of a program that calls a coordinator: addresses, tokens, TLS, and the HTTP client."""

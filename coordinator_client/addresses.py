@@ -1,22 +1,24 @@
-"""The addresses of several coordinators, and the order in which one call is sent to them. No I/O.
+"""The addresses of several coordinators, and the order in which one call is sent to them. The module does no I/O.
 
     next --> (the caller calls that address) --> answered, or unanswered --> next ... until an answer, or no address
 
 Rules:
-- A call goes first to the coordinator that answered last for its group. If no coordinator has answered for the group,
-  or that coordinator failed, the call goes to the address of the list that answered last, and from there through the
-  list.
-- After no answer, or status 502, 503 or 504, the call goes to the next address of the list, and not again to the
-  address that failed. There is one exception: when an old connection, over which the address had answered before,
-  breaks, the call is sent to the same address once more over a new connection.
-- A 307 names the coordinator that owns the group; it need not be in the list. The call goes there unchanged; a call
-  follows three redirects at most. A redirect from https to http is not followed, so that no token is sent unencrypted.
-  A redirect to another path or query is not followed either, so that the call stays the same.
-- The time of a call is limited. Each address gets its share, so that an address that does not answer leaves time for
-  the others. A coordinator is asked to hold an answer only for as long as the call's time allows.
+- A call goes first to the coordinator that answered last for the call's group. If no coordinator has answered for the
+  group, or this coordinator failed, the call goes to the address of the list that answered last, and then to the next
+  addresses of the list.
+- If an address does not answer, or answers with status 502, 503 or 504, the call goes to the next address of the list,
+  and not again to the address that failed. As an exception, if an old connection breaks over which an address had
+  answered before, the call is sent to this address once more over a new connection.
+- An answer with status 307 names the coordinator that owns the group; this coordinator need not be in the list. A
+  redirected call is sent unchanged; a call follows three redirects at most. A redirect from https to http is not
+  followed, so that no token is sent unencrypted. A redirect to another path or query is not followed either, so that
+  the call stays the same.
+- The time of a call is limited. Each address gets a share of the call's time, so that an address that does not answer
+  leaves time for the other addresses. A call asks a coordinator to hold its answer only for as long as the call's time
+  allows.
 
-Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka, whose answer
-NOT_COORDINATOR does not name the coordinator, so that the client has to find the coordinator itself.
+Source of the idea: `bootstrap.servers` and NOT_COORDINATOR of Kafka's clients. Differs from Kafka: Kafka's answer
+NOT_COORDINATOR does not name the coordinator, so that a Kafka client has to find the coordinator itself.
 """
 
 import math
@@ -37,7 +39,7 @@ _LONGEST_ADDRESS = 2_000
 
 
 def may_have_secret(url: str) -> bool:
-    """True if the URL may contain a password or a token. No message may show such a URL."""
+    """True if the URL may contain a password or a token, so that no message may show the URL."""
     return not set(_SECRETS).isdisjoint(url)
 
 
@@ -67,15 +69,17 @@ def _is_secured(url: str) -> bool:
 
 
 class CoordinatorAddresses:
-    """The addresses of the coordinators. `urls`: at least one; each fulfils `is_address` and has no slash at its end.
+    """The addresses of the coordinators. `urls`: at least one URL; for each URL `is_address` is true, and no URL ends
+    with a slash.
 
-    Threads may share an object without a lock: if two threads contradict each other, the worst result is one redirect
-    more.
+    Threads may share a `CoordinatorAddresses` without a lock: if two threads overwrite each other's values, the worst
+    result is one redirect more.
     """
 
     def __init__(self, urls: Sequence[str]) -> None:
         self.urls = tuple(urls)
-        self._best = self.urls[0]  # the address of the list that answered last; the first one until one answers
+        # the address of the list that answered last; the first address until an address answers
+        self._best = self.urls[0]
         self._owners: dict[str, str] = {}
 
     def __str__(self) -> str:
@@ -83,7 +87,9 @@ class CoordinatorAddresses:
 
     @property
     def secured(self) -> str:
-        """An https address if there is one, otherwise the first address. A client that can call it can call all."""
+        """An https address if the list has one, otherwise the first address. A client that can call this address can
+        call all addresses.
+        """
         return next((url for url in self.urls if _is_secured(url)), self.urls[0])
 
     def current(self, group: str) -> str:
@@ -91,18 +97,18 @@ class CoordinatorAddresses:
         return self._owners.get(group, self._best)
 
     def moved(self, group: str, url: str) -> None:
-        """Note that the coordinator at `url` answered for this group."""
+        """Record that the coordinator at `url` answered for this group."""
         self._owners[group] = url
         self.answers(url)
 
     def answers(self, url: str) -> None:
-        """Note that the coordinator at `url` answered, even if it does not own the group."""
+        """Record that the coordinator at `url` answered, even if it does not own the group."""
         if url in self.urls:
             self._best = url
 
     def failed(self, url: str) -> None:
-        """Note that the coordinator at `url` gave no usable answer: the next calls begin at another address if there is
-        one.
+        """Record that the coordinator at `url` gave no usable answer: the next calls begin at another address if the
+        list has one.
         """
         for group, owner in self._owners.copy().items():
             if owner == url:
@@ -111,7 +117,7 @@ class CoordinatorAddresses:
             self._best = self.urls[(self.urls.index(url) + 1) % len(self.urls)]
 
     def in_turn(self, group: str) -> Iterator[str]:
-        """Each address once, in the order in which a call about this group tries them."""
+        """Each address once, in the order in which a call about this group tries the addresses."""
         current, best = self.current(group), self._best
         if current not in self.urls:
             yield current
@@ -122,10 +128,10 @@ class CoordinatorAddresses:
 
 @dataclass(frozen=True, slots=True)
 class CoordinatorCall:
-    """A call to a coordinator. `path`: begins with /v1, quoted. `timeout_s`: the time for the whole call, with every
-    address and redirect, in addition to `wait_ms`. `wait_ms`: the time for which the coordinator may hold its answer;
-    None if the answer is never held. `one_address`: try only one address of the list, because the caller makes such a
-    call again soon.
+    """A call to a coordinator. `path`: the quoted path of the URL, which begins with /v1. `timeout_s`: the time limit
+    of the whole call, with every address and redirect, in addition to `wait_ms`. `wait_ms`: the time for which the
+    coordinator may hold its answer; None if the answer is never held. `one_address`: try only one address of the list,
+    because the caller will repeat the call soon.
     """
 
     path: str
@@ -145,14 +151,14 @@ class CoordinatorCall:
         return self.timeout_s + (self.wait_ms or 0) / 1000
 
     def target(self, wait_ms: int) -> str:
-        """Path and query. `wait_ms`: the time for which the answer may be held."""
+        """The path and query of the URL. `wait_ms`: the time for which the coordinator may hold its answer."""
         query = dict(self.query) if self.wait_ms is None else {**self.query, "wait_ms": wait_ms}
         return f"{self.path}?{urlencode(query, quote_via=quote, safe='')}" if query else self.path
 
 
 class Attempt(NamedTuple):
-    """A request of a call to one coordinator. `target`: path and query. `timeout_s`: the time for connecting, sending
-    and receiving the answer.
+    """One request of a call, sent to one coordinator. `target`: the path and query of the URL. `timeout_s`: the time
+    limit for connecting, sending and receiving the answer.
     """
 
     address: str
@@ -177,7 +183,9 @@ class CallRoute:
         self._redirects = 0
 
     def next(self, left_s: float) -> Attempt | None:
-        """The next attempt; None if no address or no time is left. `left_s`: the rest of `longest_s`."""
+        """The next attempt; None if no address or no time is left. `left_s`: the time that is left of the call's
+        `longest_s`.
+        """
         address, self._asks_now = self._asks_now, None
         if address is None:
             address = self._next_of_list()
@@ -189,8 +197,8 @@ class CallRoute:
         return Attempt(address, call.target(held_ms), held_s + self._share_s(left_s - held_s, address))
 
     def unanswered(self, attempt: Attempt, why: str, *, old_connection_ended: bool = False) -> None:
-        """Notes that no answer came. `old_connection_ended`: True if the attempt used a connection over which the
-        address had answered before, and the connection broke.
+        """Records that an attempt got no answer. `old_connection_ended`: True if the attempt used a connection over
+        which the address had answered before, and the connection broke.
         """
         if old_connection_ended and not self._has_asked_again:
             self._has_asked_again = True
@@ -201,8 +209,8 @@ class CallRoute:
         self._addresses.failed(attempt.address)
 
     def answered(self, attempt: Attempt, status: int, location: str | None) -> bool:
-        """Notes an answer. Returns True if it is the answer to the call; False: continue with `next`. `location`: the
-        target of a redirect.
+        """Records the answer to an attempt. Returns True if it is the answer to the call, and False if the caller has
+        to continue with `next`. `location`: the URL to which a redirect leads.
         """
         if status == REDIRECT:
             self._go_on(attempt, location or "")
@@ -219,7 +227,7 @@ class CallRoute:
         return next((each for each in self._addresses.in_turn(self._call.group) if each not in self.outcomes), None)
 
     def _share_s(self, left_s: float, address: str) -> float:
-        """The share of this address in the time that is left."""
+        """The share of the remaining time that this address gets."""
         if self._call.one_address:
             return left_s
         urls = self._addresses.urls
@@ -242,7 +250,9 @@ class CallRoute:
 
 
 def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
-    """The address to which a redirect leads, and the reason why it is not followed; empty if it is followed."""
+    """The address to which a redirect leads, and the reason why the redirect is not followed; the reason is empty if
+    the redirect is followed.
+    """
     address = location.removesuffix(attempt.target).rstrip("/")
     if not location.endswith(attempt.target):
         return "", "sends the call on to another path"
@@ -255,7 +265,7 @@ def _led_to(location: str, attempt: Attempt) -> tuple[str, str]:
 
 def outcomes_text(outcomes: Mapping[str, str], known: Collection[str]) -> str:
     """The outcomes of a call without an answer, as one text. `known`: the addresses that the caller was given. If only
-    one address was tried and `known` has just that one, the text does not name it.
+    one address was tried and `known` has just this address, the text does not name the address.
     """
     if len(outcomes) == 1 and outcomes.keys() == set(known):
         return next(iter(outcomes.values()))

@@ -1,4 +1,4 @@
-"""Addresses, tokens and refusals of a coordinator as text, without the HTTP client (`http_client.py`).
+"""Parses addresses, tokens and refusals of a coordinator; the HTTP client is in `http_client.py`.
 
 A refusal is a problem document (RFC 9457) whose `code` is Kafka's error name (`Errors`).
 """
@@ -40,7 +40,9 @@ _LONGEST_RETRY_AFTER_S = 60.0
 _TRY_AGAIN_STATUSES = frozenset({408, 425, 502, 503, 504})
 _TRY_AGAIN_CODES = frozenset({"THROTTLING_QUOTA_EXCEEDED"})
 _LONGEST_DETAIL = 2_000
-"""Length limit of a coordinator's problem detail. It is large because the last sentence has the remedy."""
+"""The length limit of a coordinator's problem detail, in characters. The limit is large because the last sentence of a
+detail has the remedy.
+"""
 
 _LONGEST_FOREIGN_TEXT = 300
 
@@ -48,7 +50,7 @@ _LONGEST_FOREIGN_TEXT = 300
 @dataclass(frozen=True, slots=True)
 class CoordinatorAddress:
     """The addresses of coordinators, with the caller's token. `url`: one URL, or several, separated by commas.
-    `token_file`: the file with the bearer token; None: see `read_token`.
+    `token_file`: the file with the bearer token; if None, `read_token` finds the token.
 
     Raises InputError for a URL or a token that cannot be used.
     """
@@ -62,13 +64,15 @@ class CoordinatorAddress:
         self.token()
 
     def token(self) -> str | None:
-        """The token for the next call. The file is read for each call, so the token may change. Raises InputError."""
+        """The token for the next call. The token file is read for each call, so the token may change. Raises
+        InputError.
+        """
         return read_token(self.token_file)
 
 
 class NoAnswer(Unavailable):
     """No coordinator gave an answer. `answers`: address to the outcome of its attempt, in the order of attempts. The
-    message names the addresses, unless the caller gave a single one and no other was tried.
+    error's message names the addresses, unless the caller gave a single address and no other address was tried.
     """
 
     def __init__(self, answers: Mapping[str, str], addresses: CoordinatorAddresses) -> None:
@@ -78,9 +82,9 @@ class NoAnswer(Unavailable):
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """An answer that is not a success. `code`: Kafka's error name; None if the answer is not a coordinator's.
-    `detail`: the coordinator's explanation; without one, the beginning of the answer's body. `retry_after_s`: the time
-    after which an overloaded coordinator accepts the call again.
+    """An answer that is not a success. `code`: Kafka's error name; None if the answer does not come from a coordinator.
+    `detail`: the coordinator's explanation, or the beginning of the answer's body if there is no explanation.
+    `retry_after_s`: the time after which an overloaded coordinator accepts the call again.
     """
 
     status: int
@@ -95,7 +99,7 @@ class Refusal:
 
 
 class CoordinatorRefused(AssignorFault):
-    """The coordinator at `address` refused the call. `refusal`: its answer."""
+    """The coordinator at `address` refused the call. `refusal`: the coordinator's answer."""
 
     def __init__(self, refusal: Refusal, address: str) -> None:
         super().__init__(f"{refusal.code or refusal.status}: {refusal.detail}")
@@ -106,8 +110,8 @@ class CoordinatorRefused(AssignorFault):
 def addresses_of(text: str) -> CoordinatorAddresses:
     """Parses the addresses of coordinators. `text`: one URL, or several, separated by commas.
 
-    Raises InputError for a text that is no URL: a call to it would look like a coordinator that is down. Messages and
-    logs name URLs, so a URL that may contain a password or a token is refused, and not shown.
+    Raises InputError for a text that is no URL, because a call to it would fail as if the coordinator could not be
+    reached. Messages and logs name URLs, so a URL that may contain a password or a token is refused, and not shown.
     """
     urls = [part.strip() for part in text.split(",")]
     for number, url in enumerate(urls, start=1):
@@ -124,8 +128,8 @@ def addresses_of(text: str) -> CoordinatorAddresses:
 
 
 def read_token(token_file: Path | None) -> str | None:
-    """The token in `token_file`; without this file, the token in ASSIGNOR_AUTH_TOKEN; without this variable, the token
-    in the file that ASSIGNOR_AUTH_TOKEN_FILE names. None if all three are missing.
+    """The token in `token_file`; if this is None, the token in ASSIGNOR_AUTH_TOKEN; if this variable is not set, the
+    token in the file that ASSIGNOR_AUTH_TOKEN_FILE names. The token is None if neither argument nor variable is set.
 
     Raises InputError for a file that cannot be read or has no token, and for a token that no header can carry.
     """
@@ -137,8 +141,8 @@ def read_token(token_file: Path | None) -> str | None:
 
 
 def token_file_of(token_file: Path | None) -> Path | None:
-    """The file to read the token from: `token_file`. If neither `token_file` nor ASSIGNOR_AUTH_TOKEN is given, it is
-    the file that ASSIGNOR_AUTH_TOKEN_FILE names. None if there is no file.
+    """The file to read the token from: `token_file`. If neither `token_file` nor ASSIGNOR_AUTH_TOKEN is given, the
+    token is read from the file that ASSIGNOR_AUTH_TOKEN_FILE names. The result is None if the token is in no file.
     """
     if token_file is None and not os.environ.get(TOKEN_VARIABLE):
         named = os.environ.get(TOKEN_FILE_VARIABLE)
@@ -149,9 +153,10 @@ def token_file_of(token_file: Path | None) -> Path | None:
 class CallerToken:
     """The token that a program sends while it runs: a fixed token, or the token in a file, which may change.
 
-    Rules: the file is checked no more than once a second, and read when it has changed. While it cannot be read, or
-    has no token that a header can carry, the former token stays. `token`: None if there is no token, or if `file`
-    contains it. Threads may share an object. Raises InputError for a given token that no header can carry.
+    Rules: the token file is checked no more than once a second, and read if it has changed. If the token file cannot be
+    read, or has no token that a header can carry, the former token stays. `token`: the fixed token; None if there is no
+    token, or if `file` contains the token. Threads may share a `CallerToken`. Raises InputError for a given token that
+    no header can carry.
     """
 
     def __init__(self, token: str | None = None, file: Path | None = None) -> None:
@@ -172,13 +177,13 @@ class CallerToken:
         return self._token
 
     def reread(self) -> str | None:
-        """The token after a refused call: reads the file again if it has changed."""
+        """The token after a refused call. The method reads the token file again if it has changed."""
         if self._file is None:
             return self._token
         self._read_at_s = time.monotonic()
         state = state_of(self._file)
         if state != self._state:
-            with contextlib.suppress(InputError):  # the file is being replaced, or has no valid token yet
+            with contextlib.suppress(InputError):  # the token file is being replaced, or has no valid token yet
                 self._token = read_token(self._file) or self._token
                 self._state = state
         return self._token
@@ -186,7 +191,7 @@ class CallerToken:
 
 def state_text(state: str, condition: str | None) -> str:
     """The state of a group for people: Kafka's name of the state, or the reason why the group does nothing.
-    `condition`: from the description of the group; None without such a reason.
+    `condition`: the condition in the coordinator's description of the group; None if no condition stops the group.
     """
     return state if condition is None else _CONDITIONS.get(condition, condition)
 
@@ -197,8 +202,8 @@ def group_path(group_id: str) -> str:
 
 
 def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after: str = "") -> Refusal:
-    """Parses an unsuccessful answer. `content`: its body. `reason_phrase`: the detail of an answer without a body.
-    `retry_after`: its header Retry-After.
+    """Parses an unsuccessful answer. `content`: the body of the answer. `reason_phrase`: the detail of an answer
+    without a body. `retry_after`: the answer's header Retry-After.
     """
     try:
         problem = json.loads(content)
@@ -217,8 +222,8 @@ def refusal_of(status: int, content: bytes, reason_phrase: str = "", retry_after
 
 def _retry_after_s(status: int, text: str) -> float | None:
     """The value of Retry-After from an overloaded coordinator, at most 60 s; None for any other answer. A date, which
-    HTTP also allows, is ignored: it may come from a proxy. A coordinator that starts or stops is called again sooner
-    than its header asks, because a member that waits does no work.
+    HTTP also allows, is ignored, because it may come from a proxy. A coordinator that is starting or stopping is called
+    again sooner than its header Retry-After asks, because a waiting member does no work.
     """
     if status != _TOO_MANY_REQUESTS or not (text.isascii() and text.isdigit()):
         return None

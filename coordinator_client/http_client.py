@@ -1,4 +1,5 @@
-"""The HTTP client for calls to a coordinator: it sends a call to one address after the other and parses refusals.
+"""The HTTP client for calls to a coordinator: the client sends a call to one address after the other and parses
+refusals.
 
     call --> the next address of the route (`addresses.py`) --> an answer, a refusal, or no answer at any address
 
@@ -28,14 +29,17 @@ from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, Coordinat
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
 
 if TYPE_CHECKING:
-    import tenacity  # optional at run time: the coordinator's commands retry no call, and are installed without it
+    # optional at run time: the coordinator's commands retry no call, and are installed without tenacity
+    import tenacity
 
 _LONGEST_CONNECT_S = 2.0
 _SHORTEST_STEP_S = 0.001
 _STEPS = ("connect", "pool", "read", "write")
 _LIMITS = httpx.Limits(max_connections=None, max_keepalive_connections=64)
 MOST_KEPT = 4
-"""The number of connections that stay open while no call is answered. Opening one more closes the oldest one."""
+"""The largest number of connections that stay open while no call is answered. Opening another connection closes the
+oldest connection.
+"""
 
 _KEPT_LIMITS = httpx.Limits(max_connections=1, max_keepalive_connections=1, keepalive_expiry=None)
 _OPENED = "connection.connect_tcp.complete"
@@ -46,7 +50,7 @@ _CONNECTION_ENDED = (httpx.ReadError, httpx.WriteError, httpx.RemoteProtocolErro
 @dataclass(frozen=True, slots=True)
 class CoordinatorAnswer:
     """An answer of a coordinator. `address`: the address of the coordinator. `url`: the called URL, with path and
-    query. `headers`: by name; case does not matter.
+    query. `headers`: the values of the headers by name; the case of names does not matter.
     """
 
     address: str
@@ -67,13 +71,14 @@ class CoordinatorAnswer:
 
 
 class CoordinatorHttpClient:
-    """Calls one coordinator, or several that share a database. Several threads may use it at once. Close it after use.
+    """Calls one coordinator, or several coordinators that share a database. Several threads may use a client at once.
+    Close the client after use.
 
-    `token`: the bearer token, if any. `headers`: sent with every call. `keep_connections`: keep one connection to each
-    address (see `KeptConnections`); only one thread at a time may then call.
+    `token`: the bearer token, if any. `headers`: headers that are sent with every call. `keep_connections`: keep one
+    connection to each address (see `KeptConnections`), so that only one thread at a time may call.
 
-    Raises InputError for certificate files that cannot be used, and for an address that httpx cannot call, which would
-    otherwise look like a coordinator that is down.
+    Raises InputError for certificate files that cannot be used, and for an address that httpx cannot call, because a
+    call to it would fail as if the coordinator could not be reached.
     """
 
     def __init__(
@@ -101,13 +106,15 @@ class CoordinatorHttpClient:
         self.close()
 
     def close(self) -> None:
-        """Close all connections. If connections are kept, only the thread that calls may close them."""
+        """Close all connections. If connections are kept, only the thread that makes calls may close them."""
         for each in (self._kept, self._shared):
             if each is not None:
                 each.close()
 
     def break_off(self) -> None:
-        """End the call that is being held over a kept connection, and all later ones. Any thread may call this."""
+        """End the call that is being held over a kept connection, and all later calls. Any thread may call
+        `break_off`.
+        """
         assert self._kept is not None
         self._kept.break_off()
 
@@ -120,10 +127,10 @@ class CoordinatorHttpClient:
         retrying: tenacity.Retrying | None = None,
         **content: Any,
     ) -> CoordinatorAnswer:
-        """Makes a call, and returns the answer of the first coordinator that gives one.
+        """Makes a call, and returns the answer of the first coordinator that answers.
 
         `accept`: statuses other than 2xx that are no error. `retrying`: the pauses and the end of the retries, which
-        last while no coordinator has accepted the call; None: no retries. `content`: the arguments `json`, `content`
+        last while no coordinator has accepted the call; None for no retries. `content`: the arguments `json`, `content`
         and `headers` of httpx. Raises CoordinatorRefused, NoAnswer.
         """
 
@@ -142,8 +149,8 @@ class CoordinatorHttpClient:
         """Sends a call until it is answered. Returns the address of the coordinator and the answer, which may be a
         refusal.
 
-        If no coordinator can serve the call, returns the last answer with status 502, 503 or 504. Raises NoAnswer if
-        there is none.
+        If no coordinator can serve the call, the last answer with status 502, 503 or 504 is returned. Raises NoAnswer
+        if no address answered.
         """
         route = CallRoute(self._addresses, call)
         ends_s = time.monotonic() + call.longest_s
@@ -153,7 +160,7 @@ class CoordinatorHttpClient:
             try:
                 response = self._send(method, attempt, content)
             except (httpx.RequestError, httpx.InvalidURL) as error:
-                # if no connection was opened for this request, the one that broke had carried answers before
+                # if no connection was opened for this request, the broken connection had carried answers before
                 ended = self._kept is not None and self._kept.opened == opened and isinstance(error, _CONNECTION_ENDED)
                 route.unanswered(attempt, transport_problem(error), old_connection_ended=ended)
                 continue
@@ -165,7 +172,8 @@ class CoordinatorHttpClient:
         if last is None:
             raise NoAnswer(route.outcomes, self._addresses)
         address, response = last
-        # a server error may come from a proxy: then no coordinator has seen the new connection, so the old one stays
+        # a server error may come from a proxy, so that no coordinator has seen the new connection: keep the old
+        # connection
         if self._kept is not None and not response.is_server_error:
             self._kept.keep_only(address, response)
         return last
@@ -181,24 +189,25 @@ class CoordinatorHttpClient:
 
 
 def transport_problem(error: Exception) -> str:
-    """The reason why no answer came: for TLS with the remedy, otherwise the error's own text."""
+    """The reason why no answer came: for an error of TLS with the remedy, for any other error its own text."""
     return tls_problem(error) or str(error) or type(error).__name__
 
 
 def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx.Client:
-    """A client that sends this token. `url`: one of the URLs that will be called; if it is https, the TLS files are
-    read at once. `more`: arguments of `httpx.Client`. Raises InputError for certificate files that cannot be used.
+    """An HTTP client that sends this token. `url`: one of the URLs that will be called; if it is an https URL, the TLS
+    files are read at once. `more`: arguments of `httpx.Client`. Raises InputError for certificate files that cannot be
+    used.
     """
     return httpx.Client(auth=BearerAuth(token), **_direct(url), **more)
 
 
 def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
-    """A client for an event loop, without a token. Arguments and errors are those of `http_client`."""
+    """An HTTP client for an event loop, without a token. Its arguments and errors are those of `http_client`."""
     return httpx.AsyncClient(**_direct(url), **more)
 
 
 def _direct(url: str) -> dict[str, Any]:
-    # proxies of the environment are for external hosts: they must not see calls to a coordinator
+    # proxies of the environment are for external hosts, and must not see calls to a coordinator
     return {"trust_env": False, "verify": client_context(url, httpx.create_ssl_context)}
 
 
@@ -227,8 +236,8 @@ def _authorize(request: httpx.Request, token: str | None) -> None:
 
 
 class TimeLeft(Mapping[str, float]):
-    """The time-outs of a request's steps. httpx reads the time-out before each step and gets the rest of `timeout_s`.
-    So connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at most 2 s.
+    """The time-outs of a request's steps. httpx reads the time-out before each step and gets the rest of `timeout_s`,
+    so that connecting, TLS, sending and waiting together take at most `timeout_s`. Connecting takes at most 2 s.
     """
 
     def __init__(self, timeout_s: float) -> None:
@@ -254,19 +263,19 @@ def _was_not_taken(state: tenacity.RetryCallState) -> bool:
 
 
 class KeptConnections:
-    """Connections that a time-out does not close. Each stays open until an answer came over another connection, because
-    a coordinator takes a process for dead when the process's connection closes.
+    """Connections that a time-out does not close. A connection stays open until an answer came over another connection,
+    because a coordinator assumes that a process has failed when the process's connection closes.
 
-    There is one TCP connection to each called address. One caller uses it, for one call after the other.
+    Each called address has one TCP connection, which one caller uses for one call after the other.
 
-    When a connection breaks, another one to the same coordinator is opened at once, before the next address is tried,
-    because a live coordinator waits only a short time for the process to reconnect. When the group has moved to another
-    coordinator, or no answer came in time, the old connection is closed only after a call was answered over the new
-    one, so that no coordinator sees a closed connection before it sees the new one. For this, a file made of the socket
-    keeps the connection open after httpx has closed the socket.
+    When a connection breaks, another connection to its coordinator is opened at once, before the next address is tried,
+    because a running coordinator waits only a short time for the process to reconnect. When the group has moved to
+    another coordinator, or no answer came in time, the old connection is closed only after a call was answered over the
+    new connection, so that no coordinator sees a closed connection before it sees the new connection. A file made of
+    the socket keeps a connection open after httpx has closed the socket.
 
-    `connect`: makes the client of one address. `opened`: the number of connections opened so far. Any thread may call
-    `break_off`.
+    `connect`: a function that makes the HTTP client of one address. `opened`: the number of connections opened so far.
+    Any thread may call `break_off`.
     """
 
     def __init__(self, connect: Callable[..., httpx.Client]) -> None:
@@ -279,12 +288,14 @@ class KeptConnections:
     def client_of(self, address: str) -> httpx.Client:
         client = self._clients.pop(address, None) or self._connect(address, limits=_KEPT_LIMITS)
         if len(self._clients) >= MOST_KEPT:
-            self._clients.pop(next(iter(self._clients))).close()  # the least recently used client
+            self._clients.pop(next(iter(self._clients))).close()  # close the least recently used client
         self._clients[address] = client
         return client
 
     def trace(self, event: str, info: Mapping[str, object]) -> None:
-        """The `trace` extension of each request: httpx offers no other way to get the socket before the answer."""
+        """The `trace` extension of each request. `trace` is used because httpx offers no other way to get the socket
+        before the answer.
+        """
         if event not in (_OPENED, _WRAPPED):
             return
         if event == _WRAPPED:
@@ -300,7 +311,9 @@ class KeptConnections:
             self.break_off()
 
     def keep_only(self, address: str, response: httpx.Response) -> None:
-        """Call it when the coordinator at `address` has answered. Closes all other connections."""
+        """Close all connections but the one to `address`. Call `keep_only` when the coordinator at `address` has
+        answered.
+        """
         for other in self._clients.keys() - {address}:
             self._clients.pop(other).close()
         answered = response.extensions["network_stream"].get_extra_info("socket")
@@ -310,14 +323,14 @@ class KeptConnections:
                 file.close()
 
     def break_off(self) -> None:
-        """End the running calls, and all later ones, by shutting down their sockets."""
+        """End the running calls, and all later calls, by shutting down their sockets."""
         self._broken_off = True
         for each, _ in tuple(self._sockets):
             with contextlib.suppress(OSError):  # the connection has already ended
                 each.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        """Close all connections. Only the thread that calls may do this."""
+        """Close all connections. Only the thread that makes calls may close them."""
         for client in self._clients.values():
             client.close()
         while self._sockets:

@@ -1,14 +1,14 @@
 """The state of a Kafka cluster that a rebalance needs: topics, racks, end offsets of changelogs, committed offsets.
 
-`cluster_view` reads it. The coordinator finds `KafkaClusterProvider` by the entry point `kafka`. The coordinator calls
-it from several threads, and one event loop in a thread of its own makes all requests. A group's definition can name
-only the address of a cluster, so the settings of TLS and SASL come from the properties file that
-ASSIGNOR_KAFKA_CLIENT_CONFIG names.
+`cluster_view` reads the state. The coordinator finds `KafkaClusterProvider` by the entry point `kafka`. The coordinator
+calls the provider from several threads, and the provider makes all requests in one event loop with a thread of its own.
+A group's definition can name only the address of a cluster, so the settings of TLS and SASL come from the properties
+file that ASSIGNOR_KAFKA_CLIENT_CONFIG names.
 
 Rules: if topics cannot be listed, the rebalance fails. If offsets cannot be read, the rebalance continues without lags,
-as with Kafka's leader. End offsets are high watermarks. For a source topic that serves as changelog, the application's
-committed offset counts as the end. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`,
-`fetchCommittedOffsets`, `StreamsPartitionAssignor.populateClientStatesMap`.
+as with Kafka's leader. The end offset of a changelog is its high watermark. For a source topic that serves as
+changelog, the application's committed offset counts as the end offset. Source: `InternalTopicManager`,
+`ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`, `StreamsPartitionAssignor.populateClientStatesMap`.
 """
 
 from __future__ import annotations
@@ -40,16 +40,17 @@ T = TypeVar("T")
 CLIENT_CONFIG = "ASSIGNOR_KAFKA_CLIENT_CONFIG"
 
 LONGEST_WAIT_FOR_OFFSETS_S = 15.0
-"""The time limit for reading offsets. It is shorter than the time that the coordinator waits for a cluster. So if
-offsets cannot be read, the coordinator places tasks without lags, and does not postpone the rebalance.
+"""The time limit for reading offsets. The limit for reading offsets is shorter than the time that the coordinator waits
+for a cluster. So if offsets cannot be read in time, the coordinator places tasks without lags, and does not postpone
+the rebalance.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
-    """Makes the provider of a cluster. `bootstrap_servers`: `host:port,...`, or separated by `;` as in the
-    coordinator's setting.
+    """Makes the provider of a cluster. `bootstrap_servers`: a list of `host:port`, separated by `,`, or by `;` as in
+    the coordinator's setting.
 
     The provider connects with its first call. Raises InputError.
     """
@@ -60,7 +61,7 @@ def kafka_cluster_provider(bootstrap_servers: str) -> KafkaClusterProvider:
 
 
 class KafkaClusterProvider:
-    """Reads and creates topics for the coordinator. Several threads may call it. Each request ends within
+    """Reads and creates topics for the coordinator. Several threads may call a provider. Each request ends within
     `default.api.timeout.ms`.
     """
 
@@ -81,13 +82,13 @@ class KafkaClusterProvider:
         return {name: topic.partitions for name, topic in found.items()}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create topics. Raises KafkaClientError; TopicHasOtherPartitions if a topic exists with another number of
-        partitions.
+        """Create topics. Raises KafkaClientError; the error is TopicHasOtherPartitions if a topic exists with another
+        number of partitions.
         """
         self._loop.run(self._admin.create_topics(topics))
 
     def close(self) -> None:
-        """Close the connections and end the thread. Safe to call again."""
+        """Close the connections and end the thread. `close` may be called again."""
         try:
             self._loop.run(self._admin.close())
         except RuntimeError:
@@ -96,11 +97,11 @@ class KafkaClusterProvider:
 
 
 async def cluster_view(admin: ClusterAdmin, definition: RebalanceSnapshot, *, offsets_timeout_s: float) -> ClusterView:
-    """Reads the state of the cluster that a rebalance of this group needs. It uses the topology and the application id
-    of `definition`.
+    """Reads the state of the cluster that a rebalance of this group needs. The topology and the application id come
+    from `definition`.
 
-    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. Failed look-ups of offsets are in the view's
-    `failures`.
+    Raises KafkaUnavailable or KafkaRefused if topics cannot be listed. The view's `failures` names the look-ups of
+    offsets that failed.
     """
     topology = definition.topology
     internal = topology.internal_topics

@@ -1,11 +1,11 @@
 """Connections to the brokers of one cluster, opened on demand; failures are reported with their reasons.
 
 Rules: a request for any broker uses an open connection, otherwise a broker of the last metadata, otherwise a bootstrap
-server. So a cluster whose brokers have all moved is found again. A failure that no retry can fix (credentials,
-certificates) raises KafkaRefused. A failure that may pass (nothing listens, the connection is lost, the broker is too
-slow) raises NotNow. This package uses aiokafka's connections, but not its client, because the client hides such reasons
-and never returns to the bootstrap servers. Connections that no caller has closed are closed when their owner is
-garbage-collected, or when the program ends, because short scripts do not close them.
+server. So the client still finds a cluster whose brokers have all moved to other addresses. A failure that no retry can
+fix (credentials, certificates) raises KafkaRefused. A failure that may pass (nothing listens, the connection is lost,
+the broker is too slow) raises NotNow. This package uses aiokafka's connections, but not aiokafka's client, because that
+client hides the reasons of failures and never returns to the bootstrap servers. Connections that no caller has closed
+are closed when their owner is garbage-collected, or when the program ends, because short scripts do not close them.
 """
 
 import asyncio
@@ -36,12 +36,12 @@ T = TypeVar("T")
 Address = tuple[str, int]
 
 _LONGEST_END_S = 1.0
-"""Time for which the end of the program waits until connections that no caller has closed are closed."""
+"""The longest time that the exit of the program waits until connections that no caller has closed are closed."""
 
 
 async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-    """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: a name of the request
-    for error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed, and any other error of
+    """Repeat `attempt` with growing pauses while it raises NotNow, and return its result. `what`: the name of the
+    request in error messages. Raises KafkaUnavailable once `default.api.timeout.ms` has passed, and any other error of
     `attempt`.
 
     Source: `KafkaAdminClient`'s retries, `retry.backoff.ms` and `retry.backoff.max.ms`.
@@ -77,8 +77,8 @@ async def call(settings: ClientSettings, what: str, attempt: Callable[[], Awaita
 
 
 class Connections:
-    """The connections to one cluster. An object belongs to one event loop at a time. When another loop uses it, as
-    after a fork, it drops its connections and opens new ones.
+    """The connections to one cluster. A `Connections` object belongs to one event loop at a time. When another loop
+    uses the object, as after a fork, the object drops its connections and opens new ones.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -96,11 +96,11 @@ class Connections:
         self._brokers = dict(brokers)
 
     def add_broker(self, node_id: int, address: Address) -> None:
-        """Add a broker that an answer names. The newest metadata may lack it."""
+        """Add a broker that an answer names, because the newest metadata may lack this broker."""
         self._brokers[node_id] = address
 
     async def send(self, request: Any, node_id: int | None = None) -> Any:
-        """Send a request to a broker and return its answer. `node_id`: None for any broker. Raises NotNow,
+        """Send a request to a broker and return the answer. `node_id`: None for any broker. Raises NotNow,
         KafkaRefused.
         """
         self._follow_loop()
@@ -149,7 +149,8 @@ class Connections:
             self._open.pop(address, None)
             setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
             try:
-                if self._arguments is None:  # this reads files, and loading the system's certificates is slow
+                # in a thread: `connection_arguments` reads files, and loading the system's certificates is slow
+                if self._arguments is None:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):
                     connection = await create_conn(
@@ -158,7 +159,8 @@ class Connections:
             except TimeoutError:
                 raise NotNow(f"{_text(address)} did not accept a connection within {setup_s:g} s") from None
             except (OSError, KafkaError, NotImplementedError) as error:
-                # the next connection reads the files again, because certificates may have been renewed by then
+                # the next connection reads the key and trust stores again, because certificates may have been renewed
+                # by then
                 self._arguments = None
                 raise _reason(address, error) from error
             self._open[address] = connection
@@ -178,7 +180,8 @@ class Connections:
         _used.add(self)
 
 
-# never released: collecting such a connection in the child of a fork would close it for the parent
+# Connections of a parent process are never released, because collecting them in the child of a fork would close them
+# for the parent.
 _OF_A_PARENT: list[AIOKafkaConnection] = []
 
 _used: weakref.WeakSet[Connections] = weakref.WeakSet()
@@ -186,8 +189,8 @@ _closing: set[concurrent.futures.Future[None]] = set()
 
 
 def _close_later(opened: dict[Address, AIOKafkaConnection], loop: asyncio.AbstractEventLoop, process_id: int) -> None:
-    """Close the connections in their loop, without waiting for it: the garbage collector may call this in any
-    thread.
+    """Close the connections in their event loop, and do not wait for it: the garbage collector may call this function
+    in any thread.
     """
     left = list(opened.values())
     opened.clear()
@@ -213,7 +216,7 @@ def _close_at_exit() -> None:
 
 
 def _reason(address: Address, error: BaseException) -> NotNow | KafkaRefused:
-    """Converts aiokafka's error to ours. For a KafkaConnectionError it uses the error's cause."""
+    """Converts an error of aiokafka to an error of this package. A KafkaConnectionError is converted by its cause."""
     where, cause = _text(address), error
     while isinstance(cause, KafkaConnectionError) and cause.__cause__ is not None:
         cause = cause.__cause__
@@ -255,6 +258,8 @@ def _text(address: Address) -> str:
 
 
 def _error_text(error: BaseException) -> str:
-    """The broker's own text, otherwise the class of the error. `str(error)` has aiokafka's name and number too."""
+    """The broker's own text, otherwise the class of the error. `str(error)` is not used, because it also has aiokafka's
+    name and number of the error.
+    """
     text = next((argument for argument in error.args if isinstance(argument, str)), "")
     return text or type(error).__name__

@@ -1,6 +1,7 @@
 """The error codes in brokers' answers: the set of retriable codes, and the texts of the other errors for the user.
 
-Source: `Errors` of kafka-clients; a code is retriable here when its exception there is a `RetriableException`.
+Source: `Errors` of kafka-clients; a code is retriable here when its exception in kafka-clients is a
+`RetriableException`.
 """
 
 from aiokafka.errors import for_code
@@ -61,7 +62,8 @@ _ERROR_TEXTS = {
 def check(code: int, what: str, message: str | None = None) -> None:
     """Returns if `code` is NONE. Raises NotNow for a retriable code, KafkaRefused for any other code.
 
-    `what`: the object of the request, for the message. `message`: the broker's own text, if it sent one.
+    `what`: the topic, partition or group that the code belongs to, for the error message. `message`: the error text
+    that the broker sent, if any.
     """
     if code == NONE:
         return

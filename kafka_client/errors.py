@@ -12,7 +12,8 @@
     │   └── FencedInstance
     └── NotNow                       one try failed; `connections.call` tries again
 
-Each message is one line that names the address, the request and what to check. Commands print it unchanged.
+The message of each error is one line that names the address, the request and what to check. Commands print the message
+unchanged.
 """
 
 from typing import ClassVar
@@ -21,7 +22,7 @@ from assignor.errors import AssignorFault, Unavailable
 
 
 class KafkaClientError(AssignorFault):
-    """Base of all errors of this package. `retriable`: the same request may succeed later."""
+    """Base of all errors of this package. `retriable`: True if the same request may succeed later."""
 
     retriable: ClassVar[bool] = False
 
@@ -33,10 +34,11 @@ class KafkaUnavailable(KafkaClientError, Unavailable):
 
 
 class NotNow(KafkaClientError):
-    """A try failed for a reason that may pass, such as a partition without a leader. The message gives the reason.
+    """A try failed for a reason that may pass, such as a partition without a leader. The error's message gives the
+    reason.
 
-    `connections.call` catches it, refreshes the metadata and tries again, so callers of `ClusterAdmin` never see it.
-    `code`: Kafka's error code, None when no broker answered.
+    `connections.call` catches NotNow and tries again, so callers of `ClusterAdmin` never see NotNow. `code`: Kafka's
+    error code, None when no broker answered.
     """
 
     retriable: ClassVar[bool] = True
@@ -49,7 +51,7 @@ class NotNow(KafkaClientError):
 class KafkaRefused(KafkaClientError):
     """The brokers refused the request because of credentials, rights, a version or an invalid value.
 
-    The message says what to change. `code`: Kafka's error code, None when the connection itself was refused.
+    The error's message says what to change. `code`: Kafka's error code, None when the connection itself was refused.
     """
 
     def __init__(self, message: str, code: int | None = None) -> None:
@@ -70,29 +72,34 @@ class MembershipError(KafkaClientError):
 
 
 class GroupRebalancing(MembershipError):
-    """The group prepares its next generation: join again. Source: REBALANCE_IN_PROGRESS."""
+    """The group prepares its next generation: the member has to join again. Source: REBALANCE_IN_PROGRESS."""
 
 
 class StaleGeneration(MembershipError):
-    """The group is in a later generation: join again with the same member id. Source: ILLEGAL_GENERATION."""
+    """The group is in a later generation: the member has to join again with the same member id. Source:
+    ILLEGAL_GENERATION.
+    """
 
 
 class UnknownMember(MembershipError):
-    """The coordinator does not know this member: its session expired or it was removed. Join as a new member.
+    """The coordinator does not know this member: the member's session expired, or the member was removed. The member
+    has to join as a new member.
 
     Source: UNKNOWN_MEMBER_ID.
     """
 
 
 class FencedInstance(MembershipError):
-    """Another member with the same group.instance.id has replaced this one for good (KIP-345).
+    """Another member with the same group.instance.id has replaced this member for good (KIP-345).
 
     Source: FENCED_INSTANCE_ID.
     """
 
 
 class InconsistentProtocol(KafkaRefused):
-    """The members of the group speak another protocol. Source: INCONSISTENT_GROUP_PROTOCOL."""
+    """The members of the group use another protocol type, or support none of this member's protocols. Source:
+    INCONSISTENT_GROUP_PROTOCOL.
+    """
 
 
 class InvalidSessionTimeout(KafkaRefused):

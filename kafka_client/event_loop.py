@@ -1,9 +1,9 @@
 """An event loop in a thread of its own: other threads run coroutines of asynchronous clients in it, and wait for the
 results.
 
-Rules: any thread except the loop's own may call `run`, several at once. After a fork, the child process has no such
-thread, so its next call starts a new thread and loop. Objects of the old loop, such as connections, belong to the
-parent, and the child does not use them.
+Rules: any thread except the loop's own may call `run`, and several threads may call it at once. After a fork, the child
+process lacks the loop's thread, so the child's next call starts a new thread and loop. Objects of the old loop, such as
+connections, belong to the parent process, and the child process does not use them.
 """
 
 import asyncio
@@ -20,8 +20,8 @@ _LONGEST_STOP_S = 5.0
 
 
 class EventLoopThread:
-    """An event loop in its own thread, which starts with the first `run`. `close` ends the thread and cancels all
-    coroutines in it.
+    """An event loop in its own thread, which starts with the first `run` or `call_soon`. `close` ends the thread and
+    cancels all coroutines in it.
     """
 
     def __init__(self, name: str = "kafka-client") -> None:
@@ -35,7 +35,7 @@ class EventLoopThread:
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run the coroutine and return its result.
 
-        Raises RuntimeError if the loop is closed before or during the call, and in the loop's own thread.
+        Raises RuntimeError if the loop is closed before or during the call, or if the caller is the loop's own thread.
         """
         try:
             if self._thread is threading.current_thread():
@@ -52,14 +52,14 @@ class EventLoopThread:
             future.cancel()
 
     def call_soon(self) -> Callable[..., object]:
-        """Returns `call`; `call(function, *arguments)` calls the function in the loop. Any thread may use it; calls run
-        in order, and none waits for a result. A plain function is cheaper than a coroutine. Starts the loop. Raises
-        RuntimeError after `close`.
+        """Returns a function `call`: `call(function, *arguments)` calls the plain function in the loop. Any thread may
+        use `call`; the loop makes the calls in order, and no caller gets a result. The loop is started if it does not
+        run yet. Calling a plain function is cheaper than running a coroutine. Raises RuntimeError after `close`.
         """
         return self._running().call_soon_threadsafe
 
     def close(self) -> None:
-        """Cancel all coroutines and end the thread. Safe to call again."""
+        """Cancel all coroutines and end the thread. `close` may be called again."""
         with self._lock:
             self._closed = True
             loop, thread = self._loop, self._thread
@@ -71,8 +71,8 @@ class EventLoopThread:
             thread.join(_LONGEST_STOP_S)
 
     def reset_after_fork(self) -> None:
-        """Reset this object in the child of a fork: the loop's thread does not exist there, and the lock may be held by
-        a thread that does not exist either.
+        """Reset this object in the child of a fork. The child lacks the loop's thread, and the lock may be held by
+        another thread that the child lacks.
         """
         if self._loop is not None:
             _PARENTS_LOOPS.append(self._loop)
@@ -91,17 +91,18 @@ class EventLoopThread:
 
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
-    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # its end cancels all coroutines
+    with asyncio.Runner(loop_factory=lambda: loop) as runner:  # the end of this block cancels all coroutines
         runner.get_loop().run_forever()
 
 
-# collecting such a loop in the child would remove the parent's sockets from the epoll set that both share
+# Collecting a loop of the parent process in the child process would remove the parent's sockets from the epoll set that
+# the parent and the child share.
 _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
-    """Returns the result, or raises the exception, of the coroutine that ends first. If several end at the same time,
-    the first argument among them counts. The others are cancelled and awaited.
+    """Returns the result, or raises the exception, of the coroutine that ends first. If several coroutines end at the
+    same time, the first argument among them counts. The other coroutines are cancelled and awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

@@ -1,14 +1,17 @@
 """One member of a classic group: join, sync, heartbeat, leave. Metadata and assignments are raw bytes.
 
 aiokafka's own consumer decodes each subscription as version 0 and encodes it again, which loses the owned partitions of
-Kafka Streams' members. Here metadata and assignments pass through unchanged. Rules:
+Kafka Streams' members. This module passes metadata and assignments through unchanged. Rules:
 
-- A call is retried while the coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`; then it
-  raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call raises a MembershipError.
+- A call is retried while the group's coordinator moves, loads or cannot be reached, up to `default.api.timeout.ms`;
+  then the call raises KafkaUnavailable. When the coordinator tells the member to rejoin or to end, the call raises a
+  MembershipError.
 - The broker may hold the answer to a join for a whole rebalance (a parked join), and meanwhile reads no other request
-  of that connection. So join, sync and heartbeat have a connection of their own, and leave uses another one.
-- The member id survives rebalances. After UnknownMember the id is dropped, and the next join is that of a new member.
-- The caller makes one call at a time. Source: `AbstractCoordinator`.
+  of that connection. So join, sync and heartbeat share a connection of their own, and leave uses another connection.
+- A member keeps its member id in rebalances. After UnknownMember the id is dropped, and the next join is the join of a
+  new member.
+- A caller makes one call to a `GroupMembership` at a time; only `leave` may be called during a parked join. Source:
+  `AbstractCoordinator`.
 """
 
 import asyncio
@@ -79,7 +82,7 @@ _ANSWERS: Mapping[int, tuple[type[KafkaClientError], str]] = {
     ),
     _GROUP_MAX_SIZE_REACHED: (KafkaRefused, "group {0.group!r}: it is full: the brokers allow group.max.size members"),
 }
-"""Error code to the exception that is raised, and its text."""
+"""Error code of an answer to the exception that is raised for it, and the exception's text."""
 
 _JOIN_TIMEOUT_MARGIN_MS = 5000
 _PAUSE_S = 0.2
@@ -99,7 +102,7 @@ class MembershipSettings:
 
 @dataclass(frozen=True, slots=True)
 class JoinedMember:
-    """A member as the coordinator reports it to the leader. `metadata`: its subscription."""
+    """A member as the coordinator describes it to the group's leader. `metadata`: the member's subscription."""
 
     member_id: str
     group_instance_id: str | None
@@ -108,11 +111,12 @@ class JoinedMember:
 
 @dataclass(frozen=True, slots=True)
 class JoinedGeneration:
-    """The generation that a member has joined. `members`: in the order received; empty for a follower.
+    """The generation that a member has joined. `members`: the group's members in the order that the coordinator sends;
+    empty for a follower.
 
-    `skip_assignment`: True if this member is a returning leader and the group keeps its assignments (KIP-814); call
-    `sync` without assignments then. `can_resume`: True if the brokers know KIP-814, so that a static leader that
-    returns keeps the lead.
+    `skip_assignment`: True if this member is a returning leader and the group keeps its assignments (KIP-814); in this
+    case, call `sync` without assignments. `can_resume`: True if the brokers know KIP-814, so that a static member that
+    returns stays the group's leader.
     """
 
     generation_id: int
@@ -128,8 +132,8 @@ class JoinedGeneration:
 
 
 class GroupMembership:
-    """A member of a group. Use it as `async with`, on one event loop. The end of the block closes the connections, but
-    does not leave the group.
+    """A member of a group. Use it as `async with`, on one event loop. The end of the `async with` block closes the
+    connections, but the member does not leave the group.
     """
 
     def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:
@@ -146,7 +150,7 @@ class GroupMembership:
 
     @property
     def session_timeout_ms(self) -> int:
-        """The session time-out that the next join asks for."""
+        """The session time-out that the next join requests."""
         return self._member.session_timeout_ms
 
     @session_timeout_ms.setter
@@ -164,15 +168,18 @@ class GroupMembership:
         await self._connections.close()
 
     async def join(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Join, and wait until the group's next generation has formed. A static member may get the current generation.
+        """Join the group, and wait until its next generation is complete. A returning static member may get the current
+        generation.
 
-        `reason`: shown in the brokers' logs (KIP-800). Raises MembershipError, KafkaRefused, KafkaUnavailable.
+        `reason`: the reason of the join for the brokers' logs (KIP-800). Raises MembershipError, KafkaRefused,
+        KafkaUnavailable.
         """
         self._joining = True
         try:
             response = await self._joined(metadata, reason)
         except asyncio.CancelledError:
-            await self._parking.close()  # the answer to the parked join may still arrive on this connection
+            # otherwise the answer to the parked join could arrive as the answer to a later request
+            await self._parking.close()
             raise
         self._joining = False
         self._member_id, self._generation_id = response.member_id, response.generation_id
@@ -186,16 +193,16 @@ class GroupMembership:
         )
 
     async def join_as_returning(self, metadata: bytes, reason: str) -> JoinedGeneration:
-        """Join as a static member does after a restart: the member keeps its place, with a new member id. Raises the
-        errors of `join`.
+        """Join as a static member does after a restart: the member keeps its assignment, and gets a new member id.
+        Raises the errors of `join`.
         """
         assert self._member.group_instance_id is not None, "a dynamic member would join beside itself"
         self._forget()
         return await self.join(metadata, reason)
 
     async def sync(self, assignments: Mapping[str, bytes]) -> bytes:
-        """Send all assignments as the leader, or none as a follower. Returns this member's own assignment. Raises the
-        errors of `join`.
+        """Send all members' assignments as the leader, or no assignments as a follower. Returns this member's own
+        assignment. Raises the errors of `join`.
         """
         member = self._member
         tagged = [(member_id, raw, NO_TAGS) for member_id, raw in assignments.items()]
@@ -206,13 +213,15 @@ class GroupMembership:
         return bytes((await self._called("sync with", request, self._parking)).member_assignment or b"")
 
     async def heartbeat(self) -> None:
-        """Sends a heartbeat. Raises MembershipError if the member has to rejoin or end; otherwise the errors of
-        `join`.
+        """Sends a heartbeat. Raises MembershipError if the member has to rejoin or end. Raises the other errors of
+        `join` too.
         """
         await self._called("heartbeat to", VersionedRequest(Heartbeat3(*self._identity())), self._parking)
 
     async def leave(self, reason: str) -> None:
-        """Leave the group, also during a parked join. Does nothing for a non-member. Raises the errors of `join`."""
+        """Leave the group, also during a parked join. `leave` does nothing if this object is no member of the group.
+        Raises the errors of `join`.
+        """
         group, instance = self._member.group, self._member.group_instance_id
         parked_static = self._joining and instance is not None
         if self._member_id == UNKNOWN_MEMBER_ID and not parked_static:
@@ -228,8 +237,8 @@ class GroupMembership:
         self._forget()
 
     async def group_type(self) -> str | None:
-        """The type of the group: `classic`, `consumer`, `streams` or `share`. None if the group does not exist, or if
-        the brokers are too old to tell.
+        """The type of the group: `classic`, `consumer`, `streams` or `share`. The type is None if the group does not
+        exist, or if the brokers are too old to list types of groups.
         """
         request = VersionedRequest(ListGroups5([], [], NO_TAGS))
         try:
@@ -241,8 +250,8 @@ class GroupMembership:
         return next((str(each[3]).lower() for each in response.groups if each[0] == self._member.group), None)
 
     async def _joined(self, metadata: bytes, reason: str) -> Any:
-        """Joins. While a coordinator parks the join, the API time-out does not count. A join that no coordinator
-        accepts is retried until the API time-out.
+        """Joins the group. While a coordinator parks the join, the API time-out does not count. A join that no
+        coordinator accepts is retried until the API time-out.
         """
         give_up_at: float | None = None
         clock = asyncio.get_running_loop().time

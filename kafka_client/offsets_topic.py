@@ -1,10 +1,10 @@
 """Follows `__consumer_offsets`, where the brokers store every generation of every group.
 
-Rules: all records of a group are in one partition, chosen by the hash of the group's id. Only records of the requested
-groups are returned, without offset commits. The reader is `read_uncommitted`: offset commits may be part of a
-transaction, and an open transaction would stop a `read_committed` reader; group metadata is never part of one. The
-topic is compacted, so older generations may be missing. The reader joins no group and commits nothing. Source:
-`GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
+Rules: all records of a group are in one partition, chosen by the hash of the group's id. Only the group metadata of the
+requested groups is returned, no offset commits. The reader is `read_uncommitted`: offset commits may be part of a
+transaction, and an open transaction would stop a `read_committed` reader; group metadata is never part of a
+transaction. `__consumer_offsets` is compacted, so older generations may be missing. The reader joins no group and
+commits no offsets. Source: `GroupCoordinatorService.partitionFor`, `GroupCoordinatorRecordHelpers`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from kafka_client.settings.client_settings import ClientSettings
 
 OFFSETS_TOPIC = "__consumer_offsets"
 
-_OFFSET_COMMITS = (b"\0\0", b"\0\1")  # the first bytes of the keys of offset commits, which are nearly all records
+_OFFSET_COMMITS = (b"\0\0", b"\0\1")  # the first bytes of an offset commit's key; nearly all records are offset commits
 _INT32_MIN = -(2**31)
 _LONGEST_WAIT_MS = 500
 _MOST_RECORDS = 5000
@@ -33,7 +33,9 @@ _MOST_RECORDS = 5000
 
 @dataclass(frozen=True, slots=True)
 class GroupRecord:
-    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: the broker's time of the write."""
+    """One record of one group. `value`: None for a tombstone. `timestamp_ms`: the time at which the broker wrote the
+    record.
+    """
 
     key: GroupMetadataKey | OtherGroupKey
     value: bytes | None
@@ -51,8 +53,8 @@ def offsets_partition(group: str, partitions: int) -> int:
 
 
 class OffsetsTopic:
-    """Reads the partitions of some groups. Use it as `async with`, in one task. `partition_count`: the number of
-    partitions of the topic.
+    """Reads the partitions of `__consumer_offsets` that have the records of these groups. Use the reader as `async
+    with`, in one task. `partition_count`: the number of partitions of the topic.
     """
 
     def __init__(self, settings: ClientSettings, groups: Iterable[str], partition_count: int) -> None:
@@ -90,22 +92,24 @@ class OffsetsTopic:
             await consumer.stop()
 
     async def seek(self, positions: Mapping[int, int]) -> None:
-        """Continue from these offsets, by partition. A partition without an offset is read from its first record."""
+        """Continue reading at these offsets. `positions`: partition number to offset. A partition without an offset is
+        read from its first record.
+        """
         consumer = self._started()
         for number, partition in self._partitions.items():
-            consumer.seek(partition, positions.get(number, 0))  # auto_offset_reset moves 0 to the first record
+            consumer.seek(partition, positions.get(number, 0))  # auto_offset_reset moves offset 0 to the first record
 
     async def end_offsets(self) -> dict[int, int]:
-        """The end offset of each partition now. Raises KafkaUnavailable, KafkaRefused."""
+        """The current end offset of each partition. Raises KafkaUnavailable, KafkaRefused."""
         with _translated(self._settings):
             async with asyncio.timeout(self._settings.api_timeout_s):
                 ends = await self._started().end_offsets(list(self._partitions.values()))
         return {partition.partition: end for partition, end in ends.items()}
 
     async def read(self) -> tuple[list[GroupRecord], dict[int, int]]:
-        """The next records, in order within each partition, and the next offset of each partition. Returns no records
-        if none arrive within half a second, or while no broker answers. Raises KafkaRefused if the user may not read
-        the topic.
+        """The next records, in order within each partition, and the next offset of each partition. The list of records
+        is empty if no record arrives within half a second, or while no broker answers. Raises KafkaRefused if the user
+        may not read `__consumer_offsets`.
         """
         with _translated(self._settings):
             fetched = await self._started().getmany(timeout_ms=_LONGEST_WAIT_MS, max_records=_MOST_RECORDS)
@@ -118,16 +122,18 @@ class OffsetsTopic:
         return found, await self._positions()
 
     async def _positions(self) -> dict[int, int]:
-        """The next offset of each partition. It may lie beyond the last record, because of transaction markers."""
+        """The next offset of each partition. Because of transaction markers, the next offset may be more than one above
+        the last record's offset.
+        """
         positions: dict[int, int] = {}
-        with contextlib.suppress(TimeoutError):  # the first offset may not be known yet
+        with contextlib.suppress(TimeoutError):  # the first offset of a partition may not be known yet
             async with asyncio.timeout(_LONGEST_WAIT_MS / 1000):
                 for number, partition in self._partitions.items():
                     positions[number] = await self._started().position(partition)
         return positions
 
     def _key(self, raw: bytes | None) -> GroupMetadataKey | OtherGroupKey | None:
-        """The decoded key; None for offset commits, for records of other groups, and for invalid bytes."""
+        """The decoded key of a record; None for offset commits, for records of other groups, and for invalid bytes."""
         if raw is None or raw[:2] in _OFFSET_COMMITS:
             return None
         try:

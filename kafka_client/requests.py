@@ -1,9 +1,9 @@
 """Requests in versions that aiokafka does not have, for group membership and for admin calls.
 
-aiokafka's own versions lack `skip_assignment` (KIP-814), reasons (KIP-800), leaving by group.instance.id (KIP-345) and
+The versions of aiokafka lack `skip_assignment` (KIP-814), reasons (KIP-800), leaving by group.instance.id (KIP-345) and
 the types of groups (KIP-848). OffsetFetch 7 can require stable offsets (KIP-447). DescribeGroups 4 returns
 `group.instance.id`. CreateTopics 4 lets the cluster choose the replication factor (KIP-464). IncrementalAlterConfigs
-changes some configs and keeps the others (KIP-339).
+changes some configs of a topic and keeps the other configs (KIP-339).
 Source of field order and types: `JoinGroupRequest.json` and the other message definitions in kafka-clients.
 """
 
@@ -33,9 +33,9 @@ from assignor.types import TopicPartition
 
 NO_TAGS: dict[int, bytes] = {}
 TOPIC = 2
-"""The resource type of a topic. Source: `ConfigResource.Type`."""
+"""The code of the resource type "topic". Source: `ConfigResource.Type`."""
 SET_CONFIG, DELETE_CONFIG = 0, 1
-"""The operations on a config. Source: `AlterConfigOp.OpType`."""
+"""The codes of the operations on a config: set it, or reset it to its default. Source: `AlterConfigOp.OpType`."""
 
 _TAGS = ("tags", TaggedFields)
 _THROTTLED = ("throttle_time_ms", Int32)
@@ -43,8 +43,8 @@ _ERROR = ("error_code", Int16)
 
 
 class VersionedRequest:
-    """A request in several versions, of which the newest that the broker knows is sent. `structs`: aiokafka's structs
-    of the versions, the oldest first. `needs`: the text of the error if the broker knows none of them.
+    """A request in several versions: the newest version that the broker knows is sent. `structs`: aiokafka's structs of
+    the versions, the oldest first. `needs`: the text of the error if the broker knows none of the versions.
     """
 
     def __init__(self, *structs: Any, needs: str | None = None) -> None:
@@ -52,8 +52,8 @@ class VersionedRequest:
         self._needs = needs or type(structs[0]).__name__
 
     def prepare(self, versions: Mapping[int, tuple[int, int]]) -> Any:
-        """Chooses the version; aiokafka's connection calls this. `versions`: API key to the lowest and the highest
-        version that the broker knows. Raises IncompatibleBrokerVersion.
+        """Chooses the version of the request for a broker. aiokafka's connection calls `prepare`. `versions`: API key
+        to the lowest and the highest version that the broker knows. Raises IncompatibleBrokerVersion.
         """
         for struct in reversed(self._structs):
             lowest, highest = versions.get(struct.API_KEY, (0, -1))
@@ -63,7 +63,7 @@ class VersionedRequest:
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Groups partitions by topic: topic to partition numbers. Topics and numbers are sorted."""
+    """Groups partitions by topic: topic to partition numbers. The topics and the partition numbers are sorted."""
     numbers: dict[str, list[int]] = {}
     for partition in sorted(set(partitions)):
         numbers.setdefault(partition.topic, []).append(partition.partition)
@@ -79,8 +79,8 @@ def _compact(*names: str) -> tuple[Any, ...]:
 
 
 def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """The class of one version of a request. `request`, `response`: their fields. Responses begin with the throttle
-    time. `flexible`: True if the version has tagged fields (KIP-482).
+    """The class of one version of a request. `request`: the fields of the request. `response`: the fields of its
+    response after the throttle time. `flexible`: True if the version has tagged fields (KIP-482).
     """
     common = {"API_KEY": key, "API_VERSION": version}
     tags = (_TAGS,) if flexible else ()
@@ -198,7 +198,9 @@ ListGroups5 = _version(
     (("states", CompactArray(CompactString("utf-8"))), ("types", CompactArray(CompactString("utf-8")))),
     (_ERROR, ("groups", CompactArray(*_compact("group", "protocol_type", "state", "type"), _TAGS))),
 )
-"""Requests all groups of one broker with their types (KIP-848); brokers before 3.8 do not know this version."""
+"""Requests all groups of one broker with their types (KIP-848); brokers before Kafka 3.8 do not know this version of
+ListGroups.
+"""
 _CHANGES = Array(*_text("name"), ("config_operation", Int8), *_text("value"))
 IncrementalAlterConfigs0 = _version(
     "IncrementalAlterConfigs",

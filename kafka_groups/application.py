@@ -2,8 +2,9 @@
 options.
 
 The file is the text of the application's `Topology#describe`, or JSON: `input.topology` of rebalance/1, or a whole
-definition (`input` of rebalance/1, as the coordinator accepts it, or a line of a recording). Members and cluster in a
-definition are ignored. Of the properties only those that the leader reads are used; an application has many others.
+definition (`input` of rebalance/1, as the coordinator accepts it, or a line of a recording). The members and the
+cluster in a definition are ignored. An application has many properties; only the properties that Kafka's leader reads
+are used.
 
 Options add facts that the text of `Topology#describe` lacks:
 
@@ -12,10 +13,12 @@ Options add facts that the text of `Topology#describe` lacks:
 | `--store STORE=not-logged` | the store has no changelog |
 | `--store STORE=topic:NAME` | the store is restored from this topic, which the application reads; it has no changelog |
 | `--store STORE=key-value` | the store is neither windowed nor versioned |
-| `--store STORE=retention.ms:N` | windowed; the changelog keeps windowstore.changelog.additional.retention.ms more |
+| `--store STORE=retention.ms:N` | the store is windowed; its changelog's retention is
+windowstore.changelog.additional.retention.ms longer |
 | `--store STORE=history.retention.ms:N` | the store is versioned |
 | `--copartitioned A,B` | Kafka requires these topics to have equal numbers of partitions, as for a join |
-| `--not-copartitioned A,B` | Kafka does not require equal numbers: the topics meet only in the user's own processor |
+| `--not-copartitioned A,B` | Kafka does not require equal numbers of partitions: records of these topics meet only in
+the user's own processor |
 
 The application's `topology.optimization` says whether the tables of the DSL are restored from their source topics.
 """
@@ -57,7 +60,7 @@ class ApplicationFile:
 
 
 def read_application_file(path: Path) -> ApplicationFile:
-    """Reads an application file. Raises InputError, which names the file and the fault in it."""
+    """Reads an application file. Raises InputError with a message that names the file and the fault in the file."""
     try:
         content = path.read_bytes()
     except OSError as error:
@@ -131,8 +134,8 @@ def topology_facts(
     not_copartitioned: Sequence[str] = (),
     optimization: str | None = None,
 ) -> TopologyFacts:
-    """Parses the options that add facts. `optimization`: the application's `topology.optimization`; None if its
-    properties are not known. Raises InputError.
+    """Parses the options that add facts. `optimization`: the application's `topology.optimization`; None if the
+    application's properties are not known. Raises InputError.
     """
     return TopologyFacts(
         _stores(stores, None if optimization is None else _reuses_source_topics(optimization)),
@@ -156,7 +159,7 @@ def _topics(options: Sequence[str], option: str) -> tuple[frozenset[str], ...]:
 
 
 def _stores(options: Sequence[str], reuses_source_topics: bool | None) -> StoreFacts:
-    """Parses `--store` options. Their forms are in the module's docstring."""
+    """Parses `--store` options. The module's docstring lists the forms of `--store`."""
     facts_by_store: dict[str, str] = {}
     names: dict[str, set[str]] = {"not-logged": set(), "key-value": set()}
     topics: dict[str, str] = {}

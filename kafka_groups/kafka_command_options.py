@@ -37,7 +37,7 @@ Copartitioned = Annotated[
     typer.Option(
         "--copartitioned",
         metavar="TOPIC,TOPIC",
-        help="Topics of which Kafka requires equal numbers of partitions, as for a join; repeat for more.",
+        help="Topics of which Kafka requires equal numbers of partitions, as for a join; may be repeated.",
     ),
 ]
 NotCopartitioned = Annotated[
@@ -45,18 +45,18 @@ NotCopartitioned = Annotated[
     typer.Option(
         "--not-copartitioned",
         metavar="TOPIC,TOPIC",
-        help="Topics whose records only meet in a store of processors of your own; repeat for more.",
+        help="Topics whose records meet only in a store of your own processors; may be repeated.",
     ),
 ]
 
 
 def coordinator_address(url: str | None, token_file: Path | None) -> CoordinatorAddress | None:
-    """The coordinator to report to; None without `url`. Raises InputError."""
+    """The coordinator to report to; None if `url` is None. Raises InputError."""
     return None if url is None else CoordinatorAddress(url, token_file)
 
 
 def client_properties(file: Path | None) -> dict[str, str]:
-    """The properties in `file`; empty without a file. Raises InputError."""
+    """The properties in `file`; empty if `file` is None. Raises InputError."""
     from kafka_client.settings.properties_file import read_properties_file
 
     return {} if file is None else read_properties_file(file)

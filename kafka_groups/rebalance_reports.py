@@ -1,12 +1,12 @@
-"""Reports rebalances that the coordinator did not lead to the coordinator, which then shows their group like its own
-groups. Also makes the line of a generation that never got an assignment.
+"""Sends the coordinator a report of each rebalance that another leader led; the coordinator shows the reported groups
+like its own groups. The module also makes the line of a generation that never got an assignment.
 
-A generation can begin and never get an assignment: its leader was gone, or the next rebalance began first. Kafka keeps
-no record of it. Its members sent their subscriptions again for the next generation. So the line of such a generation
-has the input of the next generation, and no output.
+A generation can begin and never get an assignment: its leader was gone, or the next rebalance began first. Kafka stores
+no record of a generation without assignments, and its members send their subscriptions again for the next generation.
+So the line of a generation without assignments has the input of the next generation, and no output.
 
-A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues after a
-failed report, and shows RebalanceNotReported as a warning.
+A report is one POST of the rebalance/1 document to the coordinator that owns the group. A caller continues its work
+after a failed report, and shows RebalanceNotReported as a warning.
 """
 
 import json
@@ -29,8 +29,8 @@ _OF_THE_OUTCOME = ("output", "led_by")
 
 
 def interrupted_document(id: str, generation_id: int, why: str, following: Mapping[str, object]) -> dict[str, object]:
-    """The rebalance/1 line of a generation that never got an assignment. `why`: a clause, such as `OVERTAKEN`.
-    `following`: the line of the next generation.
+    """The rebalance/1 line of a generation that never got an assignment. `why`: the reason as a clause, such as
+    `OVERTAKEN`. `following`: the line of the next generation.
     """
     line = {key: value for key, value in following.items() if key not in _OF_THE_OUTCOME}
     return {
@@ -44,14 +44,14 @@ def interrupted_document(id: str, generation_id: int, why: str, following: Mappi
 
 
 class RebalanceNotReported(AssignorFault):
-    """The coordinator could not be reached, or refused the rebalance. The message says why."""
+    """The coordinator could not be reached, or refused the rebalance. The error's message gives the reason."""
 
 
 def report_rebalance(coordinator: CoordinatorAddress, document: Mapping[str, object]) -> None:
     """Sends `document`, a rebalance/1 line, to the coordinator. Reporting a rebalance twice is no error.
 
-    Raises RebalanceNotReported; InputError if the coordinator's token or a TLS file can no longer be read, or if the
-    host of an address is not valid.
+    Raises RebalanceNotReported. Raises InputError if the coordinator's token or a TLS file can no longer be read, or if
+    the host of an address is not valid.
     """
     body = json.dumps(document, separators=(",", ":")).encode()
     call = CoordinatorCall(f"{group_path(str(document['group_id']))}/rebalances", _ANSWER_TIMEOUT_S)

@@ -1,1 +1,3 @@
-"""The store's schema, version by version (Alembic). Run by `assignor migrate` and by the start of `assignor serve`."""
+"""The schema of the coordinator's database, version by version (Alembic). `assignor migrate` and the start of `assignor
+serve` run the missing versions.
+"""

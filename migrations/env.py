@@ -1,8 +1,8 @@
 """The script that Alembic runs for each command. There is no alembic.ini: the attributes of the `Config` replace it.
 
-`connection`: an open connection whose transaction the caller ends; or else `url`: the database, for an asynchronous
-driver. `target_metadata`: the tables of the code, which `alembic revision --autogenerate` compares with. This file does
-not depend on the program that owns the tables.
+The attribute `connection` is an open connection whose transaction the caller ends; without it, the attribute `url`
+names the database, for an asynchronous driver. The attribute `target_metadata` has the tables of the code, with which
+`alembic revision --autogenerate` compares the database. This file does not depend on the program that owns the tables.
 """
 
 import asyncio
@@ -16,14 +16,14 @@ _attributes = context.config.attributes
 
 
 def run(connection: Connection) -> None:
-    """Run all missing versions in one transaction: an interrupted start leaves the old schema."""
+    """Run all missing versions in one transaction, so that an interrupted start leaves the old schema."""
     context.configure(connection=connection, target_metadata=_attributes.get("target_metadata"), transactional_ddl=True)
     with context.begin_transaction():
         context.run_migrations()
 
 
 async def run_with_url(url: str | URL) -> None:
-    """Run the versions for a caller without a connection, such as Alembic's own command line."""
+    """Run all missing versions for a caller without a connection, such as Alembic's own command line."""
     engine = create_async_engine(url, poolclass=NullPool)
     try:
         async with engine.begin() as connection:

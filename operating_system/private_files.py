@@ -1,9 +1,9 @@
 """Files and directories that only their owner may access: modes 0600 and 0700, regardless of the umask.
 
-Rules: only new files and directories get these modes. Existing ones keep theirs, because somebody may have granted the
-access on purpose; a warning has the command that removes it (`access_warning`). A lock file is different: no process
-reads its content, and a process that may open it, even only for reading, may hold the lock for ever. So only users that
-may write the guarded file may open its lock file.
+Rules: only new files and directories get these modes. An existing file keeps its mode, because somebody may have
+granted the access on purpose; a warning has the command that removes the access (`access_warning`). A process that may
+open a lock file, even only for reading, may hold the lock for ever, and no process needs the file's content. So only
+users that may write the guarded file may open its lock file.
 """
 
 import contextlib
@@ -36,18 +36,18 @@ def private_opener(path: str, flags: int) -> int:
 
 
 def make_private_directory(directory: Path) -> None:
-    """Make the directory and its parents; new ones have mode 0700. Raises OSError."""
+    """Make the directory and its parents; new directories have mode 0700. Raises OSError."""
     for one in (*reversed(directory.parents), directory):
         if not os.path.isdir(one):
             one.mkdir(mode=DIRECTORY_MODE, exist_ok=True)
 
 
 def open_lock(lock: Path, guarded: Path) -> int:
-    """Open or create the lock file and return its descriptor. Only users that may write `guarded` get access to it.
-    Raises OSError.
+    """Open or create the lock file and return its descriptor. Only users that may write `guarded` get access to the
+    lock file. Raises OSError.
     """
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, FILE_MODE)
-    with contextlib.suppress(OSError):  # only the file's owner may change its mode
+    with contextlib.suppress(OSError):  # only the lock file's owner may change its mode
         is_now, wanted = stat.S_IMODE(os.fstat(descriptor).st_mode), _mode_of_writers(guarded)
         if is_now & _OTHERS & ~wanted:
             os.fchmod(descriptor, is_now & wanted)
@@ -74,7 +74,7 @@ def warn_if_readable_by_others(path: Path) -> None:
 
 def access_warning(path: Path) -> str | None:
     """A warning that other users of the machine can open `path`, with the command that removes their access; None if
-    they cannot open it, or if `path` does not exist.
+    other users cannot open `path`, or if it does not exist.
     """
     try:
         mode = path.stat().st_mode

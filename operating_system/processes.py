@@ -1,11 +1,11 @@
 """The limit of open files, advice for errors of the operating system, freed memory, and objects to reset after a fork.
 
-The service and the runtime both need these functions, and neither imports the other. `raise_open_file_limit` changes
-this process.
+The coordinator and the Streams runtime need these functions, and do not import each other. `raise_open_file_limit`
+changes a limit of the calling process.
 
 The child of a fork gets copies of open files, connections and locks that belong to the parent's threads. SQLite forbids
-using or even closing such a connection in the child. Spark forks worker processes, whose parent may have opened a log.
-So `reset_in_children` registers objects that are reset in the child before any other code runs there.
+the child to use or even close a connection of its parent. Spark forks worker processes, whose parent may have opened a
+log. So `reset_in_children` registers objects that are reset in the child process before any other code runs in it.
 """
 
 import errno
@@ -43,7 +43,7 @@ def advice_of(error: OSError | str) -> str | None:
 
 
 def with_advice(error: OSError | str) -> str:
-    """The error's text, followed by the advice for it, if there is one."""
+    """The error's text, followed by the advice for the error if it has advice."""
     advice = advice_of(error)
     return str(error) if advice is None else f"{error}; {advice}"
 
@@ -52,7 +52,7 @@ def raise_open_file_limit() -> int:
     """Raise the soft limit of open files to the hard one, as a JVM does when it starts. Returns the soft limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
-        # a system may refuse its own hard limit, so the limit is read back below
+        # a system may refuse to set its own hard limit, so the limit is read again below
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -60,8 +60,9 @@ def raise_open_file_limit() -> int:
 
 
 def return_freed_memory() -> None:
-    """Give freed memory back to the operating system. glibc keeps freed memory until `malloc_trim`; other C libraries
-    give it back by themselves. After a burst of allocations this takes milliseconds, without the interpreter lock.
+    """Give freed memory back to the operating system. The library glibc keeps freed memory until `malloc_trim` is
+    called; other C libraries give freed memory back by themselves. After a burst of allocations, `malloc_trim` takes
+    milliseconds, without the interpreter lock.
     """
     if (trim := _malloc_trim()) is not None:
         trim(0)
@@ -76,7 +77,9 @@ def _malloc_trim() -> Callable[[int], int] | None:
 
 class SurvivesFork(Protocol):
     def reset_after_fork(self) -> None:
-        """Drop everything that belongs to the parent process. It is called in the child, which has a single thread."""
+        """Drop everything that belongs to the parent process. `reset_after_fork` is called in the child, which has a
+        single thread.
+        """
         ...
 
 
@@ -98,8 +101,9 @@ os.register_at_fork(after_in_child=_reset_all)
 def freeze_loaded_objects() -> None:
     """Exclude all present objects (modules, classes, functions) from later garbage collections.
 
-    A full collection visits every object, and the modules of a process have a few hundred thousand. Call it once in a
-    server, when all modules are loaded: cycles among the present objects are never freed afterwards.
+    A full collection visits every object, and the modules of a process have a few hundred thousand objects. Call this
+    function once in a server, when all modules are loaded, because cycles among the present objects are never freed
+    afterwards.
     """
     gc.collect()
     gc.freeze()

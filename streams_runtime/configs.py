@@ -199,8 +199,8 @@ class StreamsConfig:
 
         In this case each instance has the tag HOST_TAG of its host, and standbys are spread over that tag: a standby is
         placed on another host than the active copy if there is another host. An empty `rack.aware.assignment.tags`
-        turns this off. Differs from Kafka: there no tag is set, so a standby may be in another process of the active
-        copy's host, and a failure of the host ends both copies.
+        disables the spreading over hosts. Differs from Kafka: Kafka sets no tag, so a standby may be in another process
+        of the active copy's host, and a failure of the host ends both copies.
         """
         return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
 

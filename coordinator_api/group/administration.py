@@ -78,7 +78,9 @@ def drain(step: outcome.GroupTransition) -> outcome.Response:
 
 
 def delete(step: outcome.GroupTransition) -> outcome.Response:
-    """Delete the group. The deletion is refused while the group has members, unless it is led elsewhere."""
+    """Delete the group. The deletion is refused while the group has members, unless a leader outside this service leads
+    the group.
+    """
     image = step.image
     if image.state is GroupState.DEAD:
         return outcome.GROUP_DELETED

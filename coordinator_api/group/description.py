@@ -27,14 +27,14 @@ class DescribedTask:
 
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
-    """A member for operators. `has_joined`: it has sent its subscription for the rebalance that is being prepared or
-    computed.
+    """The description of a member for operators. `has_joined`: True if the member has sent its subscription for the
+    rebalance that is being prepared or computed.
 
-    `subscribed`: the user data of its last subscription, None when they cannot be read. `process_id`: also None when
-    the user data are of an unknown future version. `tasks`: the tasks of its last assignment. `running`: the active
-    tasks of its last subscription. `fetched`: whether it is known to have the assignment of the current generation.
-    `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, whose members are known from
-    reports only. `rack`: the rack of its last subscription, None without one.
+    `subscribed`: the user data of the member's last subscription; None if the user data cannot be read. `process_id`:
+    None if the user data cannot be read or are of an unknown future version. `tasks`: the tasks of its last assignment.
+    `running`: the active tasks of its last subscription. `fetched`: whether it is known to have the assignment of the
+    current generation. `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, whose members
+    are known from reports only. `rack`: the rack of its last subscription, None without one.
     """
 
     member: ClassicGroupMember
@@ -51,8 +51,8 @@ class DescribedMember:
 
 @dataclass(frozen=True, slots=True)
 class GroupDescription:
-    """A group for operators. `image`: the described state. `held`: the rebalance that waits for approval, None for
-    none.
+    """The description of a group for operators. `image`: the described state of the group. `held`: the rebalance that
+    waits for approval; None if no rebalance waits.
     """
 
     group_id: str

@@ -137,11 +137,11 @@ class Group:
     def describe(
         self, image: GroupImage | None = None, committed_sessions: Mapping[str, Session] | None = None
     ) -> GroupDescription:
-        """Describes the group for operators. `image`: the state to describe, the last committed one; None for the
-        present one.
+        """Describes the group for operators. `image`: the last committed state, to describe this state; None to
+        describe the present state.
 
-        `committed_sessions`: the sessions of that state. A member that has left by an event whose records are still
-        being committed has its session only in `committed_sessions`.
+        `committed_sessions`: the members' sessions of the last committed state. A member that has left by an event
+        whose records are still being committed has its session only in `committed_sessions`.
         """
         return describe(self.group_id, image or self._image, self._liveness.sessions, committed_sessions or {})
 
@@ -202,7 +202,9 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
 
 
 def _tick(step: GroupTransition) -> None:
-    """Run the timers that are due, in this order. A group has one timer; a tick that comes too early has no effect."""
+    """Run the actions that are due, in the order of the calls below. A group has one timer; a tick that comes too early
+    has no effect.
+    """
     if step.image.led_by is not None:
         return  # the coordinator that leads the group keeps its timers
     expire_sessions(step)

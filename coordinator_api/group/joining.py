@@ -87,7 +87,7 @@ def leave(step: GroupTransition, event: Leave) -> Response:
 
 
 def end_grace(step: GroupTransition) -> None:
-    """End the wait for members that are away, as if they had left now."""
+    """End the grace of members that are away, as if these members had left now."""
     away = step.image.members.away()
     for member in away:
         step.emit(MemberRemoved(member.member_id, RemovalReason.GRACE_ENDED))

@@ -3,8 +3,8 @@ that have fetched their assignment, and the timers.
 
 No record contains this state. After a replay all sessions and timeouts start again, and the next heartbeats bring back
 the acknowledgements and the offsets. Records update sessions and timers (`CoordinatorRecord.update_liveness`). The
-rules of the group note everything else: requests of members, acknowledgements, a longer initial delay. Losing such a
-note does no harm, so it needs no commit.
+rules of the group change the rest of this state: requests of members, acknowledgements, a longer initial delay. Losing
+a change of this state does no harm, so the change needs no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 

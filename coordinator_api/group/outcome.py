@@ -20,7 +20,7 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 @dataclass(frozen=True, slots=True)
 class Declared:
     """A definition was accepted. `created`: this PUT created the group (201, else 200). `revision`: the number of the
-    present definition. `replaced_topology`: the group has members, and they ran another topology.
+    present definition. `replaced_topology`: True if the group has members that run another topology.
     """
 
     revision: int

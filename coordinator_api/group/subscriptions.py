@@ -56,8 +56,8 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
 
     `reported`: the offset sums by task from its heartbeats. An assigned active task without a report counts as running;
     a standby without one has the offset of the last subscription. For a member that is away `reported` is empty: the
-    member stopped cleanly, so its disk has the state of its last assignment. Its last subscription is older than that
-    assignment, and would claim tasks that other members run by now.
+    member stopped cleanly, so its disk has the state of its last assignment. The last subscription of a member that is
+    away is older than its last assignment, and would claim tasks that other members run by now.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:

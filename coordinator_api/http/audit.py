@@ -13,7 +13,7 @@ power loss may lose lines, because the file is not synced. The file is created w
 logrotate does, a new file is created.
 
 If the file cannot be written, calls are still answered: the service logs the error once, and counts the lost lines.
-A full disk thus does not keep members from joining and leaving.
+So members can join and leave even if the disk is full.
 """
 
 from __future__ import annotations
@@ -275,7 +275,7 @@ class _AppendedFile:
             return False
 
     def append(self, line: bytes) -> None:
-        """Appends a line. Raises OSError if it was not written, or only a part of it."""
+        """Appends a line. Raises OSError if the line was not written, or was written only in part."""
         size = os.fstat(self._descriptor).st_size
         # a full disk may have cut the last line short
         is_torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"

@@ -34,7 +34,8 @@ MAX_ROUNDS = 1_000
 
 
 MAX_ANSWER_BYTES = 67_108_864
-"""The largest size of one answer, which is in memory as a whole. The library and `assignor assign` have no such limit.
+"""The largest size of one answer, which is in memory as a whole. The library and `assignor assign` do not limit the
+size of an answer.
 """
 
 

@@ -101,7 +101,7 @@ def connection_of(request: Request) -> Connection | None:
 
 
 async def hung_up(request: Request) -> None:
-    """Returns when the caller has disconnected. Call it after the request's body has been read."""
+    """Returns when the caller has disconnected. Call `hung_up` after the request's body has been read."""
     connection = connection_of(request)
     if connection is not None and connection.gone is not None:
         # if a caller with several pipelined requests disconnects, uvicorn notifies only the last request

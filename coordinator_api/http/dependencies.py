@@ -163,8 +163,8 @@ def described_body(model: type[BaseModel], *, required: bool = True, **more: str
 
 
 OFF_LOOP_BYTES = 65_536
-"""The largest body that is parsed on the event loop. Parsing a larger body there would delay the heartbeats of other
-members.
+"""The largest body that is parsed on the event loop. Parsing a larger body on the event loop would delay the heartbeats
+of other members.
 """
 
 

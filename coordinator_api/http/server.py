@@ -260,7 +260,9 @@ def _url_of(listening: socket.socket, scheme: str) -> str:
 
 
 def _as_logged(greeting: str) -> str:
-    """Formats the greeting as a line of the JSON log. It is printed, not logged, because log.level must not hide it."""
+    """Formats the greeting as a line of the JSON log. The greeting is printed, not logged, because log.level must not
+    hide it.
+    """
     now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
     return json.dumps({"event": "listening", "message": greeting, "level": "info", "timestamp": now})
 

@@ -9,8 +9,8 @@ Rules:
 - A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Between
   these two steps, calls for the group wait.
 - A call that asks for the owner of a group needs rows that were read after the call began: the coordinator that has
-  just handed the group to this one may have redirected the caller. So such a call requests a poll. All waiting calls
-  share the poll, so there are few polls a second.
+  just handed the group to this coordinator may have redirected the caller. So a call that asks for the owner of a group
+  requests a poll. All waiting calls share one poll, so the coordinator polls only a few times a second.
 - Lists of other groups, quotas and metrics may be as old as the last poll.
 - An SQLite file has a lease that never expires: it is polled once, at the start, and every group is taken.
 
@@ -157,7 +157,7 @@ class CoordinatorLease:
         return isinstance(self._holder.whereabouts(group_id), decisions.NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:
-        """All groups that are not open here, by id."""
+        """All groups that are not open in this coordinator, ordered by id."""
         return [
             OtherGroup(group_id, found.url if isinstance(found, decisions.Elsewhere) else None, group.members)
             for group_id, group in sorted(self._holder.groups.items())
@@ -238,7 +238,7 @@ class CoordinatorLease:
                 await self._owned_groups.hand_all_over(self._holder.leaving())
 
     async def leave(self) -> None:
-        """Stop answering, and delete this coordinator's row. Others take its remaining groups at once."""
+        """Stop answering, and delete this coordinator's row. Other coordinators take the remaining groups at once."""
         self._is_leaving = self._has_left = True
         self._woken.set()
         if self._expiry_timer is not None:

@@ -38,7 +38,7 @@ class Take:
 @dataclass(frozen=True, slots=True)
 class HandOver:
     """Give an own group to another coordinator: close the group, then change its row. From this decision on, the group
-    does not count as here.
+    no longer counts as a group of this coordinator.
     """
 
     group_id: str
@@ -113,9 +113,9 @@ def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Co
 
 
 def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = ()) -> HandOver | None:
-    """The group that this coordinator hands over next, for balance. None unless its load is the largest, more than a
-    quarter above its fair share, and the hand-over makes the largest load smaller. With these conditions, no group ever
-    moves back for balance.
+    """The group that this coordinator hands over next, for balance. The result is None unless the coordinator's load is
+    the largest, more than a quarter above its fair share, and the hand-over makes the largest load smaller. Under these
+    conditions for a hand-over, no group ever moves back for balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]

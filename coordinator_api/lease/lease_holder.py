@@ -20,7 +20,8 @@ from coordinator_api.lease import decisions
 from coordinator_api.store.lease_rows import GroupOwner, LeaseTimes, LeaseView
 
 MARGIN = 1.05
-"""The factor by which others observe a row longer than its coordinator may answer: two clocks differ a little in speed.
+"""The factor by which other coordinators observe a row longer than its coordinator may answer calls. The factor is
+needed because two clocks differ a little in speed.
 """
 
 MOST_INTERVALS_COUNTED = 2

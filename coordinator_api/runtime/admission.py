@@ -112,17 +112,17 @@ limit.
 
 
 class Quotas:
-    """The quotas of one service. Use it on the service's event loop. No method waits, so a check and the change after
-    it are one step.
+    """The quotas of one service. Use `Quotas` only on the service's event loop. No method waits, so a check and the
+    change after the check are one step.
 
-    A `tenant` is a prefix; empty for a caller that sees all groups. `settings`: the limits, equal for all tenants; by
-    default there are none.
+    A `tenant` is a prefix; empty for a caller that sees all groups. `settings`: the limits, equal for all tenants; the
+    default has no limits.
     """
 
     def __init__(
         self, settings: Settings | None = None, is_tenant: Callable[[str], bool] = lambda prefix: False
     ) -> None:
-        """`is_tenant`: whether there are tokens for exactly this prefix."""
+        """`is_tenant`: a function that returns True if the service has tokens for exactly this prefix."""
         self.settings = settings or Settings()
         self._is_tenant = is_tenant
         self._groups: dict[str, Counter[str]] = {}

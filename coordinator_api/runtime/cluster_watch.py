@@ -106,7 +106,7 @@ class ClusterWatch(RepeatedWatch):
 
     @property
     def retry_ms(self) -> int:
-        """The wait for the next poll after a problem."""
+        """The time to wait for the next poll after a failed poll."""
         return min(self._max_age_ms, LONGEST_RETRY_MS)
 
     def stop(self) -> None:

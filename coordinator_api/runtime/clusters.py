@@ -131,7 +131,9 @@ class ClusterOutOfReach(AssignorFault):
 
 
 class ClusterConnection:
-    """One cluster, for the event loop. Every method raises ClusterOutOfReach, and the other errors of the provider."""
+    """One cluster, for use on the event loop. Every method raises ClusterOutOfReach, and the other errors of the
+    provider.
+    """
 
     def __init__(self, clusters: Clusters, address: ProviderAddress, timeout_ms: int) -> None:
         self.address = address
@@ -174,7 +176,7 @@ class ClusterConnection:
 
 
 class Clusters:
-    """The clusters that groups of this service may name. Each is opened once, when a call first needs it.
+    """The clusters that groups of this service may name. Each cluster is opened once, when a call first needs it.
 
     `allowed`: the addresses that the settings list.
     """
@@ -203,8 +205,8 @@ class Clusters:
         return self._connections[address]
 
     def provider(self, address: ProviderAddress) -> ClusterProvider:
-        """Opens a cluster, for use in threads. Raises like `check`, and any error of the opening. Opening a cluster may
-        take time.
+        """Opens a cluster, for use in threads. Raises the errors of `check`, and any error that opening the cluster
+        causes. Opening a cluster may take time.
         """
         point = _entry_point(address.provider)
         listed = self._listed(address)

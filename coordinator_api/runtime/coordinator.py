@@ -212,8 +212,8 @@ class Coordinator:
         return stored, stored.problem or self.unreadable.get(group_id)
 
     async def repair(self, group_id: str, *, execute: bool) -> GroupRepair:
-        """Plans a repair of the group's log. Returns the records that it keeps and drops. `execute`: carry out the
-        repair, and open the group again.
+        """Plans a repair of the group's log. Returns the records that the repair keeps and drops. `execute`: carry out
+        the repair, and open the group again.
 
         For a group that is led, nothing is lost: its log is written from memory. Raises GroupNotFound, LogIsIntact,
         LogBeyondRepair, StoreError.
@@ -296,7 +296,9 @@ class Coordinator:
         return group_id in self.groups or group_id in self.unreadable
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and end its lease. Returns a function that answers its held requests."""
+        """Let the group finish its commits, and end its lease. Returns a function that answers the group's held
+        requests.
+        """
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is None:
@@ -307,7 +309,7 @@ class Coordinator:
         return runtime.release
 
     def lose(self, group_id: str) -> None:
-        """Drop a group that is owned elsewhere now. Its held requests are answered with NotOwner."""
+        """Drop a group that another coordinator owns now. The group's held requests are answered with NotOwner."""
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:

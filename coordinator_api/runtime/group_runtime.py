@@ -127,7 +127,9 @@ class GroupRuntime:
 
     @property
     def group(self) -> Group:
-        """The state machine. It may be ahead of `image`, by events that are being committed."""
+        """The state machine of the group. The state machine may be ahead of `image`, by events that are being
+        committed.
+        """
         return self._durable.group
 
     @property

@@ -145,8 +145,8 @@ class RebalanceRunner:
         )
 
     def _read(self, input_json: str) -> Definition:
-        """Parses the definition, or returns the cached one. Several threads call it, so the cache is one tuple that is
-        replaced as a whole.
+        """Parses the definition, or returns the cached definition. Several threads call `_read`, so the cache is one
+        tuple that is replaced as a whole.
         """
         parsed = self._parsed
         if parsed is None or parsed[0] != input_json:

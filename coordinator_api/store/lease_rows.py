@@ -23,8 +23,9 @@ class CoordinatorRow(NamedTuple):
 
 
 class GroupOwner(NamedTuple):
-    """The owner of a group. `owner`: a coordinator's id, None without one. `epoch`: a number that each take and
-    each hand-over of the group raises by one. `members`: the number of its members, which sets its weight.
+    """The owner of a group. `owner`: the id of the owning coordinator; None if no coordinator owns the group. `epoch`:
+    a number that each take and each hand-over of the group raises by one. `members`: the number of the group's members,
+    which sets the group's weight.
     """
 
     group_id: str
@@ -84,7 +85,7 @@ class LeaseStore(Protocol):
         """
 
     async def poll(self, coordinator_id: str, *, takes: bool = True, renews: bool = True) -> LeaseView | None:
-        """Renew the row, and read all rows. Returns None if the row is gone; then nothing was written.
+        """Renew the row, and read all rows. Returns None if the row is gone, so that nothing was written.
 
         `takes`: whether the coordinator may get groups from now on. `renews`: False leaves the `renewals` of the row
         unchanged.
@@ -94,14 +95,15 @@ class LeaseStore(Protocol):
         """Delete the row of a coordinator if its `renewals` is still this number. Returns whether a row was deleted."""
 
     async def take(self, group_id: str, owner: str | None, epoch: int, by: str) -> int | None:
-        """Make `by` the owner in epoch + 1, if owner and epoch are unchanged, `by` has a row, and the owner has none.
-        If the owner is `by` itself, only raise the epoch. Returns the new epoch; None if nothing was changed.
+        """Make the coordinator `by` the owner in epoch + 1, if the group's owner and epoch are unchanged, the
+        coordinator `by` has a row, and the old owner has no row. If the owner is `by` itself, only raise the epoch.
+        Returns the new epoch; None if nothing was changed.
         """
 
     async def hand_over(self, group_id: str, epoch: int, by: str, to: str) -> bool:
-        """Make `to` the owner in epoch + 1, if `by` is still the owner in that epoch and `to` has a row. Returns
-        whether the owner was changed.
+        """Make the coordinator `to` the owner in epoch + 1, if the coordinator `by` is still the owner in this epoch
+        and `to` has a row. Returns whether the owner was changed.
         """
 
     async def leave(self, coordinator_id: str) -> None:
-        """Delete this coordinator's row. The groups that it still owned are free at once."""
+        """Delete this coordinator's row. The groups that the coordinator still owned are free at once."""

@@ -142,8 +142,8 @@ def kind_of(error: Exception) -> type[StoreError]:
 
 
 def unusable(problem: str, error: Exception) -> StoreError:
-    """Returns the error to raise when the database cannot be used because of `error`. `problem`: follows the database's
-    name.
+    """Returns the error to raise when the database cannot be used because of `error`. `problem`: the text of the error
+    after the database's name.
     """
     return kind_of(error)(f"the database (setting database.url) {problem}: {reason(error)}")
 

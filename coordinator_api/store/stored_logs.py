@@ -108,7 +108,7 @@ def damage_of(group_id: str, record: StoredRecord) -> str | None:
 
 
 def damage_of_log(stored: StoredLog) -> str | None:
-    """The damage of the log, with its group; None when it is as it was written."""
+    """The damage of the log, as a text that names the group; None if the log is as it was written."""
     problem = stored.problem
     return None if problem is None else f"the log of group {stored.group_id} is damaged: {problem}"
 
@@ -139,7 +139,9 @@ def rows_of_log(group_id: str, after: int, records: Sequence[str]) -> list[dict[
 
 
 async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int = 0) -> StoredLog:
-    """Reads the rows of a group's log. Without such a group: sequence 0, no records and `first_epoch`."""
+    """Reads the rows of a group's log. If the group does not exist, the result has sequence 0, no records and
+    `first_epoch`.
+    """
     found = select(groups.c.sequence, groups.c.stored_bytes, groups.c.epoch).where(groups.c.group_id == group_id)
     sequence, stored_bytes, epoch = (await connection.execute(found)).one_or_none() or (0, 0, first_epoch)
     records = tuple(await _records(connection, group_id, sequence))
@@ -147,7 +149,9 @@ async def read_log(connection: AsyncConnection, group_id: str, first_epoch: int 
 
 
 async def highest_recorded_generation(connection: AsyncConnection, group_id: str) -> int:
-    """The highest generation of the group's recorded rebalances; 0 for none, and if the database cannot read them."""
+    """The highest generation of the group's recorded rebalances; 0 if the group has no recorded rebalances, or if the
+    database cannot read them.
+    """
     highest = select(func.max(rebalances.c.generation_id)).where(rebalances.c.group_id == group_id)
     try:
         return (await _rows(connection, highest))[0][0] or 0

@@ -67,8 +67,8 @@ async def digests_of(
 
 
 async def _events(digests: Digests, admission: Admission, goes_on: Callable[[], bool]) -> AsyncGenerator[str, None]:
-    """Yields the messages of a stream. `admission`: counts this stream while it is open. `goes_on`: called before each
-    message; False ends the stream.
+    """Yields the messages of a stream. `admission`: counts this stream while it is open. `goes_on`: a function that is
+    called before each message; the stream ends if it returns False.
     """
     with admission.one():
         yield f": hello\nretry: {RETRY_MS}\n\n"

@@ -78,7 +78,8 @@ _LONGEST = 249
 @dataclass(frozen=True, slots=True)
 class GridFilter:
     """The filter of a grid. An empty field does not filter. `q`: words that an instance, a thread or a task must
-    contain. `show`: a role, or `behind`. `by`: `rack` or `tag:KEY`, to group rows by it.
+    contain. `show`: a role of a task's copies to show, or `behind` for copies that lag behind. `by`: `rack` or
+    `tag:KEY`, to group rows by it.
     """
 
     subtopology: str = ""

@@ -49,8 +49,8 @@ async def task(
 
 
 async def _stored(coordinator: Coordinator, group_id: str, before: int | None) -> tuple[list[tuple[int, bytes]], bool]:
-    """The last recordings with their generations, oldest first, and whether there are older ones. Returns at least one
-    if any is recorded.
+    """The last recordings with their generations, oldest first, and True if older recordings exist. The result has at
+    least one recording if the group has any.
     """
     listed = await coordinator.repository.list_rebalances(group_id, before, MOST_REBALANCES + 1)
     found: list[tuple[int, bytes]] = []

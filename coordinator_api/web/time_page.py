@@ -201,8 +201,8 @@ class OwnerlessTime(NamedTuple):
 class TimeLine(NamedTuple):
     """The time line of a group. `rows`: newest first; each is a listed rebalance with further fields. `follows`: the
     consequence in words. `shape`: the shape of its mark. `x`: the position. `until_next_ms`: the time until the next
-    rebalance; None for the newest one. `triggers`, `moved`, `held_back` (the number of tasks that no member ran until
-    the next rebalance): empty or None if not known.
+    rebalance; None for the newest rebalance. `triggers`, `moved`, `held_back` (the number of tasks that no member ran
+    until the next rebalance): empty or None if not known.
     """
 
     rows: list[Mapping[str, Any]]
@@ -281,7 +281,9 @@ def _follows(summary: Mapping[str, Any]) -> str:
 
 
 class MemberLine(NamedTuple):
-    """A member on one side of the picture. `tasks`: its number of active tasks. `still`: True if none of them moved."""
+    """A member on one side of the picture. `tasks`: the number of the member's active tasks. `still`: True if none of
+    these tasks moved.
+    """
 
     name: str
     tasks: int

@@ -62,9 +62,9 @@ class TopicRow(NamedTuple):
 
 
 class SubtopologyRow(NamedTuple):
-    """A subtopology. `stores`: its stores, each with its changelog; None for a store without changelog. `work`: its
-    running tasks, standbys and warm-ups in words. `lag`: the sum of the known lags of its copies; None if no lag is
-    known.
+    """A subtopology. `stores`: the subtopology's stores, each with its changelog; the changelog is None for a store
+    without changelog. `work`: the subtopology's running tasks, standbys and warm-ups in words. `lag`: the sum of the
+    known lags of the copies of its tasks; None if no lag is known.
     """
 
     number: int

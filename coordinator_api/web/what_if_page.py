@@ -260,7 +260,7 @@ def _changes(found: Mapping[str, object]) -> Changes:
 
 
 def _field_at(where: str) -> str:
-    """The field that an error of the computation concerns; empty if it concerns none."""
+    """The field that an error of the computation concerns; empty if the error concerns no field."""
     parts = where.replace("[", ".").split(".")
     return next(
         (

@@ -1,6 +1,6 @@
 """Reads the files of TLS: a certificate, its private key, and certificate authorities.
 
-Every error names the setting of the file; most also name the file and the remedy.
+The message of every error names the setting of the file; most messages also name the file and the remedy.
 """
 
 import logging
@@ -14,7 +14,8 @@ from pathlib import Path
 
 from assignor.errors import InputError
 
-_NO_CHECK_TIME = 0x200000  # X509_V_FLAG_NO_CHECK_TIME: this file compares the times, so that its errors can show them
+# X509_V_FLAG_NO_CHECK_TIME: this module compares the times itself, so that its errors can show the times
+_NO_CHECK_TIME = 0x200000
 _MOST_STEPS = 6
 
 _logger = logging.getLogger(__name__)
@@ -24,7 +25,7 @@ _logger = logging.getLogger(__name__)
 class KeyPair:
     """A certificate with its chain, and its private key, as PEM files. `keyfile`: None if the key is in `certfile`.
 
-    `names`: the names of the settings for `certfile`, `keyfile` and `password`, for errors.
+    `names`: the names that errors show for the settings of `certfile`, `keyfile` and `password`.
     """
 
     certfile: Path
@@ -34,8 +35,8 @@ class KeyPair:
 
 
 def show_certificate(context: ssl.SSLContext, pair: KeyPair, *, as_server: bool) -> tuple[float, float]:
-    """Load this certificate into the context, which presents it in handshakes. Returns the begin and the end of its
-    validity in seconds since 1970. Raises InputError.
+    """Load this certificate into the context, which presents it in handshakes. Returns the begin and the end of the
+    certificate's validity in seconds since 1970. Raises InputError.
     """
     _load_pair(context, pair)
     certificate = _as_the_other_side_sees_it(pair, as_server=as_server)
@@ -77,9 +78,9 @@ def _load_pair(context: ssl.SSLContext, pair: KeyPair) -> None:
 
 
 def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str, object]:
-    """Returns the fields of the certificate of `pair`. It reads them from a handshake in memory, because `ssl` has no
-    public function that reads them. The handshake also detects a certificate that is not made for a server, or for a
-    client. Raises InputError.
+    """Returns the fields of the certificate of `pair`. The fields come from a handshake in memory, because `ssl` has no
+    public function that reads them from a file. The handshake also detects a certificate that is not made for a server,
+    or for a client. Raises InputError.
     """
     server, client = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER), ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     client.check_hostname = False
@@ -109,15 +110,17 @@ def _as_the_other_side_sees_it(pair: KeyPair, *, as_server: bool) -> Mapping[str
 
 
 def _first_certificate(certfile: Path) -> str:
-    """The first certificate of the file. It is the owner's certificate; its chain follows."""
+    """The first certificate of the file, which is the owner's certificate; the certificates of its chain follow in the
+    file.
+    """
     begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
     text = certfile.read_text(encoding="ascii", errors="replace")
     return begin + text.partition(begin)[2].partition(end)[0] + end
 
 
 def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) -> None:
-    """Have the context trust the authorities in this file. `where`: the setting that names the file, for errors. Raises
-    InputError.
+    """Have the context trust the authorities in this file. `where`: the name that errors show for the setting of the
+    file. Raises InputError.
     """
     text_of(authorities, where)
     try:
@@ -127,7 +130,7 @@ def trust_authorities(context: ssl.SSLContext, authorities: Path, where: str) ->
 
 
 def text_of(path: Path, where: str) -> str:
-    """The text of a PEM file. `where`: the setting that names the file, for errors. Raises InputError."""
+    """The text of a PEM file. `where`: the name that errors show for the setting of the file. Raises InputError."""
     try:
         return path.read_text(encoding="ascii", errors="replace")
     except OSError as error:

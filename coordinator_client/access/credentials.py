@@ -1,7 +1,7 @@
 """All tokens that a service knows, from all their sources, and the search for the principal of a given token.
 
-Each source has its own set of tokens, which is replaced as a whole when the source has changed. So tokens are rotated
-without a restart. A token is found by its hash. Therefore the time of the search reveals nothing about the token.
+Each source has its own set of tokens, which is replaced as a whole when the source has changed, so that tokens can be
+rotated without a restart. A token is found by its hash, so the time of the search reveals nothing about the token.
 """
 
 import threading
@@ -18,10 +18,11 @@ def wall_clock_ms() -> int:
 
 
 class Credentials:
-    """The tokens of one service. `replace` may be called from several threads, and from other threads than `find`.
+    """The tokens of one service. Several threads may call `replace`, and other threads may call `find` at the same
+    time.
 
     `group_prefixes`: the prefixes of all tokens; a token that sees all groups has the empty prefix. `is_empty`: True if
-    no source has a token; calls then need no token.
+    no source has a token, so that calls need no token.
     """
 
     def __init__(self, now_ms: Callable[[], int] = wall_clock_ms) -> None:
@@ -34,7 +35,7 @@ class Credentials:
         self._find_signed: FindPrincipal | None = None
 
     def replace(self, source: str, entries: Iterable[TokenEntry]) -> None:
-        """Replace all tokens of `source` by these."""
+        """Replace all tokens of `source` by the tokens of `entries`."""
         with self._replacing:
             self._of_source = {**self._of_source, source: tuple(entries)}
             self._by_digest = {entry.digest: entry for each in self._of_source.values() for entry in each}
@@ -42,7 +43,7 @@ class Credentials:
             self.is_empty = not self._by_digest and self._find_signed is None
 
     def also_find(self, find_signed: FindPrincipal) -> None:
-        """Call `find_signed` for tokens that no source has. These are tokens of an issuer, which are checked by their
+        """Use `find_signed` for tokens that no source has. A signed token comes from an issuer, and is checked by its
         signature.
         """
         self._find_signed = find_signed
@@ -59,14 +60,14 @@ class Credentials:
 
     @property
     def have_expired(self) -> bool:
-        """True if there are tokens and all of them have expired, so that no call is accepted."""
+        """True if the service has tokens and all tokens have expired, so that no call is accepted."""
         now_ms = self._now_ms()
         valid = any(entry.is_valid_at(now_ms) for _, entry in self.all_entries())
         return not self.is_empty and self._find_signed is None and not valid
 
     def has_admin(self, but: TokenEntry | None = None) -> bool:
-        """True if a valid token can create tokens for any group. `but`: a token that is treated as revoked. Signed
-        tokens count as such a token.
+        """True if a valid token can create tokens for any group. `but`: a token that is treated as revoked. An issuer
+        of signed tokens counts as a valid token with this right.
         """
         now_ms = self._now_ms()
         return self._find_signed is not None or any(
@@ -76,7 +77,7 @@ class Credentials:
         )
 
     def find(self, token: bytes) -> Principal | None:
-        """The principal of a token; None for an unknown or expired token. `token`: the bytes that were sent."""
+        """The principal of a token; None for an unknown or expired token. `token`: the bytes that the caller sent."""
         entry = self._by_digest.get(digest_of(token))
         if entry is not None:
             return entry.principal if entry.is_valid_at(self._now_ms()) else None

@@ -1,13 +1,15 @@
-"""A caller of one of our HTTP services: its name, its right, the groups that it may see, and how a service
-authenticates it.
+"""A caller of one of this project's HTTP services: the caller's name, its right, the groups that it may see, and how a
+service authenticates it.
 
-There are four rights, each of which includes the one before it. A prefix limits a right to groups whose ids begin with
-the prefix, as Kafka's ACLs do with the pattern type PREFIXED. Source of the idea: `org.apache.kafka.common.acl`; its
-operations are combined into four rights here, because a group has few calls.
+There are four rights, in this order: reader, member, operator, admin. Each right includes the rights before it. A
+prefix limits a right to groups whose ids begin with the prefix, as Kafka's ACLs do with the pattern type PREFIXED.
+Source of the idea: `org.apache.kafka.common.acl`; this module combines Kafka's operations into four rights, because a
+group has few calls.
 
-A service without tokens listens on loopback only. It then answers only calls that name a loopback host and come from no
-foreign web page, so that a web page in a browser on the same machine cannot call it. With tokens, every call has to
-carry a token. Kafka has SASL for this; here it is a bearer token, because all Spark executors can send one.
+A service without tokens listens on loopback only. A service without tokens answers only calls that name a loopback host
+and come from no foreign web page, so that a web page in a browser on the machine of the service cannot call it. If a
+service has tokens, every call has to carry a token. Differs from Kafka: clients of Kafka authenticate with SASL, and
+callers of these services send a bearer token, because all Spark executors can send one.
 """
 
 from __future__ import annotations
@@ -52,8 +54,8 @@ class Need(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Principal:
-    """A caller. `group_prefix`: the prefix of the ids of its groups; empty for all groups. The prefix also names the
-    tenant for quotas.
+    """A caller. `group_prefix`: the prefix of the ids of the caller's groups; empty for all groups. The prefix also
+    names the tenant for quotas.
     """
 
     name: str
@@ -73,7 +75,7 @@ class Principal:
         return self.right.includes(right)
 
     def refusal(self, need: Need) -> str | None:
-        """The reason why this principal may not make a call that needs `need`; None if it may."""
+        """The reason why this principal may not make a call that needs `need`; None if it may make the call."""
         if need.group_id is not None and not self.sees(need.group_id):
             return f"the token of {self.name} is for groups whose ids begin with {self.group_prefix}"
         if need.all_groups and not self.sees_all:
@@ -87,7 +89,9 @@ ANYBODY = Principal("anybody on this machine", Right.ADMIN)
 """The caller of a service without tokens, which listens on loopback only."""
 
 FindPrincipal = Callable[[bytes], Principal | None]
-"""Finds the principal of a token; returns None for an unknown or expired token."""
+"""The type of a function that finds the principal of a token; the function returns None for an unknown or expired
+token.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,14 +105,14 @@ class AccessRefusal:
 
 
 def caller(find: FindPrincipal | None, headers: Mapping[str, str]) -> Principal | AccessRefusal:
-    """Finds the caller of a request. `find`: None for a service without tokens, on loopback. `headers`: have lower-case
-    names.
+    """Finds the caller of a request. `find`: the function that finds the principal of a token; None for a service
+    without tokens, on loopback. `headers`: the headers of the request by lower-case name.
     """
     if find is None:
         return _foreign_page(headers) or ANYBODY
     scheme, _, given = headers.get("authorization", "").partition(" ")
     if scheme.lower() == "bearer":
-        # the headers were decoded as latin-1: encoding gives back the bytes that were sent
+        # the headers were decoded as latin-1, so encoding as latin-1 gives the bytes that were sent
         principal = find(given.strip().encode("latin-1"))
         if principal is not None:
             return principal

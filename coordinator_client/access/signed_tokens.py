@@ -2,17 +2,18 @@
 
 Rules:
 
-- PyJWT checks the signature and the claims; this file names the claims that are needed and fetches the keys.
-- Only signatures of a key pair are accepted, with an algorithm that belongs to the key's type, so that a published key
-  cannot be used as an HMAC secret.
-- Keys are fetched in the background, never within a call: first before the service listens, then periodically, and soon
-  after a token names an unknown key. While an issuer is down, its former keys stay in force.
+- PyJWT checks the signature and the claims; this module names the claims that are needed and fetches the keys.
+- A signature has to be made with the private key of a key pair, and with an algorithm that belongs to the key's type,
+  so that a published key cannot be used as an HMAC secret.
+- The issuer's keys are fetched in the background, never within a call: first before the service listens, then
+  periodically, and soon after a token names an unknown key. While an issuer cannot be reached, its former keys stay in
+  force.
 - A verified token is cached until it expires or the issuer's keys change.
-- Signed tokens are accepted only if the address of the issuer's keys is set. The issuer and the audience then have to
-  be set too. Source of the settings' names and defaults: KIP-768.
+- Signed tokens are accepted only if the settings name the address of the issuer's keys, the issuer and the audience.
+  Source of the settings' names and defaults: KIP-768.
 
-One scope of a token names its right and its groups: `assignor:member:payments-*`. Only this file imports PyJWT (extra
-`oidc`), and only for services that have these settings.
+One scope of a token names its right and its groups: `assignor:member:payments-*`. Only this module imports PyJWT (extra
+`oidc`), and only for services that have settings of an issuer.
 """
 
 from __future__ import annotations
@@ -40,10 +41,12 @@ if TYPE_CHECKING:
     import jwt
 
 ALGORITHMS: Mapping[str, tuple[str, ...]] = {"RSA": ("RS256", "PS256"), "EC": ("ES256",), "OKP": ("EdDSA",)}
-"""The accepted algorithms by the type of the key (`kty`)."""
+"""The accepted algorithms of signatures by the type of the key (`kty`)."""
 
 UNKNOWN_KEY_EVERY_S = 60.0
-"""Shortest time between two fetches that an unknown key causes: anybody may send a token with an unknown key."""
+"""The shortest time between two fetches that an unknown key causes. The limit is needed because anybody may send a
+token with an unknown key.
+"""
 
 FETCH_TIMEOUT_S = 5.0
 MOST_KEY_BYTES = 1_048_576
@@ -61,8 +64,8 @@ _SETTING = re.compile(r"sasl\.oauthbearer(?:\.[a-z]+)+")
 
 @dataclass(frozen=True, slots=True)
 class IssuerSettings:
-    """The settings of one issuer. Each field is a setting after `sasl.oauthbearer.`, with `_` for dots.
-    `jwks_endpoint_url`: a URL with the scheme http, https or file.
+    """The settings of one issuer. The name of each field is the name of a setting without the prefix
+    `sasl.oauthbearer.`, with `_` for dots. `jwks_endpoint_url`: a URL with the scheme http, https or file.
     """
 
     jwks_endpoint_url: str | None = None
@@ -74,8 +77,8 @@ class IssuerSettings:
     jwks_endpoint_refresh_ms: int = 3_600_000
 
     def signed_tokens(self, report: Callable[[str], None]) -> SignedTokens | None:
-        """Makes the SignedTokens of these settings, or None if they name no issuer. Fetches no keys yet. `report`: see
-        SignedTokens.
+        """Makes the SignedTokens of these settings, or None if they name no issuer. Keys are not fetched yet. `report`:
+        see SignedTokens.
 
         Raises InputError for settings that do not go together, and if PyJWT is not installed.
         """
@@ -106,7 +109,7 @@ def signed_tokens_in(environment: Mapping[str, str], report: Callable[[str], Non
     """Makes the SignedTokens from the environment variables that the coordinator also reads, such as
     ASSIGNOR_SASL_OAUTHBEARER_JWKS_ENDPOINT_URL.
 
-    An empty variable counts as not set. Raises InputError, which names the variables.
+    An empty variable counts as not set. Raises InputError with a message that names the variables.
     """
     try:
         return _settings_in(environment).signed_tokens(report)
@@ -144,7 +147,7 @@ class _Key(NamedTuple):
 class SignedTokens:
     """Checks the tokens of one issuer. `find` may be called by another thread than `refresh_if_due`.
 
-    `report`: called with a sentence when keys could not be fetched.
+    `report`: a function that is called with a sentence if keys could not be fetched.
     """
 
     def __init__(
@@ -164,7 +167,9 @@ class SignedTokens:
         self._lock = threading.Lock()
 
     def refresh_if_due(self) -> None:
-        """Fetch the keys if a fetch is due. Reports an issuer that is down, and tries again later; never raises."""
+        """Fetch the issuer's keys if a fetch is due. If the issuer cannot be reached, the failure is reported, and a
+        later call tries again. The method never raises.
+        """
         now_s = self._monotonic_s()
         if now_s < self._due_s:
             return
@@ -230,7 +235,8 @@ class SignedTokens:
             raise InputError("no name", self._issuer.sub_claim_name)
         granted = claims.get(self._issuer.scope_claim_name, ())
         scopes = granted.split() if isinstance(granted, str) else [each for each in granted if isinstance(each, str)]
-        (scope,) = [match for match in map(_SCOPE.match, scopes) if match]  # two scopes would be ambiguous
+        # unpacking fails on two matching scopes, because they would be ambiguous
+        (scope,) = [match for match in map(_SCOPE.match, scopes) if match]
         return Principal(name, Right(scope[1]), group_prefix(scope[2], self._issuer.scope_claim_name))
 
     def _ask_for_unknown(self) -> None:
@@ -246,9 +252,11 @@ def _fetch(url: str) -> bytes:
     if parts.scheme == "file":
         content = Path(url2pathname(parts.path)).read_bytes()
     else:
-        # Proxies of the environment are for external hosts, so they are not used. SSL_CERT_FILE applies here too.
+        # Proxies of the environment are for external hosts, so they are not used. SSL_CERT_FILE applies to this fetch
+        # too.
         opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-        with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:  # http or https: IssuerSettings has checked it
+        # IssuerSettings has checked that the scheme is http or https
+        with opener.open(url, timeout=FETCH_TIMEOUT_S) as answer:
             content = answer.read(MOST_KEY_BYTES + 1)
     if len(content) > MOST_KEY_BYTES:
         raise ValueError(f"more than {MOST_KEY_BYTES} bytes")
@@ -256,7 +264,7 @@ def _fetch(url: str) -> bytes:
 
 
 def _keys_in(document: bytes) -> dict[str, _Key]:
-    """The usable keys of the document, by their ids. Raises ValueError if there are none."""
+    """The usable keys of the document, by key id. Raises ValueError if the document has no usable key."""
     import jwt
 
     read = json.loads(document)

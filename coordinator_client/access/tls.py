@@ -1,9 +1,10 @@
-"""TLS of our services and of their callers: certificates from files, which are read again when they change.
+"""TLS of this project's services and of their callers: certificates from files, which are read again when they change.
 
 A `ReloadedContext` delegates to the newest `ssl.SSLContext` that could be made of its files. Every handshake uses the
-newest context; open connections are not affected by a change. If changed files cannot be used, the former context
-stays in force, and the error is logged once. Each change makes a new context, because an authority can be added to a
-context but never removed. The names of the settings are uvicorn's.
+newest context; a change of the files does not affect open connections. If changed files cannot be used, the former
+context
+stays in force, and the error is logged once. Each change of the files makes a new context, because an authority can be
+added to a context but never removed. The settings of TLS have uvicorn's names.
 
 A service sends no session tickets: with a ticket, a caller whose authority was removed could resume its session without
 presenting its certificate.
@@ -40,7 +41,7 @@ VERIFY_MODES = {"none": ssl.CERT_NONE, "optional": ssl.CERT_OPTIONAL, "required"
 """The values of `ssl.cert.reqs`, which tell if a caller needs a certificate."""
 
 CHECK_INTERVAL_S = 1.0
-"""Interval of the checks of the files for changes."""
+"""The shortest time between two checks of the files for changes."""
 
 _RETRY_S = 10.0
 _DAY_S = 86_400.0
@@ -53,7 +54,7 @@ _logger = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class ServerTls:
     """The TLS settings of a service. `ca_certs`: PEM file with the authorities of the callers' certificates.
-    `ca_certs_name`: the name of the setting for `ca_certs`, for errors. `cert_reqs`: a key of `VERIFY_MODES`.
+    `ca_certs_name`: the name that errors show for the setting of `ca_certs`. `cert_reqs`: a key of `VERIFY_MODES`.
     """
 
     pair: KeyPair
@@ -70,8 +71,8 @@ def server_tls(
     cert_reqs: str,
     prefix: str = "",
 ) -> ServerTls | None:
-    """Checks the TLS settings of a service. Returns None without a certificate: the service then speaks plain HTTP.
-    `prefix`: stands before the names of the settings (`ssl.certfile` and so on) in errors. Raises InputError for
+    """Checks the TLS settings of a service. Returns None if no certificate is set, so that the service uses plain HTTP.
+    `prefix`: the text before the names of the settings (`ssl.certfile` and so on) in errors. Raises InputError for
     settings that do not go together.
     """
     names = (f"{prefix}ssl.certfile", f"{prefix}ssl.keyfile", f"{prefix}ssl.keyfile.password")
@@ -92,8 +93,8 @@ def server_tls(
 
 @dataclass(frozen=True, slots=True)
 class _Loaded:
-    """A context made of the files. `begins_s`, `ends_s`: the validity of its certificate, in seconds since 1970; None
-    for a client without a certificate.
+    """A context made of the files. `begins_s`, `ends_s`: the begin and end of the validity of the context's
+    certificate, in seconds since 1970; None for a client without a certificate.
     """
 
     context: ssl.SSLContext
@@ -105,8 +106,8 @@ class ReloadedContext(ssl.SSLContext):
     """An SSL context that uses, for each handshake, the newest context made of its files. asyncio, uvloop and blocking
     sockets accept it like any other context.
 
-    `reload_if_changed` detects changes. A service has to call it regularly; blocking sockets of a client call it in
-    `wrap_socket`.
+    `reload_if_changed` detects changes of the files. A service has to call `reload_if_changed` regularly; for blocking
+    sockets of a client, `wrap_socket` calls it.
     """
 
     _alpn: list[str] | None = None
@@ -114,8 +115,8 @@ class ReloadedContext(ssl.SSLContext):
     def __init__(
         self, side: int, files: tuple[Path, ...], load: Callable[[], _Loaded], *, reminds: bool, at_once: bool
     ) -> None:
-        """`reminds`: log a warning before the certificate expires. `at_once`: read the files now, otherwise at the
-        first handshake. Raises InputError.
+        """`reminds`: log a warning before the certificate expires. `at_once`: read the files now, and not at the first
+        handshake. Raises InputError.
         """
         self._files = files
         self._load = load
@@ -131,7 +132,9 @@ class ReloadedContext(ssl.SSLContext):
             self._newest()
 
     def reload_if_changed(self) -> None:
-        """Read the files again if they have changed. Checks no more often than every `CHECK_INTERVAL_S`."""
+        """Read the files again if they have changed. The files are checked no more often than every
+        `CHECK_INTERVAL_S`.
+        """
         now_s = time.monotonic()
         if now_s < self._next_check_s:
             return
@@ -160,7 +163,7 @@ class ReloadedContext(ssl.SSLContext):
     def _newest(self) -> _Loaded:
         with self._lock:
             if self._loaded is None:
-                # taken before the files are read, so that a change during the reading is detected later
+                # get the files' state before the files are read, so that a change during the reading is detected later
                 self._taken = state_of(*self._files)
                 self._loaded = self._load()
             return self._loaded
@@ -176,8 +179,8 @@ class ReloadedContext(ssl.SSLContext):
         try:
             self._loaded = self._load()
         except InputError as error:
-            # Certificate and key are two files. While only one of them has been replaced they do not match; so the
-            # error is logged only if a second check finds the same files.
+            # Certificate and key are two files. The two files do not match while only one of them has been replaced, so
+            # the error is logged only if a second check finds unchanged files.
             settled = state == self._refused
             self._refused = state
             self._next_try_s = now_s + (_RETRY_S if settled else 0.0)
@@ -203,11 +206,11 @@ class ReloadedContext(ssl.SSLContext):
 
 
 class _RefusalWithAlert(ssl.SSLObject):
-    """The service's side of a handshake. A caller that is refused gets the TLS alert before the connection ends.
+    """The service's side of a handshake, which sends a refused caller the TLS alert before the connection ends.
 
     asyncio and uvloop close a connection whose handshake fails without sending the alert. So this class reports a
-    failed handshake to them as unfinished: they send the alert, and the caller reads it and closes the connection. If
-    the caller does not close it, the handshake time-out does.
+    failed handshake to asyncio and uvloop as unfinished: they send the alert, and the caller reads the alert and closes
+    the connection. If the caller does not close the connection, the handshake time-out closes it.
     """
 
     incoming: ssl.MemoryBIO | None = None
@@ -224,12 +227,12 @@ class _RefusalWithAlert(ssl.SSLObject):
             else:
                 return
         if self.incoming is not None:
-            self.incoming.read()  # discards further input, which would otherwise fill memory
+            self.incoming.read()  # discard further input, which would otherwise fill memory
         raise ssl.SSLWantReadError
 
 
 def server_context(tls: ServerTls) -> ReloadedContext:
-    """The context of a service. Raises InputError for files that cannot be used, and for a certificate that is not
+    """The TLS context of a service. Raises InputError for files that cannot be used, and for a certificate that is not
     valid now.
     """
 
@@ -256,11 +259,11 @@ def server_context(tls: ServerTls) -> ReloadedContext:
 def client_context(
     url: str, trusting: Callable[[], ssl.SSLContext], environment: Mapping[str, str] = os.environ
 ) -> ReloadedContext:
-    """The context for calls to `url`. `trusting`: makes a context with the authorities in SSL_CERT_FILE, or else those
-    that the caller's HTTP client trusts by default. The client's certificate is in the file of
-    ASSIGNOR_CLIENT_CERTFILE, if that is set.
+    """The TLS context for calls to `url`. `trusting`: a function that makes a context with the authorities in
+    SSL_CERT_FILE, or else with the authorities that the caller's HTTP client trusts by default. The client's
+    certificate is in the file that ASSIGNOR_CLIENT_CERTFILE names, if this variable is set.
 
-    Raises InputError for files that cannot be used, if the URL is https; for another URL they are not read yet.
+    Raises InputError for files that cannot be used if the URL is https; for another URL the files are not read yet.
     """
     pair = _client_pair(environment)
     trusted = environment.get(TRUST_VARIABLE)
@@ -270,7 +273,7 @@ def client_context(
             text_of(Path(trusted), TRUST_VARIABLE)
         try:
             context = trusting()
-        except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        except (OSError, ValueError) as error:  # OSError includes ssl.SSLError
             raise InputError(f"{trusted} is no PEM file of certificates ({error})", TRUST_VARIABLE) from None
         return _Loaded(context) if pair is None else _Loaded(context, *show_certificate(context, pair, as_server=False))
 

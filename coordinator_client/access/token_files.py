@@ -1,8 +1,9 @@
-"""Files with tokens, which a service reads again when they have changed.
+"""Files with tokens, which a service reads again when the files have changed.
 
-Rules: a changed file is read once two checks in a row have found it in the same state, so that no half-written file is
-read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force: a mistake neither
-locks out callers nor admits new ones. The mistake is reported once, and again after the next change.
+Rules: a changed file is read once two checks in a row have found no further change, so that no half-written file is
+read. If a file cannot be read, cannot be parsed, or has no token, its former tokens stay in force, so that a mistake in
+the file does not change which callers are accepted. A mistake in a file is reported once, and again after the next
+change of the file.
 """
 
 from collections.abc import Callable
@@ -13,20 +14,22 @@ from coordinator_client.access.credentials import Credentials
 from coordinator_client.access.tokens import TokenEntry, checked_token
 
 CHECK_INTERVAL_S = 1.0
-"""Interval in which a service checks its files for changes."""
+"""The interval at which a service checks its token files for changes."""
 
 MOST_BYTES = 1_048_576
-"""The size limit of one file; enough for about ten thousand tokens."""
+"""The size limit of one token file, in bytes; enough for about ten thousand tokens."""
 
 Parse = Callable[[str, str], tuple[TokenEntry, ...]]
-"""Parses the tokens of a text. Takes the text, and a name of the text for errors. Raises InputError."""
+"""The type of a function that parses the tokens of a text. The function's arguments are the text, and the name of the
+text in errors. Raises InputError.
+"""
 
 
 class TokenFiles:
-    """The token files of one service. `reload_changed` may be called by another thread than the one that answers calls,
-    but only by one thread at a time.
+    """The token files of one service. Only one thread at a time may call `reload_changed`; it need not be the thread
+    that answers calls.
 
-    `report`: called with the name of a setting and a sentence about its file.
+    `report`: a function that is called with the name of a setting and a sentence about the setting's file.
     """
 
     def __init__(self, credentials: Credentials, report: Callable[[str, str], None]) -> None:
@@ -35,8 +38,8 @@ class TokenFiles:
         self._files: list[_WatchedFile] = []
 
     def add(self, source: str, path: Path, parse: Parse) -> None:
-        """Reads a file and watches it from now on. `source`: the name of the setting. Raises InputError, also if the
-        file has no tokens.
+        """Reads a file and watches it from now on. `source`: the name of the setting that names the file. Raises
+        InputError if the file cannot be used or has no tokens.
         """
         file = _WatchedFile(source, path, parse)
         self._credentials.replace(source, file.read())
@@ -67,7 +70,7 @@ class _WatchedFile:
         self._waiting: tuple[object, ...] | None = None
 
     def is_new(self) -> bool:
-        """True if the file has changed since it was read, but not since the last check."""
+        """True if the file has changed since it was last read, but not since the last check."""
         seen = state_of(self.path)
         has_rested = seen == self._waiting
         self._waiting = seen
@@ -85,7 +88,7 @@ def token_in(path: Path, where: str) -> str:
     """The token of a file that has a single token, for a program that sends it. White space around the token is
     removed.
 
-    `where`: the option or variable that names the file. Raises InputError, which has no part of the token.
+    `where`: the option or variable that names the file. Raises InputError; its message shows no part of the token.
     """
     token = text_of(path, where).strip()
     if not token:
@@ -94,7 +97,7 @@ def token_in(path: Path, where: str) -> str:
 
 
 def text_of(path: Path, where: str) -> str:
-    """The text of a file of at most `MOST_BYTES`. Raises InputError, which has no part of the text."""
+    """The text of a file of at most `MOST_BYTES`. Raises InputError; its message shows no part of the text."""
     try:
         with path.open("rb") as file:
             content = file.read(MOST_BYTES + 1)

@@ -1,8 +1,8 @@
 """The entries that a service keeps for its tokens: the SHA-256 of the token, a name, a right, a group prefix and an
 expiry time.
 
-Rules: a service keeps no token, only its hash. A token that we generate has 256 random bits, so that it cannot be
-guessed from its hash, and one round of SHA-256 is enough. A text of tokens has one entry a line:
+Rules: a service keeps only the hash of a token, not the token. A generated token has 256 random bits, so that it cannot
+be guessed from its hash, and one round of SHA-256 is enough. A text of tokens has one entry a line:
 
     # name        right     groups       SHA-256 of the token                      [expires]
     payments-eu   member    payments-*   9f86d081884c7d659a2feaa0c55ad015a3bf4f…   2027-01-31T00:00:00Z
@@ -38,7 +38,7 @@ TOKEN_PREFIX = "asg_"  # noqa: S105 (the beginning of every one)
 
 @dataclass(frozen=True, slots=True)
 class TokenEntry:
-    """One token. `digest`: the SHA-256 of the token in hexadecimal. `expires_ms`: None if it never expires."""
+    """One token. `digest`: the SHA-256 of the token in hexadecimal. `expires_ms`: None if the token never expires."""
 
     principal: Principal
     digest: str
@@ -49,7 +49,7 @@ class TokenEntry:
 
 
 def digest_of(token: bytes) -> str:
-    """The hash under which a token is kept. `token`: the bytes that are sent."""
+    """The hash under which a token is kept. `token`: the token as the bytes that a caller sends."""
     return hashlib.sha256(token).hexdigest()
 
 
@@ -59,10 +59,11 @@ def new_token() -> str:
 
 
 def checked_token(token: str, where: str, which: str = "this one") -> str:
-    """Checks a token and returns it. Every token is checked here before a program sends it or a service accepts it.
+    """Checks a token and returns it. Every token is checked by this function before a program sends it or a service
+    accepts it.
 
     Rule: a token is printable ASCII without spaces around it, which every header carries unchanged. `where`: the
-    option, variable or file of the token. Raises InputError, which has no part of the token.
+    option, variable or file of the token. Raises InputError; its message shows no part of the token.
     """
     if not token:
         raise InputError("has no token", where)
@@ -79,8 +80,8 @@ def checked_token(token: str, where: str, which: str = "this one") -> str:
 
 
 def plain_token(source: str, token: str) -> TokenEntry:
-    """The entry of a token that a setting contains; it has the right admin for all groups. `source`: the name of the
-    setting, and of the principal.
+    """The entry of a token that a setting contains; the token has the right admin for all groups. `source`: the name of
+    the setting, which also becomes the name of the principal.
 
     Raises InputError.
     """
@@ -88,8 +89,9 @@ def plain_token(source: str, token: str) -> TokenEntry:
 
 
 def parse_plain_token(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """The entry of the token of a file that has a single token; empty if the file has none. White space around the
-    token is removed. `where`: the name in errors; it begins with the setting and a colon. Raises InputError.
+    """The entry of the token in `text`, the content of a file with a single token; empty if the text has no token.
+    White space around the token is removed. `where`: the name of the file in errors; the name begins with the setting
+    and a colon. Raises InputError.
     """
     token = text.strip()
     return (_entry_of_admin(where.partition(":")[0], checked_token(token, where)),) if token else ()
@@ -129,9 +131,10 @@ def group_pattern(prefix: str) -> str:
 
 
 def parse_entries(text: str, where: str) -> tuple[TokenEntry, ...]:
-    """Parses the tokens of a text, in their order. In a text of one line, semicolons separate the entries.
+    """Parses the entries of a text, and returns them in the order of the text. In a text of one line, semicolons
+    separate the entries.
 
-    `where`: the name of the text in errors. Raises InputError, which never has a digest.
+    `where`: the name of the text in errors. Raises InputError; its message never shows a digest.
     """
     entries: list[TokenEntry] = []
     lines = text.splitlines() if "\n" in text.strip() else text.strip().split(";")
@@ -171,7 +174,9 @@ def _entry(fields: list[str], where: str) -> TokenEntry:
 
 
 def end_ms(text: str, now_ms: int, where: str) -> int:
-    """Parses an expiry time, given as a time or as a duration from now. Raises InputError, also for a past time."""
+    """Parses an expiry time, given as a time or as a duration from now. Raises InputError for an invalid text and for a
+    past time.
+    """
     duration = _DURATION.match(text)
     if duration is not None:
         parts = zip(duration.groups(), _UNITS_MS, strict=True)

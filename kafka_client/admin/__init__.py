@@ -1,5 +1,5 @@
-"""Reads and changes a cluster. Call `ClusterAdmin`; the functions of the other files make one try each, and
-`ClusterAdmin` retries them.
+"""Reads and changes a Kafka cluster. Call `ClusterAdmin`: each function of the other files makes one try, and
+`ClusterAdmin` retries it.
 
 `topics`: brokers, topics and their configs. `partition_leaders`: offsets of logs, and deleting records. `groups`:
 committed offsets and members.

@@ -1,8 +1,8 @@
 """An admin client for Kafka, with the requests that this project needs.
 
 Rules: every call retries while brokers restart or leaders move, for up to `default.api.timeout.ms`, then raises
-KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once. Calls may run concurrently in one event
-loop. Source: `Admin` of kafka-clients.
+KafkaUnavailable. A failure that no retry can fix raises KafkaRefused at once. An event loop may run several calls of an
+admin client at a time. Source: `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class ClusterAdmin:
     """An admin client, which connects with its first call. `close`, or the end of `async with`, closes the connections;
     a later call reconnects.
 
-    It has a public method for each request of Kafka's `Admin` that this project needs, because the requests share
-    connections, retries and known leaders.
+    The class has a public method for each request of Kafka's `Admin` that this project needs, because the requests
+    share connections, retries and known leaders.
     """
 
     def __init__(self, settings: ClientSettings) -> None:
@@ -65,13 +65,13 @@ class ClusterAdmin:
         return (await self.cluster(())).brokers
 
     async def topics(self, names: Iterable[str] | None = None) -> dict[str, TopicMetadata]:
-        """The existing topics among `names`; None for all topics that the user may see. A partition without a leader
-        has leader -1.
+        """The existing topics among `names`, with their metadata. `names`: None for all topics that the user may see. A
+        partition without a leader has leader -1.
         """
         return dict((await self.cluster(names)).topics)
 
     async def cluster(self, names: Iterable[str] | None = None) -> Cluster:
-        """Brokers and topics, from one answer. `names`: see `topics`."""
+        """The cluster's brokers and topics, from one answer of a broker. `names`: see `topics`."""
         asked = None if names is None else sorted(set(names))
         what = "topics" if asked is None else f"topics {_some(asked)}" if asked else "brokers"
         metadata = await self._call(what, fetch_metadata, asked)
@@ -85,8 +85,8 @@ class ClusterAdmin:
         return await self._call(f"configs of topics {_some(asked)}", topic_configs, asked, only_own)
 
     async def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create the topics, and return when all exist and have leaders. Raises TopicHasOtherPartitions before it
-        creates any topic.
+        """Create the topics, and return when all exist and all partitions have leaders. Raises TopicHasOtherPartitions
+        before any topic is created.
         """
         await self._call(f"creating topics {_some(topics)}", create_topics, topics, self.settings.request_timeout_s)
 
@@ -96,12 +96,14 @@ class ClusterAdmin:
         await self._call(what, add_partitions, topic, count, self.settings.request_timeout_s)
 
     async def alter_configs(self, topic: str, changes: Mapping[str, str | None]) -> None:
-        """Set these configs of the topic, and reset a config whose value is None. Other configs stay."""
+        """Set these configs of the topic, and reset a config whose value is None. The topic's other configs do not
+        change.
+        """
         await self._call(f"configs of topic {topic}", alter_configs, topic, changes)
 
     async def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete the topics, and return when a broker's metadata no longer has them. Raises UnknownTopic before it
-        deletes any topic.
+        """Delete the topics, and return when a broker's metadata no longer has them. Raises UnknownTopic before any
+        topic is deleted.
         """
         asked = sorted(set(names))
         there = await self.topics(asked)
@@ -115,18 +117,20 @@ class ClusterAdmin:
     async def end_offsets(
         self, partitions: Iterable[TopicPartition], read_committed: bool = False
     ) -> dict[TopicPartition, int]:
-        """High watermarks, or last stable offsets with `read_committed`. Raises UnknownTopic."""
+        """The high watermark of each partition, or its last stable offset with `read_committed`. Raises
+        UnknownTopic.
+        """
         return await self._offsets("end offsets", partitions, LATEST, read_committed)
 
     async def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The first offset of each log. Raises UnknownTopic."""
+        """The first offset of each partition. Raises UnknownTopic."""
         return await self._offsets("begin offsets", partitions, EARLIEST, False)
 
     async def offsets_for_time(
         self, partitions: Iterable[TopicPartition], timestamp_ms: int
     ) -> dict[TopicPartition, int]:
-        """The lowest offset whose record has this timestamp or a later one; -1 without such a record. Raises
-        UnknownTopic.
+        """For each partition, the lowest offset whose record has this timestamp or a later one; -1 if no record has.
+        Raises UnknownTopic.
         """
         return await self._offsets(f"offsets at {timestamp_ms} ms", partitions, timestamp_ms, False)
 
@@ -134,7 +138,7 @@ class ClusterAdmin:
         self, group: str, partitions: Iterable[TopicPartition] | None = None, *, stable: bool = False
     ) -> dict[TopicPartition, CommittedOffset]:
         """The group's committed offsets. Partitions without a committed offset are left out. `partitions`: None for all
-        partitions. `stable`: wait until no open transaction can still change one of the offsets (KIP-447).
+        partitions. `stable`: wait until no open transaction can change one of these offsets (KIP-447).
         """
         asked = None if partitions is None else sorted(set(partitions))
         what = f"committed offsets of group {group}"
@@ -183,6 +187,6 @@ async def first_contact(
 
 
 def _some(names: Iterable[str]) -> str:
-    """The first three names and the number of the others, for messages."""
+    """The first three names, and the number of the other names, for messages."""
     ordered = sorted(names)
     return ", ".join(ordered[:3]) + (f" and {len(ordered) - 3} more" if len(ordered) > 3 else "")

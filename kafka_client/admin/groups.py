@@ -1,9 +1,9 @@
 """Asks a group's coordinator for committed offsets and members.
 
-The first try uses the coordinator that an earlier call has found. After a failed try the coordinator is looked up
-again, because it moves with the leader of its partition of `__consumer_offsets`. Offsets that an open transaction may
-still change are first requested again every 5 ms: if only the markers of the transaction are missing, it ends within
-milliseconds.
+The first try to read committed offsets uses the coordinator that an earlier call has found. After a failed try the
+coordinator is looked up again, because it moves with the leader of its partition of `__consumer_offsets`. Offsets that
+an open transaction may still change are at first requested again every 5 ms: a transaction that lacks only its markers
+ends within milliseconds.
 Source: `CoordinatorStrategy`, `ListConsumerGroupOffsetsHandler`, `DescribeClassicGroupsHandler`.
 """
 
@@ -22,13 +22,15 @@ from kafka_client.errors import NotNow
 from kafka_client.requests import NO_TAGS, DescribeGroups4, OffsetFetch7, VersionedRequest, by_topic
 
 _GROUP = 0
-"""The type of a coordinator. Source: `FindCoordinatorRequest.CoordinatorType`."""
+"""The type of a group coordinator in a FindCoordinator request. Source: `FindCoordinatorRequest.CoordinatorType`."""
 _NOT_COMMITTED = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 
 
 class CommittedOffset(NamedTuple):
-    """A committed offset: the offset of the next record to process. `metadata`: the text that was committed with it."""
+    """A committed offset: the offset of the next record to process. `metadata`: the text that was committed with the
+    offset.
+    """
 
     offset: int
     metadata: str
@@ -55,7 +57,7 @@ class ConsumerGroupDescription:
     """A group of the classic protocol. `state`: Kafka's name of the state; `Dead` if the group does not exist.
 
     `protocol_type`: `consumer` for consumers and Kafka Streams. `protocol`: the assignor's name, `stream` for Kafka
-    Streams, or empty. The brokers do not tell which member leads.
+    Streams, or empty. The brokers' description does not name the group's leader.
     """
 
     group_id: str
@@ -73,7 +75,7 @@ async def committed_offsets(
     known: dict[str, int],
 ) -> dict[TopicPartition, CommittedOffset]:
     """Makes one try to read the committed offsets of a group. Partitions without a committed offset are left out.
-    `known`: group to its coordinator; updated by this function.
+    `known`: group to the node id of its coordinator; this function updates it.
 
     Raises NotNow, KafkaRefused.
     """

@@ -1,13 +1,13 @@
-"""Reads brokers and topics; creates, changes and deletes topics, and checks that the brokers know of it. Each function
-makes one try.
+"""Reads brokers and topics; creates, changes and deletes topics, and checks that the brokers know of the change. Each
+function of this module makes one try.
 
 Rules:
-- An existing topic is accepted if it has the requested number of partitions. If one topic has another number, no topic
-  is created. Topics are created with all of their configs at once.
-- Creation is complete when every partition has a leader: a broker learns of a new topic some time after the controller
-  has created it. A broker also learns late of a deletion, so a deletion is complete when the metadata that a broker
-  sends afterwards lacks the topic. While a topic is being deleted, creating it fails; the caller retries until its
-  time-out.
+- A topic to be created may exist with the requested number of partitions. If one existing topic has another number of
+  partitions, no topic is created. Topics are created together with all of their configs.
+- The creation of a topic is complete when every partition has a leader: a broker learns of a new topic some time after
+  the controller has created it. A broker also learns late of a deletion, so the deletion of a topic is complete when
+  the metadata that a broker sends afterwards lacks the topic. While a topic is being deleted, the creation of a topic
+  of this name fails; the caller retries until its time-out.
 - Configs are changed with IncrementalAlterConfigs (KIP-339), because the older request, AlterConfigs, replaces all
   configs of a topic.
 
@@ -42,7 +42,9 @@ from kafka_client.requests import (
 )
 
 _SET_ON_THE_TOPIC = 1
-"""The code for a config that is set on the topic itself. Source: `DescribeConfigsResponse.ConfigSource`."""
+"""The number of the config source that the brokers return for a config that is set on the topic itself. Source:
+`DescribeConfigsResponse.ConfigSource`.
+"""
 
 NO_LEADER = -1
 
@@ -59,8 +61,8 @@ class ClusterMetadata:
 
 
 async def fetch_metadata(connections: Connections, topics: Iterable[str] | None) -> ClusterMetadata:
-    """Makes one try to read the metadata. `topics`: None for all topics that the user may see. The request does not
-    create topics. Raises NotNow, KafkaRefused.
+    """Makes one try to read the cluster's metadata. `topics`: None for all topics that the user may see. The metadata
+    request does not create topics. Raises NotNow, KafkaRefused.
     """
     names = None if topics is None else sorted(set(topics))
     answer = await connections.send(MetadataRequest(names, allow_auto_topic_creation=False))
@@ -71,7 +73,8 @@ async def fetch_metadata(connections: Connections, topics: Iterable[str] | None)
     for code, topic, _, partitions in answer.topics:
         if code == UNKNOWN_TOPIC_OR_PARTITION:
             continue
-        if names is not None or not is_retriable(code):  # one topic in creation must not fail a request for all topics
+        # a topic that is being created must not fail a request for all topics
+        if names is not None or not is_retriable(code):
             check(code, f"topic {topic}")
         if partitions:
             found[topic] = _topic(partitions)
@@ -95,8 +98,8 @@ def _topic(partitions: list[tuple[int, int, int, list[int], list[int], list[int]
 
 
 async def create_topics(connections: Connections, topics: Mapping[str, CreatedTopic], request_timeout_s: float) -> None:
-    """Makes one try to create topics. Raises NotNow until all topics exist and have leaders; KafkaRefused,
-    TopicHasOtherPartitions.
+    """Makes one try to create topics. Raises NotNow until all topics exist and all partitions have leaders. Raises
+    KafkaRefused, TopicHasOtherPartitions.
     """
     if not topics:
         return
@@ -123,7 +126,9 @@ async def create_topics(connections: Connections, topics: Mapping[str, CreatedTo
 
 
 async def topic_configs(connections: Connections, topics: Iterable[str], only_own: bool) -> dict[str, dict[str, str]]:
-    """Makes one try to read configs. Missing topics and secret values are left out. Raises NotNow, KafkaRefused."""
+    """Makes one try to read the configs of topics. Missing topics and secret values are left out. Raises NotNow,
+    KafkaRefused.
+    """
     names = sorted(set(topics))
     if not names:
         return {}
@@ -148,8 +153,8 @@ def check_leaders(name: str, topic: TopicMetadata | None) -> None:
 
 
 async def add_partitions(connections: Connections, name: str, count: int, request_timeout_s: float) -> None:
-    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions with leaders; KafkaRefused,
-    UnknownTopic.
+    """Makes one try to add partitions. Raises NotNow until the topic has `count` partitions with leaders. Raises
+    KafkaRefused, UnknownTopic.
     """
     metadata = await fetch_metadata(connections, [name])
     if name not in metadata.topics:
@@ -167,8 +172,8 @@ async def add_partitions(connections: Connections, name: str, count: int, reques
 
 
 async def alter_configs(connections: Connections, topic: str, changes: Mapping[str, str | None]) -> None:
-    """Makes one try to change configs. `changes`: config to its new value, or None to reset it. Raises NotNow,
-    KafkaRefused.
+    """Makes one try to change configs of a topic. `changes`: config to its new value, or to None to reset the config.
+    Raises NotNow, KafkaRefused.
     """
     operations = [
         (key, DELETE_CONFIG if value is None else SET_CONFIG, value) for key, value in sorted(changes.items())
@@ -180,8 +185,8 @@ async def alter_configs(connections: Connections, topic: str, changes: Mapping[s
 
 
 async def delete_topics(connections: Connections, names: Sequence[str], request_timeout_s: float) -> None:
-    """Makes one try to delete topics; missing topics are no error. Raises NotNow until none of them exists any more;
-    KafkaRefused.
+    """Makes one try to delete topics; a missing topic is no error. Raises NotNow until all the topics are deleted.
+    Raises KafkaRefused.
     """
     metadata = await fetch_metadata(connections, names)
     there = [name for name in names if name in metadata.topics]

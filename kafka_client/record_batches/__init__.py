@@ -1,13 +1,13 @@
 """Kafka's record batches of version 2, as bytes and as columns. Callers use `record_batch_v2`.
 
-Another client may have written a header name that is not UTF-8. Its invalid bytes are decoded to surrogates
-(`surrogateescape`).
+Another client may have written a header name that is not UTF-8. Invalid bytes of a header name are decoded to
+surrogates (`surrogateescape`).
 """
 
 from typing import Final
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""Names and values of headers, in order. A name may appear twice."""
+"""Names and values of a record's headers, in order. A name may appear twice."""
 
 NAME_ERRORS: Final = "surrogateescape"
 """The error handler that converts names of headers to bytes and back."""

@@ -1,8 +1,8 @@
 """Converts the uncompressed records of a batch of version 2 from bytes to columns and back, with aiokafka's classes.
 
-`setup.py` compiles this file: the loops over the records then take half the time. aiokafka reads and writes names of
-headers as UTF-8 only. So a name that is no UTF-8 is replaced by an ASCII text of its length for aiokafka, and put back
-afterwards. Source: `DefaultRecord`.
+`setup.py` compiles this file: the compiled loops over the records take half the time. The library aiokafka reads and
+writes names of headers as UTF-8 only. So a header name that is not UTF-8 is replaced by an ASCII text of its length
+before aiokafka reads or writes it, and the name is put back afterwards. Source: `DefaultRecord`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -14,10 +14,12 @@ from aiokafka.record.util import decode_varint
 from kafka_client.record_batches import NAME_ERRORS, Headers
 
 Columns = tuple[Sequence[int], list[int], list[bytes | None], list[bytes | None], list[Headers] | None]
-"""Offsets, timestamps, keys, values, headers. The headers are None if no record has any."""
+"""The columns of a batch: offsets, timestamps, keys, values, headers. The column of headers is None if no record has
+headers.
+"""
 
 HEADER_BYTES = 61
-"""The size of a batch's header."""
+"""The size of a batch's header, in bytes."""
 
 _MAGIC, _NOT_COMPRESSED = 2, 0
 _NO_HEADERS: list[tuple[str, bytes | None]] = []
@@ -25,7 +27,9 @@ _LONGEST_VARINT = 10
 
 
 def read_rows(batch: bytes, count: int) -> Columns:
-    """Parses the records of an uncompressed batch. Raises ValueError, which names the error."""
+    """Parses the records of an uncompressed batch. Raises ValueError for damaged bytes; its message names the
+    damage.
+    """
     records = DefaultRecordBatch(batch)
     offsets: list[int] = []
     timestamps_ms: list[int] = []
@@ -76,7 +80,7 @@ def _read_with_other_names(batch: bytes, count: int) -> Columns:
 
 def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
     """Yields the places of the names of headers in a batch. Raises ValueError if a record is cut short."""
-    padded = bytearray(batch) + bytes(_LONGEST_VARINT)  # aiokafka does not check the end of the bytes
+    padded = bytearray(batch) + bytes(_LONGEST_VARINT)  # aiokafka's `decode_varint` may read past the end of the bytes
 
     def number(at: int) -> tuple[int, int]:
         if at >= len(batch):
@@ -102,11 +106,11 @@ def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
 
 
 class BatchRowWriter:
-    """Writes records into a batch while they fit. `count`: the number of records in the batch; `size`: the bytes of
-    their keys, values and headers.
+    """Writes records into a batch while they fit. `count`: the number of records in the batch; `size`: the total size
+    of their keys, values and headers in bytes.
 
-    `limit`: the batch with its header is smaller, in bytes. `most`: the largest `size`. The first record may exceed
-    both limits.
+    `limit`: the size in bytes that the batch with its header stays below. `most`: the largest allowed `size`. The first
+    record may exceed `limit` and `most`.
     """
 
     def __init__(self, limit: int, most: int) -> None:
@@ -133,7 +137,7 @@ class BatchRowWriter:
         return stop
 
     def append(self, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers) -> bool:
-        """Add the record if it fits. Returns True if it was added."""
+        """Add the record if it fits into the batch. Returns True if the record was added."""
         if not headers:
             return self._take(key, value, timestamp_ms, _NO_HEADERS, 0)
         names = [name.encode(errors=NAME_ERRORS) for name, _ in headers]
@@ -146,7 +150,7 @@ class BatchRowWriter:
         return taken
 
     def finish(self) -> bytearray:
-        """Return the batch, with a header that is not complete. No row can be added afterwards."""
+        """Return the batch, whose header is not complete yet. No row can be added after `finish`."""
         batch: bytearray = self._builder.build()
         if self._has_other_names:
             for place, name in zip(_name_places(batch, self.count), self._names, strict=True):

@@ -1,11 +1,11 @@
 """Kafka's record batches of version 2: decodes a batch to columns, and encodes rows to a batch.
 
-Rules: numbers are big-endian. The checksum is CRC-32C of all bytes after it. Records are written uncompressed if
-compression does not make them smaller.
+Rules: numbers in a batch are big-endian. The checksum of a batch is the CRC-32C of all bytes after the checksum.
+Records are written uncompressed if compression does not make them smaller.
 
-Levels of compression are the defaults of Kafka's producer: lz4's fast compressor, gzip's 6, zstd's 3.
-lz4 is written in independent blocks, because brokers read no others. snappy is written in the format of xerial's
-library, in blocks of 32 KiB; raw snappy is read too.
+The compression levels are the defaults of Kafka's producer: lz4's fast compressor, level 6 of gzip, level 3 of zstd.
+The codec lz4 is written in independent blocks, because brokers cannot read dependent blocks. The codec snappy is
+written in the format of xerial's library, in blocks of 32 KiB; raw snappy can be read too.
 
 Source: `DefaultRecordBatch`; `Compression`, `Lz4BlockOutputStream`, KIP-57, KIP-390.
 """
@@ -34,8 +34,9 @@ _CRC, _CRC_AT, _CHECKED_FROM = struct.Struct(">I"), 17, 21
 _PRODUCER, _PRODUCER_AT = struct.Struct(">qhi"), 43
 _LENGTH_FROM = 12
 _checksum: Callable[[bytes], int] = google_crc32c.value if google_crc32c.implementation == "c" else calc_crc32c
-"""CRC-32C. google_crc32c uses instructions of the processor and is ten times as fast as aiokafka's function from 16 KiB
-on. Its pure-Python version is two hundred times slower, so aiokafka's function is used in place of it.
+"""Computes a CRC-32C. For 16 KiB or more, google_crc32c is ten times as fast as aiokafka's function, because it uses
+instructions of the processor. The pure-Python version of google_crc32c is two hundred times slower, so aiokafka's
+function is used in place of that version.
 """
 _NO_ID = -1
 
@@ -45,13 +46,16 @@ _GZIP_LEVEL, _LZ4_LEVEL, _ZSTD_LEVEL = 6, 0, 3
 
 _MOST_KEPT_BYTES = 8 << 20
 
-_XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)  # version, and the lowest version that can read it
+# xerial's version of the format, and the lowest version that can read it
+_XERIAL = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
 _XERIAL_BLOCK_BYTES = 32 * 1024
 _BLOCK_LENGTH = struct.Struct(">i")
 
 
 class BatchHeader(NamedTuple):
-    """The header of a batch. `length`: the number of bytes after this field. `producer_id`: -1 if there is none."""
+    """The header of a batch. `length`: the number of bytes after the field `length`. `producer_id`: -1 if the batch has
+    no producer id.
+    """
 
     base_offset: int
     length: int
@@ -69,7 +73,7 @@ class BatchHeader(NamedTuple):
 
     @classmethod
     def of(cls, batch: memoryview) -> BatchHeader:
-        """Parses the header. Raises ValueError for bytes that are no header."""
+        """Parses the header of a batch. Raises ValueError for bytes that are no header."""
         if len(batch) < HEADER_BYTES:
             raise ValueError(f"it has {len(batch)} bytes, fewer than a header")
         header = tuple.__new__(cls, _HEADER.unpack_from(batch))
@@ -107,8 +111,8 @@ def decoded(batch: memoryview, header: BatchHeader) -> Columns:
 
 
 def encoded(rows: BatchRowWriter, codec: int, *, is_transactional: bool) -> bytearray:
-    """A batch of the rows in `rows`, at least one. It has no sequence numbers and no checksum yet: call `number`. No
-    row can be added to `rows` afterwards.
+    """Returns a batch of the rows in `rows`, which must have at least one row. The batch has no sequence numbers and no
+    checksum: call `number` to add them. No row can be added to `rows` after this call.
     """
     count = rows.count
     batch = rows.finish()
@@ -133,7 +137,7 @@ def number(batch: bytearray, producer_id: int, epoch: int, sequence: int) -> Non
 
 
 def compressed(codec: int, plain: bytes | bytearray) -> Any:
-    """An object with the compressed bytes. Raises ValueError for an unknown codec."""
+    """Returns a bytes-like object with the compressed bytes. Raises ValueError for an unknown codec."""
     if codec == _LZ4:
         compressor = cramjam.lz4.Compressor(level=_LZ4_LEVEL, content_checksum=False, block_linked=False)
         compressor.compress(plain)
@@ -148,7 +152,7 @@ def compressed(codec: int, plain: bytes | bytearray) -> Any:
 
 
 def decompressed(codec: int, packed: memoryview) -> bytes:
-    """Decompresses records. Raises ValueError, also for an unknown codec."""
+    """Decompresses records. Raises ValueError for damaged bytes and for an unknown codec."""
     try:
         if codec == _LZ4:
             return _from_lz4(packed)
@@ -164,7 +168,7 @@ def decompressed(codec: int, packed: memoryview) -> bytes:
 
 
 class _Lz4Buffer(threading.local):
-    """A buffer of this thread for decompression. It is reused, because the kernel needs ten times as long to provide
+    """A thread's buffer for decompression. The buffer is reused, because the kernel needs ten times as long to provide
     new memory as the decompression takes.
     """
 
@@ -181,7 +185,7 @@ def _from_lz4(packed: memoryview) -> bytes:
     try:
         length = cramjam.lz4.decompress_into(packed, buffer)
     except cramjam.DecompressionError:
-        # the buffer is too small, or the records are corrupt: for corrupt records, the next call raises too
+        # either the buffer is too small, or the records are corrupt and the next call raises the error again
         plain = bytes(cramjam.lz4.decompress(packed))
         if len(buffer) < len(plain) <= _MOST_KEPT_BYTES:
             _lz4_buffer.buffer = bytearray(min(2 * len(plain), _MOST_KEPT_BYTES))

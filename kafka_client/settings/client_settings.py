@@ -73,15 +73,15 @@ _SERVER = re.compile(r"(?P<host>\[[0-9A-Fa-f:.%a-z]+\]|[^\s:,\[\]/@]+):(?P<port>
 
 @dataclass(frozen=True, slots=True)
 class ClientSettings:
-    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: as given, by Kafka's names;
-    may contain secrets.
+    """The checked settings of a client. `bootstrap_servers`: `host:port,...`. `properties`: Kafka's property name to
+    the given value, which may be a secret.
     """
 
     bootstrap_servers: str
     properties: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def with_properties(self, properties: Mapping[str, str]) -> ClientSettings:
-        """The same settings with some properties replaced. Raises InputError."""
+        """Returns these settings with some properties replaced. Raises InputError."""
         return client_settings(self.bootstrap_servers, {**self.properties, **properties})
 
     @property
@@ -112,7 +112,7 @@ class ClientSettings:
         return _integer(key, self.properties.get(key, str(_DEFAULT_TIMES_MS[key])))
 
     def connection_arguments(self) -> dict[str, Any]:
-        """aiokafka's arguments for one connection. Raises InputError when a key or trust store is unreadable."""
+        """aiokafka's arguments for one connection. Raises InputError if a key store or trust store is unreadable."""
         login = _sasl_arguments(self.properties) if self.security_protocol.startswith("SASL_") else _NO_LOGIN
         return {
             "client_id": self.client_id,
@@ -134,7 +134,9 @@ class ClientSettings:
 
 
 def client_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = None) -> ClientSettings:
-    """Check all properties, including key files. Raises InputError, which names the property and shows no secret."""
+    """Check all properties, including key files. Raises InputError with a message that names the property and shows no
+    secret.
+    """
     servers = ",".join(server.strip() for server in bootstrap_servers.split(","))
     if "@" in servers:
         raise InputError(
@@ -193,8 +195,8 @@ def _unknown(key: str) -> str:
 def _sasl_arguments(properties: Mapping[str, str]) -> dict[str, str | None]:
     """aiokafka's arguments for SASL: mechanism, and user and password from `sasl.jaas.config`, which has the form
     `org.apache.kafka.common.security.plain.PlainLoginModule required username="alice" password="secret";`, or
-    `...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Raises InputError for a missing or unsupported part. No
-    message ever shows the value.
+    `...scram.ScramLoginModule` for SCRAM. Source: `JaasConfig`. Raises InputError if a part of the login is missing or
+    not supported. No error message shows the value of `sasl.jaas.config`.
     """
     mechanism = properties.get(MECHANISM)
     if mechanism not in _MODULES:

@@ -1,7 +1,7 @@
 """A TLS context from Kafka's `ssl.*` properties.
 
 Rules: stores must be PEM (`ssl.truststore.type=PEM`). A store is a file (`ssl.truststore.location`;
-`ssl.keystore.location` for key and certificates together), or the property contains the PEM text
+`ssl.keystore.location` for key and certificates together), or a property contains the PEM text
 (`ssl.truststore.certificates`; `ssl.keystore.key` with `ssl.keystore.certificate.chain`). Without a trust store, the
 system's certificates are trusted. The broker's host name is verified unless `ssl.endpoint.identification.algorithm` is
 empty. Source: `SslConfigs`, `DefaultSslEngineFactory`.
@@ -37,7 +37,7 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        "ssl.truststore.password",  # known here so that it is refused with a reason: PEM stores have no password
+        "ssl.truststore.password",  # listed so that its error can give the reason: PEM stores have no password
         "ssl.keystore.password",
     }
 )
@@ -52,7 +52,7 @@ _CONVERSION = {
 
 
 def ssl_context(properties: Mapping[str, str]) -> ssl.SSLContext:
-    """The TLS context. Raises InputError, which names the property and the fault."""
+    """The TLS context of these properties. Raises InputError with a message that names the property and the fault."""
     for store in ("ssl.truststore", "ssl.keystore"):
         _check_type(properties, store)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -86,7 +86,8 @@ def _versions(properties: Mapping[str, str]) -> list[ssl.TLSVersion]:
         if name not in _VERSIONS:
             raise InputError(f"must be one or more of {', '.join(_VERSIONS)}, not {name!r}", key)
     if key == PROTOCOL:
-        names = ["TLSv1.2", *names]  # `ssl.protocol` is the newest version allowed, not the only one
+        # `ssl.protocol` is the newest allowed version, and older allowed versions are used too
+        names = ["TLSv1.2", *names]
     return sorted(_VERSIONS[name] for name in names)
 
 
@@ -122,7 +123,7 @@ def _identify(context: ssl.SSLContext, properties: Mapping[str, str]) -> None:
         _load(context, Path(location), properties, KEYSTORE_LOCATION, _text(location, KEYSTORE_LOCATION))
     elif key and chain:
         text = _pem(key) + _pem(chain)
-        # the TLS library reads keys from files only; this one has mode 600 and is deleted after loading
+        # the TLS library reads keys from files only; this temporary file has mode 600 and is deleted after loading
         with tempfile.NamedTemporaryFile("w", prefix="assignor-", suffix=".pem") as file:
             file.write(text)
             file.flush()
@@ -136,7 +137,8 @@ def _load(context: ssl.SSLContext, path: Path, properties: Mapping[str, str], wh
             where,
         )
     try:
-        # with any password, even an empty one, the library does not prompt on the terminal
+        # without a password argument, the TLS library would prompt on the terminal; an empty password prevents the
+        # prompt
         context.load_cert_chain(path, password=properties.get(KEY_PASSWORD, ""))
     except (ssl.SSLError, ValueError) as error:
         reason = error.reason if isinstance(error, ssl.SSLError) else str(error)

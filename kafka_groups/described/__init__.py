@@ -1,4 +1,4 @@
-"""Reconstructs the topology of an application whose program is not at hand.
+"""Reconstructs the topology of an application whose program is not available.
 
 | files | what they do |
 |---|---|
@@ -6,5 +6,6 @@
 | `text`, `graph` | `text` parses the text to nodes; `graph` makes the node graph of them |
 | `stores` | finds the changelog of each store, and the store's kind |
 | `shown_joins`, `copartition` | find the topics that need equal numbers of partitions |
-| `inferred` | infers the topology from the topics and tasks of a running group, without a text |
+| `inferred` | infers the topology from the topics and tasks of a running group, without the text of `Topology#describe`
+|
 """

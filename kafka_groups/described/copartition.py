@@ -1,9 +1,10 @@
-"""Decides which sources of a described topology are co-partitioned, where the text leaves it open.
+"""Decides which sources of a described topology are co-partitioned, if the text of `Topology#describe` leaves this
+open.
 
-If the alternatives lead to the same numbers of partitions, one of them is chosen, and the choice is reported as an
-assumption. If they lead to different numbers, or Kafka would refuse the topics in some of them, the caller has to
-choose, unless the topics on the cluster show the choice. Source: `CopartitionedTopicsEnforcer`,
-`InternalTopologyBuilder.copartitionGroups`.
+If all alternatives lead to equal numbers of partitions, one alternative is chosen, and the choice is reported as an
+assumption. If the alternatives lead to different numbers of partitions, or Kafka would refuse the topics in some
+alternatives, the caller has to choose, unless the topics on the cluster show the right alternative. Source:
+`CopartitionedTopicsEnforcer`, `InternalTopologyBuilder.copartitionGroups`.
 """
 
 import itertools
@@ -16,10 +17,10 @@ from kafka_groups.described.shown_joins import Copartitioning, Sources, copartit
 
 COPARTITIONED = "--copartitioned"
 NOT_COPARTITIONED = "--not-copartitioned"
-"""The options with which a user decides open alternatives."""
+"""The options with which a user says which topics are co-partitioned."""
 
 _MOST_ORDERS = 120
-"""The number of orders of calls that are tried at most: all orders of five calls."""
+"""The largest number of orders of DSL calls that are tried: all orders of five calls."""
 
 MISSING_TOPICS = "source topics are missing"
 """The outcome if the cluster lacks source topics of the topology."""
@@ -27,9 +28,9 @@ MISSING_TOPICS = "source topics are missing"
 
 @dataclass(frozen=True, slots=True)
 class CopartitionFacts:
-    """The facts that the caller knows. `together`: sets of topics of which Kafka requires equal numbers of partitions;
-    `apart`: sets of topics of which it does not. The names of topics are those of `Topology#describe`, or have the
-    application id as prefix.
+    """The facts about co-partitioned topics that the caller knows. `together`: sets of topics of which Kafka requires
+    equal numbers of partitions; `apart`: sets of topics of which Kafka does not require equal numbers. A topic has its
+    name in `Topology#describe`, or this name with the application id as prefix.
     """
 
     together: Collection[frozenset[str]] = ()
@@ -41,13 +42,13 @@ class CopartitionFacts:
 
 @dataclass(frozen=True, slots=True)
 class CopartitionChoice:
-    """Chooses among the alternatives that the text leaves open: by the caller's facts, by the topics on the cluster, or
-    freely if all alternatives have the same outcome.
+    """Chooses which sources are co-partitioned among the alternatives that the text leaves open: by the caller's facts,
+    by the topics on the cluster, or freely if all alternatives have an equal outcome.
 
-    `outcome`: takes groups of co-partitioned sources, and returns the partition counts of all repartition topics, or a
-    text if Kafka would refuse the topics; None if the topics of the cluster are not known. `existing`: full names of
-    the topics of the cluster. `has_run`: True if the group has completed a rebalance, so Kafka did not refuse the
-    topics.
+    `outcome`: a function that takes groups of co-partitioned sources, and returns the partition counts of all
+    repartition topics, or a text if Kafka would refuse the topics; `outcome` is None if the topics of the cluster are
+    not known. `existing`: full names of the topics of the cluster. `has_run`: True if the group has completed a
+    rebalance, so Kafka did not refuse the topics.
     """
 
     definition: TopologyDefinition
@@ -58,7 +59,8 @@ class CopartitionChoice:
     has_run: bool
 
     def decided(self) -> tuple[tuple[Sources, ...], tuple[str, ...]]:
-        """The groups of co-partitioned source nodes, in the order in which the joins were added, and the assumptions.
+        """The groups of co-partitioned source nodes, in the order in which the program added the joins, and the
+        assumptions.
 
         Raises InputError for facts that do not fit the topology, and if the caller has to choose among alternatives.
         """
@@ -90,8 +92,8 @@ class CopartitionChoice:
         return self._in_order(found, chosen), tuple(dict.fromkeys(assumptions))
 
     def _check_answers(self, shown: Sequence[Copartitioning], chosen: Sequence[Sources]) -> None:
-        """Checks answers that fit several joins: an answer names topics, not joins. Raises InputError if the outcome is
-        another one when the answer is applied to only some of these joins.
+        """Checks answers of the user that fit several joins: an answer names topics, not joins. Raises InputError if an
+        answer has another outcome when it is applied to only some of these joins.
         """
         if self.outcome is None:
             return
@@ -116,11 +118,12 @@ class CopartitionChoice:
                     )
 
     def _in_order(self, found: Sequence[Copartitioning], chosen: Sequence[Sources]) -> tuple[Sources, ...]:
-        """The groups in the order of the program's calls. The order matters because Kafka's builder merges a group with
-        the first earlier group that shares a topic, and with no other.
+        """The groups of co-partitioned sources in the order of the program's calls. The order matters because Kafka's
+        builder merges a group with the first earlier group that shares a topic, and with no other group.
 
         `chosen`: the sources of each element of `found`, then the groups that the caller named.
-        Raises InputError if the order changes the outcome and cannot be told, because nodes have names of the user.
+        Raises InputError if the outcome depends on the order, and the order is not known because nodes have names of
+        the user.
         """
         calls = [(each, group) for each, group in zip(found, chosen, strict=False) if group]
         named = tuple(filter(None, chosen[len(found) :]))
@@ -157,7 +160,7 @@ class CopartitionChoice:
             for sources in left
             if sources and any(self._topics(sources) <= self._short(topics) for topics in self.facts.together)
         ]
-        if known:  # choose the largest group: smaller ones are subsets of topics that the caller named too
+        if known:  # choose the largest group of topics that the caller named: the smaller groups are its subsets
             return replace(found, alternatives=(max(known, key=lambda sources: len(self._topics(sources))),))
         return replace(found, alternatives=tuple(left))
 
@@ -187,7 +190,9 @@ class CopartitionChoice:
         return [self.outcome(tuple(filter(None, (*before, each, *after)))) for each in alternatives]
 
     def _by_running_tasks(self, found: Copartitioning, outcomes: Sequence[Mapping[str, int] | str]) -> Sources | None:
-        """The alternative that the outcomes and the cluster allow; None if the caller has to choose."""
+        """The only alternative that the outcomes and the topics of the cluster allow; None if the caller has to
+        choose.
+        """
         if all(each == outcomes[0] for each in outcomes) and outcomes[0] != MISSING_TOPICS:
             return found.alternatives[0]
         accepted = [
@@ -197,8 +202,8 @@ class CopartitionChoice:
         return accepted[0] if ran and len(accepted) == 1 else None
 
     def _ran(self, sources: Iterable[str]) -> bool:
-        """True if Kafka has accepted the topics of these sources: the group has run, or the repartition topics among
-        them exist.
+        """True if Kafka has accepted the topics of these sources: the group has run, or the repartition topics that
+        these sources read exist.
         """
         internal = [
             self.definition.full_topic(topic, self.application_id)
@@ -237,9 +242,9 @@ class CopartitionChoice:
 
 
 def _possible_orders(calls: Sequence[tuple[int, int]]) -> Iterator[tuple[int, ...]]:
-    """Yields the possible orders of the program's calls; the given order first.
+    """Yields the possible orders of the program's calls; the order of `calls` comes first.
 
-    `calls`: for each call, the smallest and the largest number that it can have.
+    `calls`: for each call, the smallest and the largest number that the call can have.
     """
 
     begun: list[tuple[tuple[int, ...], int]] = [((), min((earliest for earliest, _ in calls), default=0))]

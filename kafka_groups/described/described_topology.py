@@ -1,10 +1,10 @@
 """Makes a group's topology from the text that Java's `Topology#describe` prints.
 
-The text has the nodes and their edges, stores and topics, without the application id in topic names. It lacks other
-facts of Kafka's builder: the internal topics, the logged stores and their changelogs, the co-partitioned sources, and
-fixed partition counts. These are derived from the graph, from the names that the DSL generates, or from the topics of
-the cluster. A repartition topic is taken to have a fixed count if its count on the cluster differs from the count that
-follows from the topics upstream. All other assumptions are reported.
+The text has the nodes and their edges, stores and topics, without the application id in topic names. The text lacks
+other facts of Kafka's builder: the internal topics, the logged stores and their changelogs, the co-partitioned sources,
+and fixed partition counts. The missing facts are derived from the graph, from the names that the DSL generates, or from
+the topics of the cluster. A repartition topic is assumed to have a fixed partition count if its count on the cluster
+differs from the count that follows from the topics upstream. Each assumption is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """
@@ -34,9 +34,9 @@ _DEFAULT_CONFIGS = AssignmentConfigs()
 
 @dataclass(frozen=True, slots=True)
 class DescribedTopology:
-    """A topology and its assumptions. `assumptions`: one sentence for each fact that the text lacks and that was
-    assumed. `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with the
-    kinds that it can have.
+    """A topology and the assumptions about it. `assumptions`: one sentence for each fact that the text lacks and that
+    was assumed. `stores_of_unknown_kind`: the stores whose kind (key-value, windowed, versioned) was assumed, each with
+    the kinds that the store can have.
     """
 
     topology: GroupTopology
@@ -58,14 +58,14 @@ def topology_from_description(
 ) -> DescribedTopology:
     """The topology as Kafka's leader has it, with the application id in the names of internal topics.
 
-    `partition_counts`: all topics of the cluster; without them every store counts as logged. `stores`, `copartition`:
-    facts that the caller knows about stores and co-partitioned topics. `changelog_configs`: changelog topic to the
-    configs set on the topic itself, for the topics whose configs the caller may read; None if it has read none.
-    `configs`: the application's configs, with which its changelogs were created. `has_run`: True if the group has
-    completed a rebalance; a store without an existing changelog is then not logged. `creates_missing`: True if the
-    caller creates missing topics; a changelog that does not exist will then be created.
+    `partition_counts`: each topic of the cluster to its number of partitions; if None, every store counts as logged.
+    `stores`, `copartition`: facts that the caller knows about stores and co-partitioned topics. `changelog_configs`:
+    changelog topic to the configs set on the topic itself, for the topics whose configs the caller may read; None if
+    the caller has read no configs. `configs`: the application's configs, with which Kafka Streams created the
+    changelogs. `has_run`: True if the group has completed a rebalance, so that a store without an existing changelog is
+    not logged. `creates_missing`: True if the caller creates missing topics, including a changelog that does not exist.
     Raises InputError for a text that is no description (with the line), for `stores` and `copartition` that do not fit
-    it, and for a missing fact that would change the partitions of a topic.
+    the topology, and for a missing fact that would change the partitions of a topic.
     """
     definition, graph_assumptions = described_graph(read_description(text), application_id, partition_counts)
     counts = partition_counts or {}
@@ -92,8 +92,8 @@ def topology_from_description(
 
 
 def _as_led(topology: GroupTopology) -> GroupTopology:
-    """The topology as Kafka's leader sees it: without subtopologies whose patterns match no topic, which have no tasks,
-    and without the topics of sinks that choose a topic for each record.
+    """The topology as Kafka's leader has it. The result lacks subtopologies whose patterns match no topic, because
+    these have no tasks, and the topics of sinks that choose a topic for each record.
     """
     return replace(
         topology,
@@ -110,8 +110,9 @@ def _check_order_of_changelogs(
 ) -> None:
     """Raises InputError if the partition count of a missing repartition topic depends on assumed facts about stores.
 
-    Kafka's leader iterates over the subtopologies in the order of a hash map. The hash codes depend on the configs of
-    the changelogs. A repartition topic gets the largest count that is known when it is reached.
+    Kafka's leader iterates over the subtopologies in the order of a hash map, whose hash codes depend on the configs of
+    the changelogs. When the leader reaches a repartition topic, the topic gets the largest partition count that is
+    known at this point.
     """
     missing = {
         topic.name
@@ -189,8 +190,9 @@ def _counts_or_refusal(topology: GroupTopology, partition_counts: Mapping[str, i
 def _repartition_counts(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> tuple[Mapping[str, int | None], tuple[str, ...]]:
-    """The fixed count of each repartition topic by short name, None if its count follows from the topics upstream; and
-    the assumptions. `partition_counts`: topics of the cluster by full name; empty if not known.
+    """The fixed partition count of each repartition topic by short name, and the assumptions. The fixed count is None
+    if the topic's count follows from the topics upstream. `partition_counts`: topics of the cluster by full name; empty
+    if the topics are not known.
     """
     fixed = dict(definition.repartition_topics)
     existing = {
@@ -199,7 +201,8 @@ def _repartition_counts(
         if (name := definition.full_topic(topic, application_id)) in partition_counts
     }
     assumptions: list[str] = []
-    for _ in existing:  # one topic at a time, because the counts of others may follow from its count
+    # fix one topic's count at a time, because the counts of other topics may follow from this topic's count
+    for _ in existing:
         counted = _counted(replace(definition, repartition_topics=fixed), application_id, partition_counts)
         odd = next(
             (t for t, count in existing.items() if counted.get(definition.full_topic(t, application_id)) != count), None
@@ -221,8 +224,8 @@ def _repartition_counts(
 def _counted(
     definition: TopologyDefinition, application_id: str, partition_counts: Mapping[str, int]
 ) -> Mapping[str, int]:
-    """The counts with which Kafka would create the repartition topics on a cluster without them; empty if it would
-    refuse the topics.
+    """The partition counts with which Kafka would create the repartition topics on a cluster that lacks these topics;
+    empty if Kafka would refuse the topics.
     """
     internal = {definition.full_topic(topic, application_id) for topic in definition.repartition_topics}
     topics = {name: count for name, count in partition_counts.items() if name not in internal}

@@ -1,8 +1,8 @@
-"""Makes the node graph of a described topology: nodes with parents first, and the internal topics.
+"""Makes the node graph of a described topology: the nodes, with parents before children, and the internal topics.
 
-The text shows topic names without the application id. A topic is taken to be internal if the topology both writes and
-reads it and its name is one that the DSL generates, unless the cluster has a topic of exactly that name. A source with
-a pattern reads the topics of the cluster that match it.
+The text of `Topology#describe` shows topic names without the application id. A topic is assumed to be internal if
+the topology both writes and reads the topic, and its name has a form that the DSL generates, unless the cluster has a
+topic of exactly this name. A source with a pattern reads the topics of the cluster that match the pattern.
 Source: `InternalTopologyBuilder.addInternalTopic`, `SourceNodeFactory.topics`,
 `KStreamImpl.REPARTITION_TOPIC_SUFFIX`, `KTableImpl.doJoinOnForeignKey`.
 """
@@ -43,9 +43,9 @@ _NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 def described_graph(
     read: Sequence[ReadSubtopology], application_id: str, partition_counts: Mapping[str, int] | None
 ) -> tuple[TopologyDefinition, tuple[str, ...]]:
-    """The definition, without stores and without counts of repartition topics; and the assumptions. Raises InputError
-    if subtopologies are not numbered as Kafka numbers them, and for a source with a pattern if the cluster's topics are
-    not known.
+    """The definition of the topology, without stores and without partition counts of repartition topics; and the
+    assumptions. Raises InputError if subtopologies are not numbered as Kafka numbers them, and for a source with a
+    pattern if the cluster's topics are not known.
     """
     topics = dict(_source_topics(read, partition_counts))
     nodes = _nodes(read, topics)
@@ -57,8 +57,8 @@ def described_graph(
 
 
 def _nodes(read: Sequence[ReadSubtopology], topics: Mapping[str, tuple[str, ...]]) -> dict[str, Node]:
-    """The nodes, parents first. Otherwise they are in the order of the numbers in generated names. A node with a name
-    of the user comes right after its parents.
+    """The nodes, with parents before children. Among nodes whose parents are placed, generated names are ordered by
+    their numbers. A node with a name of the user comes right after its parents.
     """
     nodes: dict[str, Node] = {}
     added: dict[str, int] = {}
@@ -137,7 +137,7 @@ def _sink_assumptions(read: Sequence[ReadSubtopology]) -> Iterator[str]:
 def _internal_topics(
     nodes: Mapping[str, Node], application_id: str, topics: Mapping[str, int], assumptions: list[str]
 ) -> list[str]:
-    """The short names of the internal topics; adds to `assumptions`."""
+    """The short names of the internal topics. The function appends its assumptions to `assumptions`."""
     read = {topic for node in nodes.values() if isinstance(node, SourceNode) for topic in node.topics}
     written = dict.fromkeys(node.topic for node in nodes.values() if isinstance(node, SinkNode) and node.topic)
     internal: list[str] = []

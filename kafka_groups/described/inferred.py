@@ -1,10 +1,10 @@
-"""Infers a group's topology from its tasks and topics, when its `Topology#describe` text is not at hand.
+"""Infers a group's topology from its tasks and topics, if the text of its `Topology#describe` is not available.
 
 A task's id and its source partitions show which topics a subtopology reads. Internal topics are recognised by Kafka's
-names (`<application id>-...-repartition`, `-changelog`). A changelog belongs to a subtopology with as many tasks as the
-changelog has partitions, preferably to one whose topics its name mentions. Sinks are not visible, so repartition topics
-keep their present partition counts. Source: `InternalTopologyBuilder.decorateTopic`,
-`ProcessorStateManager.storeChangelogTopic`.
+names (`<application id>-...-repartition`, `-changelog`). A changelog is assigned to a subtopology with as many tasks as
+the changelog has partitions, preferably to a subtopology with a topic that the changelog's name mentions. A group's
+tasks and topics do not show its sinks, so repartition topics keep their present partition counts. Source:
+`InternalTopologyBuilder.decorateTopic`, `ProcessorStateManager.storeChangelogTopic`.
 """
 
 import re
@@ -31,8 +31,8 @@ _UNINFORMATIVE = frozenset(
 
 @dataclass(slots=True)
 class _InferredSubtopology:
-    """A subtopology while it is being assembled. `tasks`: the number of tasks, which is the number of partitions of its
-    largest topic.
+    """A subtopology while it is being assembled. `tasks`: the number of tasks, which is the number of partitions of the
+    subtopology's largest topic.
     """
 
     id: int
@@ -51,12 +51,13 @@ def topology_from_cluster(
     stateful: Collection[TaskId] = (),
     changelogs: Mapping[str, int] | None = None,
 ) -> DescribedTopology:
-    """The topology as far as it is visible; each guess is an assumption in the result.
+    """The topology as far as tasks and topics show it; each guess is an assumption in the result.
 
-    `partition_counts`: all topics of the cluster. `subscribed`: topics to which members subscribe. `assigned`: active
-    and standby tasks with their source partitions, from all known generations. `stateful`: tasks for which members
-    report offset sums. `changelogs`: facts of the caller: a changelog, or a source topic that serves as changelog, to
-    its subtopology. Raises InputError if there is no task, or if tasks and partitions contradict each other.
+    `partition_counts`: each topic of the cluster to its number of partitions. `subscribed`: topics to which members
+    subscribe. `assigned`: active and standby tasks of all known generations, with their source partitions. `stateful`:
+    tasks for which members report offset sums. `changelogs`: facts of the caller: each changelog, or source topic that
+    serves as changelog, to the id of its subtopology. Raises InputError if there is no task, or if tasks and partitions
+    contradict each other.
     """
     stateful_ids = {task.subtopology for task in stateful}
     subtopologies = []
@@ -91,7 +92,7 @@ def _topics_of(assigned: Mapping[TaskId, Collection[TopicPartition]]) -> dict[in
 
 @dataclass(slots=True)
 class _Inference:
-    """One run of the inference. `known`: topic to its subtopology, from the caller."""
+    """One run of the inference. `known`: the caller's facts, topic to the id of its subtopology."""
 
     application_id: str
     partition_counts: Mapping[str, int]
@@ -134,8 +135,8 @@ class _Inference:
                 raise InputError(f"is neither a changelog nor read by subtopology {subtopology}", where)
 
     def _place_changelogs(self) -> None:
-        """Assigns changelogs to subtopologies. Changelogs whose subtopology is certain come first, so that for the
-        others a subtopology without a changelog is preferred.
+        """Assigns changelogs to subtopologies. Changelogs whose subtopology is certain are assigned first; each other
+        changelog then preferably gets a subtopology that has no changelog yet.
         """
         sums_known = any(each.stateful for each in self.subtopologies)
         unsure: list[tuple[str, str, list[_InferredSubtopology]]] = []
@@ -169,8 +170,8 @@ class _Inference:
             )
 
     def _place_source_changelogs(self) -> None:
-        """Assigns source topics that serve as changelogs: those that the caller names, and one for each stateful
-        subtopology without a changelog.
+        """Assigns source topics that serve as changelogs: the topics that the caller names, and one topic for each
+        stateful subtopology without a changelog.
         """
         for each in self.subtopologies:
             named = sorted(topic for topic in each.topics if topic in self.known)
@@ -199,8 +200,8 @@ class _Inference:
         return Subtopology(seen.id, seen.topics, repartition, stores=tuple(seen.stores))
 
     def _unlikely(self, store: str, seen: _InferredSubtopology) -> tuple[int, bool, bool, int]:
-        """A sort key by which likelier subtopologies come first: those with more words in common with the store, then
-        those without a changelog, then those with a repartition topic (which an aggregate reads).
+        """A sort key by which likelier subtopologies come first: a subtopology with more words in common with the
+        store, then one without a changelog, then one with a repartition topic (which an aggregate reads).
         """
         aggregates = any(map(self._is_repartition, seen.topics))
         return -self._words_in_common(store, seen), bool(seen.stores), not aggregates, seen.id

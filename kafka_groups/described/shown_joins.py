@@ -1,21 +1,24 @@
-"""Finds the joins and cogroups of a described topology, and the sources that each has co-partitioned.
+"""Finds the joins and cogroups of a described topology, and the sources that each join or cogroup has co-partitioned.
 
 For each join of streams, of tables, of a stream with a table or by foreign key, and for each cogroup, Kafka's DSL
 passes the sources of both sides to its builder. The text shows a join as a processor that uses a store which another
-processor fills. A generated name shows if a processor is a join. If the user has named the call, the DSL adds suffixes
-to the names of the nodes of a join of streams or of tables, of a join by foreign key, and of a cogroup; these suffixes
-show it too. Three cases stay open:
+processor fills. If the DSL has generated a processor's name, the name shows if the processor is a join. If the user has
+named the call, the DSL adds suffixes to the names of the nodes of a join of streams or of tables, of a join by foreign
+key, and of a cogroup; these suffixes show the join or cogroup too. The text leaves three cases open:
 
-- A processor with a name of the user uses the store of another processor. It is a join of a stream with a table that
-  was given this name (`Joined.as`), or a processor of the user, for whose topics Kafka requires nothing.
-- A cogroup reads a repartition topic with a name of the user. If the cogroup created the topic (`Grouped.as`), Kafka
-  co-partitions the topics upstream of it; if the user did (`Repartitioned.as`), Kafka co-partitions this topic.
-- A repartition topic with a name of the user has several readers. If one call of the DSL created the topic for the
-  first reader, Kafka's builder records for each later reader a source that becomes no node, and so requires nothing of
-  the topic for these readers.
+- A processor with a name of the user uses the store of another processor. This processor is either a join of a stream
+  with a table that the user has named (`Joined.as`), or the user's own processor, for whose topics Kafka requires
+  nothing.
+- A cogroup reads a repartition topic with a name of the user. If the cogroup created the repartition topic
+  (`Grouped.as`), Kafka co-partitions the topics upstream of this topic; if the user created it (`Repartitioned.as`),
+  Kafka co-partitions the repartition topic itself.
+- A repartition topic with a name of the user has several readers. If one call of the DSL created the repartition topic
+  for the first reader, Kafka's builder records for each later reader a source that becomes no node, so Kafka requires
+  nothing of the topic for the later readers.
 
-`copartition.py` decides these cases. Source: `AbstractStream.ensureCopartitionWith`, `KStreamImpl.repartitionForJoin`,
-`InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`, `KTableImpl.doJoinOnForeignKey`.
+`copartition.py` decides the cases that the text leaves open. Source: `AbstractStream.ensureCopartitionWith`,
+`KStreamImpl.repartitionForJoin`, `InternalTopologyBuilder.copartitionSources`, `CogroupedStreamAggregateBuilder`,
+`KTableImpl.doJoinOnForeignKey`.
 """
 
 import itertools
@@ -33,8 +36,8 @@ _JOIN = re.compile(
     re.ASCII,
 )
 _SELF_JOIN = re.compile(rf"KSTREAM-MERGE{_NUMBER}|.+-merge", re.ASCII)
-"""Matches merge nodes, among them the single node that the optimizer makes for a join of a stream with itself. Other
-merge nodes use no store.
+"""Matches merge nodes, among them the single node that the optimizer makes for a join of a stream with itself. A merge
+node that is no self-join uses no store.
 """
 _NAMED_JOIN = re.compile(
     r"(?P<name>.+?)-(?:(?P<streams>(?:outer-)?(?:this|other)-join)|(?P<tables>join-(?:this|other))"
@@ -47,14 +50,16 @@ _FILLER = re.compile(
     r"|.+-(?:table-source|this-windowed|other-windowed)",
     re.ASCII | re.DOTALL,
 )
-"""Matches the DSL's processors that fill the store they use."""
+"""Matches the names of the DSL's processors that fill the store that they use."""
 _WINDOW_FILLER = re.compile(rf"KSTREAM-WINDOWED{_NUMBER}|.+-(?:this|other)-windowed", re.ASCII | re.DOTALL)
 _MOVED_OWNER = re.compile(rf"KSTREAM-TOTABLE{_NUMBER}|.+-STATE-STORE{_NUMBER}", re.ASCII)
-"""Matches owners that read their own repartition topic, unless the optimizer has moved the topic."""
+"""Matches the name of a node or store that owns a repartition topic named after it: the owner reads this topic, unless
+the optimizer has moved the topic.
+"""
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
-"""Matches the generated store names of a stream-stream join. The DSL numbers the store even if the user has named the
-join.
+"""Matches the generated store names of a stream-stream join. Such a store name has the number that the DSL counted,
+even if the user has named the join.
 """
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16
@@ -64,15 +69,21 @@ _ONE_SIDE = re.compile(
     r"|.+-(?:this|other)-join|.+-join-(?:this|other)",
     re.ASCII | re.DOTALL,
 )
-"""Matches the names of the two nodes of a join (one for each side); a merge node below them joins their results."""
+"""Matches the names of the two nodes of a join, one for each side; a merge node below the two nodes merges their
+results.
+"""
 _SUBSCRIPTIONS = re.compile(rf"KTABLE-FK-JOIN-SUBSCRIPTION-STATE-STORE{_NUMBER}|.+-subscription-store", re.ASCII)
-"""Matches the subscription store of a foreign-key join. Both sides use it; sharing it requires no co-partitioning."""
+"""Matches the subscription store of a foreign-key join. Both sides of the join use the subscription store; using one
+store requires no co-partitioning.
+"""
 _OF_BOTH_SIDES = re.compile(
     rf"KTABLE-FK-JOIN-SUBSCRIPTION-RESPONSE-RESOLVER-PROCESSOR{_NUMBER}|.+-subscription-response-resolver"
     rf"|KSTREAM-(?:LEFT)?JOIN{_NUMBER}",
     re.ASCII | re.DOTALL,
 )
-"""Matches joins whose result also depends on the table's sources, although the table is not a parent of the node."""
+"""Matches the names of joins whose result also depends on the table's sources, although the table is no parent of the
+join's node.
+"""
 _COGROUP_AGGREGATE = re.compile(rf"COGROUPKSTREAM-AGGREGATE{_NUMBER}|(?P<name>.+)-cogroup-agg-\d+", re.ASCII)
 _COGROUP_MERGE = re.compile(rf"COGROUPKSTREAM-MERGE{_NUMBER}|.+-cogroup-merge", re.ASCII)
 _GENERATED_REPARTITION = re.compile(rf"KSTREAM-REPARTITION{_NUMBER}-repartition", re.ASCII)
@@ -82,13 +93,13 @@ Sources = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Copartitioning:
-    """The source nodes that one join or cogroup has co-partitioned; empty if it has none. If the topology's text does
-    not tell which sources are co-partitioned, `alternatives` has all possibilities, and `reason` names the nodes that
-    leave the question open.
+    """The source nodes that one join or cogroup has co-partitioned. An element of `alternatives` is empty for a join or
+    cogroup without co-partitioned sources. If the topology's text does not tell which sources are co-partitioned,
+    `alternatives` has all possibilities, and `reason` names the nodes that leave the question open.
 
-    `node`: the node that shows the join or cogroup. `call`: an id of the call, equal for all nodes of one join.
-    `earliest`, `latest`: the bounds of the number that the DSL counted for the call. They may differ for a node with a
-    name of the user.
+    `node`: the node that shows the join or cogroup. `call`: an id of the DSL call, equal for all nodes of one join.
+    `earliest`, `latest`: the bounds of the number that the DSL counted for the call. The bounds may differ for a node
+    with a name of the user.
     """
 
     node: str
@@ -102,7 +113,8 @@ class Copartitioning:
 @dataclass(frozen=True, slots=True)
 class _UnnotedReaders:
     """For each node, the source nodes among its parents that Kafka's builder does not record as sources of this node.
-    `certain`: surely not recorded; `possible`: the text leaves it open.
+    `certain`: the sources that the builder certainly does not record; `possible`: the sources for which the text leaves
+    this open.
     """
 
     certain: Mapping[str, frozenset[str]]
@@ -110,7 +122,7 @@ class _UnnotedReaders:
 
 
 def copartitionings(definition: TopologyDefinition) -> tuple[Copartitioning, ...]:
-    """The co-partitionings that follow from the names and the stores of the nodes."""
+    """The joins and cogroups that the nodes' names and stores show, each with its co-partitioned sources."""
     return tuple(_ShownJoins(definition).found())
 
 
@@ -132,7 +144,9 @@ class _ShownJoins:
                 self._writers.setdefault(node.topic, []).append(name)
 
     def found(self) -> Iterator[Copartitioning]:
-        """Yields the co-partitionings in the order of the calls, as far as the numbers in names show it."""
+        """Yields the co-partitionings in the order of the program's calls, as far as the numbers in names show this
+        order.
+        """
         global_nodes = self._definition.global_nodes()
         seen: set[str] = set()
         for name in sorted(self._definition.nodes, key=self._order.__getitem__):
@@ -197,7 +211,9 @@ class _ShownJoins:
         )
 
     def _possible_fillers(self, store: str, user: str, certain: bool) -> tuple[str, ...]:
-        """The processors that may fill the store with which `user` joins. Empty if `user` itself fills the store."""
+        """The processors that may fill the store with which `user` joins. The result is empty if `user` itself fills
+        the store.
+        """
         users = [each.name for each in self._users[store]]
         known = [each for each in users if _FILLER.fullmatch(each) or self._is_cogroup_aggregate(each)]
         if known:
@@ -210,8 +226,8 @@ class _ShownJoins:
     def _together(
         self, above: Mapping[str, Sources], left_out: Mapping[str, frozenset[str]], name: str, fillers: Sequence[str]
     ) -> Sources:
-        """The sources of the join's own records, without those in `left_out`, and the sources of the tables with which
-        it joins. Kafka notes no source for the table of a cogroup.
+        """The sources of the join's own records, without the sources in `left_out`, and the sources of the tables with
+        which the node joins. Kafka records no source for the table of a cogroup.
         """
         own = left_out.get(name, frozenset())
         parents = () if own is _ALL else self._definition.nodes[name].parents
@@ -222,11 +238,12 @@ class _ShownJoins:
         return tuple(dict.fromkeys(source for side in sides for source in side))
 
     def _cogroup_sources(self, aggregate: str, store: str) -> tuple[Sources, ...]:
-        """The possible sources of an aggregate: those upstream of the repartition topic that it reads, and those that
-        it reads itself. One element if only one of the two is possible.
+        """The possible sources of an aggregate: either the sources upstream of the repartition topic that the aggregate
+        reads, or the sources that the aggregate reads itself. The result has one element if only one of these
+        possibilities remains.
         """
         own_topic = f"{store}-repartition"
-        # the optimizer moves the topic of a cogroup upstream, but Kafka noted the sources before the move
+        # the optimizer moves the topic of a cogroup upstream, but Kafka records the sources before the move
         read = tuple(
             dict.fromkeys(
                 each
@@ -263,7 +280,8 @@ class _ShownJoins:
                 if not self._owns(owner, readers):
                     possible |= {name: frozenset((source,)) for name in readers}
                     possible |= {name: _ALL for name in self._definition.nodes if self._owns(owner, [name])}
-            elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):  # later sources became no nodes
+            # sources that the builder recorded for later readers became no nodes
+            elif _GENERATED.fullmatch(owner) and _GENERATED.fullmatch(source):
                 certain |= {name: frozenset((source,)) for name in readers[1:]}
             else:
                 later = dict(self._later_joins(source))
@@ -275,9 +293,9 @@ class _ShownJoins:
     def _later_joins(self, source: str) -> Iterator[tuple[str, bool]]:
         """Yields each join of a stream that an earlier call has joined already, with True if the order of the calls is
         certain. Considers streams from `source` (a repartition topic that the optimizer has moved) down to the first
-        stateful operator. Each call of a join notes a new source for the repartition topic that the stream needs. A
-        later call that is not named reuses the topic of the first call. The builder still notes a source for it, and
-        that source is no node of the topology.
+        stateful operator. For each call of a join, the builder records a new source for the repartition topic that the
+        stream needs. A later call that is not named reuses the topic of the first call, but the builder still records a
+        source for the later call, and this source is no node of the topology.
         """
         streams = [source]
         while streams:
@@ -296,7 +314,7 @@ class _ShownJoins:
             ]
 
     def _owns(self, owner: str, names: Iterable[str]) -> bool:
-        """True if `owner` is one of these nodes, or a store that one of them uses."""
+        """True if `owner` is one of the nodes in `names`, or a store that one of these nodes uses."""
         users = {user.name for user in self._users.get(owner, ())}
         return any(name == owner or name in users for name in names)
 
@@ -330,10 +348,10 @@ class _ShownJoins:
 def _sources_above(
     definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]], unnoted: Mapping[str, frozenset[str]]
 ) -> dict[str, Sources]:
-    """By node, the source nodes of its records, as Kafka notes them: for a source the source itself, for a cogroup
-    none, and for the result of a join with a table also the sources of the table.
+    """By node, the source nodes of the node's records, as Kafka records them: for a source the source itself, for a
+    cogroup no sources, and for the result of a join with a table also the sources of the table.
 
-    `unnoted`: by node, the parent sources that Kafka does not note; `_ALL` for all of them.
+    `unnoted`: by node, the parent sources that Kafka does not record; `_ALL` for all parent sources.
     """
     above: dict[str, Sources] = {}
 
@@ -353,7 +371,7 @@ def _sources_above(
             return ()
         before = node.parents
         if isinstance(node, ProcessorNode) and _OF_BOTH_SIDES.fullmatch(name):
-            for store in node.stores:  # there are several if the table is itself a join of tables
+            for store in node.stores:  # the node has several stores if the table is itself a join of tables
                 sharing = [user.name for user in users[store]]
                 fillers = [each for each in sharing if not _JOIN.fullmatch(each) and not _NAMED_JOIN.fullmatch(each)]
                 fillers = [each for each in fillers if _FILLER.fullmatch(each)] or fillers
@@ -367,8 +385,9 @@ def _sources_above(
 
 
 def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence[ProcessorNode]]) -> dict[str, int]:
-    """By node, the number of its call, because the DSL counts its calls: the number in the node's name. For a node with
-    a name of the user, it is the largest number of its parents, its stores and the processors that fill its stores.
+    """By node, the number of the DSL call that added the node: the number in the node's name, because the DSL counts
+    its calls. A node with a name of the user gets the largest number of its parents, its stores and the processors that
+    fill its stores.
     """
     order: dict[str, int] = {}
     for name, node in definition.nodes.items():
@@ -383,8 +402,8 @@ def _order_of_calls(definition: TopologyDefinition, users: Mapping[str, Sequence
 
 
 def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> dict[str, int]:
-    """By node, the largest number that its call can have: the number in its name; for a node with a name of the user,
-    one less than the smallest number of its children.
+    """By node, the largest number that the DSL call of the node can have: the number in the node's name; for a node
+    with a name of the user, one less than the smallest number of the node's children.
     """
     children: dict[str, list[str]] = {}
     for name, node in definition.nodes.items():
@@ -406,7 +425,7 @@ def _latest_calls(definition: TopologyDefinition, order: Mapping[str, int]) -> d
 
 
 def _equal_in_a_call(numbers: Mapping[str, int], choose: Callable[[Iterable[int]], int]) -> dict[str, int]:
-    """`numbers` of nodes, with one number for all nodes of a join that the user has named."""
+    """The `numbers` of the nodes, changed so that all nodes of a join that the user has named have one number."""
     of_call: dict[str, list[int]] = {}
     joins = {name: match["name"] for name in numbers if (match := _NAMED_JOIN.fullmatch(name)) is not None}
     for name, call in joins.items():

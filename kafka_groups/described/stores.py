@@ -1,26 +1,27 @@
-"""Finds the stores of a described topology: which are logged, to which topic, and the kind of each store.
+"""Finds the stores of a described topology: for each store if it is logged, its changelog topic, and its kind.
 
-The text does not tell if a store is logged. Kafka names a changelog `<application id>-<store>-changelog` and creates
-all changelogs in the first rebalance. So if some changelogs exist and another does not, the store of the missing one is
-not logged; or, for the store of a table that is read from one topic, that topic serves as changelog. The text does not
-tell the kind of a store either. The configs of its changelog do; without a changelog, the store's name may.
+The text of `Topology#describe` does not tell if a store is logged. Kafka names a changelog `<application
+id>-<store>-changelog` and creates all changelogs in the first rebalance. So if some changelogs exist, a store whose
+changelog is missing is not logged; or, if the store is that of a table that is read from one topic, this topic serves
+as changelog. The text of `Topology#describe` does not tell the kind of a store. The configs of the store's changelog
+show the kind; without a changelog, the store's name may show the kind.
 
 A leader that creates missing topics cannot conclude that a store without a changelog is not logged: the topology may
-have a new store, or the leader before it died while it was creating the changelogs. An unneeded empty changelog does no
-harm, but a missing one stops a task. A store of unknown kind gets a changelog that loses no records. Source:
-`InternalTopologyBuilder`, `TableSourceNode`.
+have a new store, or the previous leader may have failed while it was creating the changelogs. An unneeded empty
+changelog does no harm, but a missing changelog stops a task. A store of unknown kind gets a changelog config under
+which no record that the store may need is deleted. Source: `InternalTopologyBuilder`, `TableSourceNode`.
 
 A store is key-value, windowed or versioned.
 
-Kinds by names: the DSL generates a name for each store that the user does not name, and the name shows the call. Only a
-table can be versioned, and only with a store that the user supplies and names. A store that the user named can have any
-kind that the processors which use it allow. No name shows the retention of a windowed or versioned store.
+Kinds by names: the DSL generates a name for each store that the user does not name, and the generated name shows the
+DSL call. Only a table can be versioned, and only with a store that the user supplies and names. A store that the user
+has named can have any kind that its processors allow. No name shows the retention of a windowed or versioned store.
 
-Kinds by the configs of an existing changelog: Kafka Streams sets these configs when it creates the topic, and they
-differ for each kind of store. The changelog of a windowed store deletes by time, with the store's retention; that of a
-versioned store delays compaction. Configs that the application sets on every internal topic (`topic.` configs) do not
-show a kind. All other configs count as the store's own (`withLoggingEnabled`), so a changelog that was deleted is
-created again with the same configs.
+Kinds by the configs of an existing changelog: Kafka Streams sets the configs of a changelog when it creates the topic,
+and the configs differ for each kind of store. The changelog of a windowed store deletes records by time, with the
+store's retention; the changelog of a versioned store delays compaction. Configs that the application sets on every
+internal topic (`topic.` configs) do not show a kind. All other configs of a changelog count as the store's own
+(`withLoggingEnabled`), so a changelog that was deleted is created again with the same configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.
@@ -45,7 +46,7 @@ from assignor.topology.internal_topics import (
 )
 
 StoreKinds = tuple[ChangelogType, ...]
-"""The possible kinds of a store, in the order of `ChangelogType`."""
+"""The type of a store's possible kinds, in the order of `ChangelogType`."""
 
 KEY_VALUE: StoreKinds = (ChangelogType.UNWINDOWED,)
 _TABLE: StoreKinds = (ChangelogType.UNWINDOWED, ChangelogType.VERSIONED)
@@ -66,15 +67,16 @@ _TABLE_USER = re.compile(rf"(?:KTABLE-[A-Z-]+|KSTREAM-TOTABLE){_NUMBER}", re.ASC
 
 
 def possible_kinds(store: str, users: Sequence[ProcessorNode], repartition_topics: Collection[str]) -> StoreKinds:
-    """The kinds that the names allow. `users`: the processors that use the store; the first one fills it.
-    `repartition_topics`: the repartition topics of the topology, under their short names.
+    """The kinds that the store can have, by its name and the names of its processors. `users`: the processors that use
+    the store; the first processor fills the store. `repartition_topics`: the repartition topics of the topology, under
+    their short names.
     """
     if _AGGREGATE_STORE.fullmatch(store):
         return _AGGREGATE
     foreign_key = _FOREIGN_KEY_STORE.fullmatch(store)
     if foreign_key and f"{foreign_key[1]}-subscription-registration-topic" in repartition_topics:
         return KEY_VALUE
-    is_buffer = store == f"{users[0].name}-Buffer"  # the buffer of a stream-table join with a grace period
+    is_buffer = store == f"{users[0].name}-Buffer"  # a stream-table join with a grace period has a buffer of this name
     if is_buffer or _GENERATED_STORE.fullmatch(store) or _JOIN_HELPER.fullmatch(store):
         return KEY_VALUE
     if _JOIN_WINDOW_STORE.fullmatch(store) or any(_JOIN_WINDOW_USER.fullmatch(user.name) for user in users):
@@ -88,10 +90,10 @@ _OF_A_REASSIGNMENT = frozenset({"leader.replication.throttled.replicas", "follow
 
 
 def changelog_of_configs(own: Mapping[str, str], configs: AssignmentConfigs) -> ChangelogConfig:
-    """The changelog's kind and its remaining configs. `own`: the configs set on the topic itself, without the brokers'
-    defaults. `configs`: the application's configs.
+    """The kind of a changelog, and the configs that do not follow from the kind. `own`: the configs set on the topic
+    itself, without the brokers' defaults. `configs`: the application's configs.
 
-    A topic created from the result has the configs in `own`, and the library's defaults for configs that `own` lacks.
+    A topic created from the result has the configs in `own`, and Kafka Streams' defaults for configs that `own` lacks.
     """
     kind = _kind(own, configs)
     expected = InternalTopic("changelog", changelog=kind).configs(configs)
@@ -126,8 +128,8 @@ def _time_ms(key: str, own: Mapping[str, str], for_all: Mapping[str, str]) -> in
 
 
 def _same(key: str, one: str, other: str) -> bool:
-    """True if the two values are equal. The order of cleanup policies does not matter, because brokers may return them
-    in another order.
+    """True if the two values are equal. The order of cleanup policies does not matter, because brokers may return the
+    policies in another order.
     """
     return _policies(one) == _policies(other) if key == CLEANUP_POLICY else one == other
 
@@ -156,9 +158,10 @@ class StoreFacts:
     """The facts about stores, by store name, that the caller knows and the text lacks.
 
     `not_logged`: stores without a changelog. `source_changelogs`: store to the source topic that serves as changelog.
-    `retention_ms`: windowed stores, including session stores, to their retention. `history_retention_ms`: versioned
-    stores to their history retention. `key_value`: stores that are neither. `reuses_source_topics`: True if the
-    application's `topology.optimization` restores the tables of the DSL from their source topics; None if not known.
+    `retention_ms`: each windowed store or session store to its retention. `history_retention_ms`: each versioned store
+    to its history retention. `key_value`: stores that are neither windowed nor versioned. `reuses_source_topics`: True
+    if the application's `topology.optimization` restores the tables of the DSL from their source topics; None if the
+    optimization is not known.
     """
 
     not_logged: Collection[str] = frozenset()
@@ -179,9 +182,9 @@ class StoreFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenChangelogs:
-    """The state of the cluster. `partition_counts`: topic to its number of partitions, for all topics; None if it was
-    not read. `changelog_configs`: changelog topic to the configs that are set on it; None if they were not read.
-    `configs`: the application's configs.
+    """The topics and changelog configs of the cluster. `partition_counts`: topic to its number of partitions, for all
+    topics; None if the topics were not read. `changelog_configs`: changelog topic to the configs that are set on it;
+    None if no configs were read. `configs`: the application's configs.
     """
 
     partition_counts: Mapping[str, int] | None = None
@@ -191,9 +194,9 @@ class SeenChangelogs:
 
 @dataclass(frozen=True, slots=True)
 class DescribedStores:
-    """The stores and the assumptions about them. `unknown_kind`: stores whose kind neither the text nor the cluster
-    shows, as texts such as `counts (key-value or windowed)`. `assumed`: all stores with an assumption, about logging,
-    the changelog topic, or the kind.
+    """The stores of a topology and the assumptions about them. `unknown_kind`: stores whose kind neither the text nor
+    the cluster shows, as texts such as `counts (key-value or windowed)`. `assumed`: all stores whose logging, changelog
+    topic or kind is an assumption.
     """
 
     definitions: Mapping[str, StoreDefinition]
@@ -214,8 +217,8 @@ def described_stores(
     """The definitions of all stores that processors use. `has_run`, `creates_missing`: see `topology_from_description`.
 
     Raises InputError for facts about an unknown store, for facts that exclude each other, for a topic that the store's
-    subtopology does not read, and for a store whose changelog would be created although the text does not tell if it
-    has one.
+    subtopology does not read, and for a store whose changelog would be created although the text does not tell if the
+    store has a changelog.
     """
     users = users_of_stores(definition)
     named = facts.stores()
@@ -267,11 +270,11 @@ def described_stores(
 
 
 def _reusable_topic(definition: TopologyDefinition, users: Sequence[ProcessorNode]) -> tuple[str, bool] | None:
-    """The source topic that may serve as the changelog of a store, and True if it certainly does in an optimized
-    topology; None if there is no such topic.
+    """The source topic that may serve as the changelog of a store, and True if this topic certainly does so in an
+    optimized topology; None if no source topic may serve as its changelog.
 
-    For a table of the DSL it certainly does. The other case is a possible read-only store: its processor has a name of
-    the user, reads one topic and forwards no records.
+    The source topic certainly serves as changelog for a table of the DSL. The source topic may serve as changelog for a
+    store that may be read-only: the store's processor has a name of the user, reads one topic and forwards no records.
     """
     for user in users:
         read = definition.source_topics(user.parents[0]) if len(user.parents) == 1 else ()
@@ -307,7 +310,7 @@ def _changelog(
     store: str, topic: str, seen: SeenChangelogs, facts: StoreFacts, kinds: StoreKinds
 ) -> ChangelogConfig | None:
     """The changelog's configs: from the caller's facts, otherwise from the cluster, otherwise from the store's name.
-    None if all three leave it open.
+    The result is None if neither the facts, the cluster nor the name show the configs.
     """
     if store in facts.retention_ms:
         own_policy = _NEVER_COMPACTED if kinds == JOIN_WINDOW else {}
@@ -330,7 +333,7 @@ def _kinds_text(kinds: StoreKinds) -> str:
 
 
 def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorNode]]:
-    """Store to the processors that use it, in the order in which they were added."""
+    """Store to the processors that use it, in the order in which the processors were added."""
     global_nodes = definition.global_nodes()
     users: dict[str, list[ProcessorNode]] = {}
     for name, node in definition.nodes.items():
@@ -341,10 +344,11 @@ def users_of_stores(definition: TopologyDefinition) -> dict[str, list[ProcessorN
 
 
 def _table_topic(definition: TopologyDefinition, store: str, users: Sequence[ProcessorNode]) -> str | None:
-    """The topic, not an internal one, from which a table's store is filled; None if there is no such single topic.
+    """The topic, not an internal topic, from which a table's store is filled; None if the store is not filled from a
+    single topic.
 
     The processor that fills the store is recognised by its generated name, or by the store's name, which contains the
-    topic; otherwise it is the only processor of the store that reads a single topic.
+    topic; otherwise the only processor of the store that reads a single topic is taken to fill it.
     """
     topics: dict[str, str] = {}
     for user in users:

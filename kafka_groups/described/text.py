@@ -2,7 +2,7 @@
 
 The text may be part of a log. The parser ignores the log's prefix of each line, lines before and after the description,
 CR and tabs, and accepts `\\n` as two characters, as a JSON log writes it. A foreign line inside the description is an
-error, and so is an edge whose other end is missing: a text that was cut off would describe another topology. Source:
+error, and so is an edge to a node that is missing: a text that was cut off would describe another topology. Source:
 `TopologyDescription`, `InternalTopologyBuilder`.
 """
 
@@ -17,7 +17,7 @@ _WORDS = re.compile(
     r"(?:(?P<header>Topologies|Sub-topologies):\s*\Z"
     r"|(?P<kind>Topology|Sub-topology|Source|Processor|Sink): |(?P<arrow>-->|<--) )"
 )
-"""Matches the beginning of the description in a line; any text before it is the log's prefix."""
+"""Matches the beginning of a line of the description; any text before the match is the log's prefix."""
 
 _SUBTOPOLOGY = re.compile(r"(?P<id>\d+)(?P<global> for global store \(.{0,80}\))?\s*\Z", re.ASCII)
 _NAMED = re.compile(r"(?P<name>\S+):\s*\Z")
@@ -45,8 +45,8 @@ class ReadNode:
 
     @property
     def parents(self) -> tuple[str, ...]:
-        """The parents without duplicates. Kafka may print a neighbour twice, because its set is sorted by sizes that
-        change.
+        """The parents without duplicates. Kafka may print a neighbour twice, because it keeps the neighbours in a set
+        that is sorted by sizes that change.
         """
         return tuple(dict.fromkeys(self.predecessors or ()))
 
@@ -63,8 +63,8 @@ class ReadSubtopology:
 
 @dataclass(slots=True)
 class _Block:
-    """One description in the text. `before`: the log's prefix of its last line. `strange`: the first foreign line after
-    the last line that belongs to the description.
+    """One description in the text. `before`: the log's prefix of the description's last line. `strange`: the first
+    foreign line after the last line that belongs to the description.
     """
 
     line: int
@@ -75,9 +75,10 @@ class _Block:
 
 
 def read_description(text: str) -> tuple[ReadSubtopology, ...]:
-    """All subtopologies, in the order of their ids. Raises InputError with the number of the invalid line.
+    """All subtopologies of the description, in the order of their ids. Raises InputError with the number of the invalid
+    line.
 
-    The text may contain the same description several times, as the log of a restarted application does; different
+    The text may contain one description several times, as the log of a restarted application does; different
     descriptions are an error.
     """
     if "\n" not in text.strip() and "\\n" in text:
@@ -116,7 +117,7 @@ def _blocks(text: str) -> list[_Block]:
 
 
 def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> None:
-    """Parse a line with words of a description. `rest`: the text after these words."""
+    """Parse a line that contains the beginning of a description's line. `rest`: the text after this beginning."""
     kind, arrow = found["kind"], found["arrow"]
     subtopology = _SUBTOPOLOGY.match(rest) if kind == "Sub-topology" else None
     node = _node(kind, number, rest) if kind in _MARKS else None
@@ -140,7 +141,7 @@ def _read_line(block: _Block, number: int, found: re.Match[str], rest: str) -> N
 
 
 def _leave_out(block: _Block, number: int, line: str) -> None:
-    """Ignore a line outside the description, or note it as foreign. A line with only the log's prefix counts as empty;
+    """Ignore a line outside the description, or mark it as foreign. A line with only the log's prefix counts as empty;
     digits in the prefix may differ.
     """
     rest = line.strip()
@@ -153,7 +154,7 @@ def _shape_of_prefix(text: str) -> str:
 
 
 def _node(kind: str, number: int, rest: str) -> ReadNode | None:
-    """The node of a line; None if the line is no node."""
+    """The node that a line describes; None if the line describes no node."""
     for mark in _MARKS[kind]:
         name, found, items = rest.partition(mark)
         if not found or not items.endswith(_ENDS[kind]):

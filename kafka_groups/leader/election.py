@@ -1,13 +1,14 @@
-"""Elects the one `assignor lead` process that leads the application's group. The processes elect it in a second, small
-group of their own, the election group.
+"""Elects the one `assignor lead` process that leads the application's group. The `assignor lead` processes elect the
+leading process in a second, small group of their own, the election group.
 
-All processes share one group.instance.id in the application's group, so only one of them may be its member at a time.
-The leader of the election group, a classic group, is the elected process. When the elected process dies, the next one
-takes its place in the application's group before its session in that group expires. A standby learns of the death when
-the session of the dead process in the election group expires. A process that starts does not have to wait so long: its
-join begins a rebalance of the election group, and a dead candidate does not join in time. If the elected process was
-away longer than its session and another candidate has been elected meanwhile, the process that was away ends. If two
-processes ever believe that they lead, the application's group fences the older one (KIP-345).
+All `assignor lead` processes share one group.instance.id in the application's group, so only one process may be a
+member of that group at a time. The leader of the election group, a classic group, is the elected process. When the
+elected process fails, the next elected process replaces it in the application's group before the failed process's
+session in that group expires. A standby learns of the failure when the failed process's session in the election group
+expires. A process that starts does not have to wait until the failed process's session expires: the join of the new
+process begins a rebalance of the election group, and a failed candidate does not join in time. If the elected process
+was away longer than its session and another candidate has been elected meanwhile, the process that was away ends. If
+two processes ever act as leader at one time, the brokers fence the older member of the application's group (KIP-345).
 Source: `GroupMetadataManager.completeClassicGroupJoin`.
 """
 
@@ -34,18 +35,19 @@ PROTOCOL = "leader"
 _HEARTBEATS_PER_SESSION = 4
 _LONGEST_HEARTBEAT_INTERVAL_S = 0.5
 _REJOIN_TIMEOUT_MS = 2_000
-"""The rebalance time-out of the election group. It is short because a process that is restarted at once has to be
-elected and to join the application's group before the shortest session there (6 s) expires.
+"""The rebalance time-out of the election group. The election group's time-out is short because a process that is
+restarted at once has to be elected and to join the application's group before the shortest possible session in that
+group (6 s) expires.
 """
 _CANDIDATE = b"1"
 
 
 class LeadTaken(AssignorFault):
-    """Another process of this project leads the group. The message says what to do."""
+    """Another process of this project leads the group. The error's message names the remedy."""
 
 
 class Election:
-    """One candidate of the election. Use it as `async with`, on one event loop."""
+    """One candidate of the election. Use an `Election` as `async with`, on one event loop."""
 
     def __init__(
         self, settings: ClientSettings, group: str, session: OwnSession, report: Callable[[str], None]
@@ -61,7 +63,7 @@ class Election:
 
     @property
     def has_standby(self) -> bool:
-        """True if another process is ready to take over. Known only while this process leads."""
+        """True if another process is ready to lead. The value is known only while this process leads."""
         return self._candidates > 1
 
     async def __aenter__(self) -> Self:
@@ -71,7 +73,9 @@ class Election:
         await self._membership.close()
 
     async def win(self, stand_by: bool) -> None:
-        """Wait until this process is elected. Without `stand_by`, raise LeadTaken when another process is elected."""
+        """Wait until this process is elected. If `stand_by` is False, raise LeadTaken when another process is
+        elected.
+        """
         joined = await self._join_first()
         if joined.is_leader:
             return
@@ -86,7 +90,9 @@ class Election:
             joined = await self._next()
 
     async def keep(self) -> None:
-        """Run while this process is elected. Raises LeadTaken once another process is elected, and KafkaRefused."""
+        """Stay a candidate while this process is elected. Raises LeadTaken once another process is elected. Raises
+        KafkaRefused.
+        """
         while (await self._next()).is_leader:
             pass
         raise LeadTaken(
@@ -100,7 +106,9 @@ class Election:
         await self._membership.leave("resigned")
 
     async def _join_first(self) -> JoinedGeneration:
-        """Join with a session time-out that the brokers allow. While they refuse a time-out, try the next one."""
+        """Join the election group with a session time-out that the brokers allow. If the brokers refuse a time-out, try
+        the next time-out of the list.
+        """
         while True:
             refused_ms = self._session.in_election_ms
             try:
@@ -116,8 +124,8 @@ class Election:
                 )
 
     async def _next(self) -> JoinedGeneration:
-        """Stay in this generation of the election group until it ends, then join the next. Waits while the brokers
-        are away.
+        """Stay in this generation of the election group until it ends, then join the next generation. `_next` waits
+        while the brokers cannot be reached.
         """
         is_over = False
         while True:

@@ -1,10 +1,10 @@
-"""Checks that a group can be led from outside now, and joins it as its leader.
+"""Checks that a process outside the application can lead a group now, and joins the group as its leader.
 
-The first member to join an empty group leads it. A member that joins a group with a live leader gets tasks like any
-other member, and this project does not process tasks, so they would sit idle. The brokers do not tell which member
-leads. So a group with members is taken to have another leader, unless this project's static member is among them.
-`assess_group` decides this before a join, from the brokers' description of the group; it does no I/O. `GroupEntry`
-joins, and tries again when another member got the lead.
+The first member to join an empty group leads the group. A member that joins a group with a running leader gets tasks
+like any other member, and this project does not process tasks, so the assigned tasks would be idle. The brokers do not
+tell which member leads a group. So a group with members is taken to have another leader, unless this project's static
+member is among them. `assess_group` decides before a join if the group can be led, from the brokers' description of the
+group; the function does no I/O. `GroupEntry` joins the group, and tries again if another member became the leader.
 
 Source: `ClassicGroup.add`, `maybeElectNewJoinedLeader`; KIP-345.
 """
@@ -31,8 +31,9 @@ _PLACING = "CompletingRebalance"
 
 
 class LeadState(StrEnum):
-    """`FREE`: the next member to join leads. `OURS`: our static member is in the group. `LED`: another member leads
-    now. `FOREIGN`: not a Kafka Streams group on the classic protocol.
+    """`FREE`: the group is empty, so the next member to join leads it. `OURS`: this project's static member is in the
+    group. `LED`: another member leads the group now. `FOREIGN`: the group is not a Kafka Streams group on the classic
+    protocol.
     """
 
     FREE = "free"
@@ -44,7 +45,7 @@ class LeadState(StrEnum):
 @dataclass(frozen=True, slots=True)
 class LeadAssessment:
     """The result of `assess_group`. `obstacle`: one line with the reason why the group cannot be led and the remedy;
-    empty if it can be led. `is_placing`: a generation has formed and waits for its leader's assignments.
+    empty if the group can be led. `is_placing`: True if a generation waits for its leader's assignments.
     """
 
     state: LeadState
@@ -53,7 +54,7 @@ class LeadAssessment:
 
 
 def assess_group(group: ConsumerGroupDescription, group_type: str | None, group_instance_id: str) -> LeadAssessment:
-    """Assesses if this project can lead `group`. `group_type`: None if the brokers do not tell it.
+    """Assesses if this project can lead `group`. `group_type`: None if the brokers do not tell the type.
     `group_instance_id`: the id of this project's static member.
     """
     if group_type is not None and group_type != CLASSIC:
@@ -93,13 +94,13 @@ def _newer_protocol(group: str, group_type: str) -> str:
 
 
 class LeadRefused(AssignorFault):
-    """The group cannot be led now. The message has the reason and the remedy."""
+    """The group cannot be led now. The error's message has the reason and the remedy."""
 
 
 @dataclass(slots=True)
 class GroupEntry:
     """Joins one group as its leader. `took_over_a_rebalance`: True if the last join replaced a leader that had begun a
-    generation and not assigned it.
+    generation and had not sent its assignments.
     """
 
     settings: LeadSettings
@@ -109,7 +110,9 @@ class GroupEntry:
     took_over_a_rebalance: bool = False
 
     async def join(self, subscription: Callable[[], bytes], reason: str) -> JoinedGeneration:
-        """Join as the leader, or a follower with --join-anyway. Raises LeadRefused, KafkaRefused, KafkaUnavailable."""
+        """Join the group as its leader, or with --join-anyway also as a follower. Raises LeadRefused, KafkaRefused,
+        KafkaUnavailable.
+        """
         has_reported = False
         while True:
             found = await self._assessment()
@@ -130,14 +133,16 @@ class GroupEntry:
             await asyncio.sleep(_POLL_INTERVAL_S)
 
     async def stay_or_leave(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Returns `joined` if this member leads or `join_anyway` is set; otherwise leaves the group, returns None."""
+        """Returns `joined` if this member leads or `join_anyway` is set; otherwise leaves the group and returns
+        None.
+        """
         if joined.is_leader or self.settings.join_anyway:
             return joined
         await self.membership.leave(LEAVES_AT_ONCE)
         return None
 
     async def _joined(self, subscription: bytes, reason: str) -> JoinedGeneration | None:
-        """Joins; returns None if another member leads and this member has left."""
+        """Joins the group; returns None if another member leads, so that this member has left the group again."""
         while True:
             try:
                 return await self.stay_or_leave(await self.membership.join(subscription, reason))

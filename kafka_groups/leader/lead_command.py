@@ -1,6 +1,7 @@
 """The command `assignor lead`: this process leads a real Kafka Streams group.
 
-Kafka and HTTP are imported when the command runs, so that the other commands of `assignor` start without them.
+The Kafka and HTTP libraries are imported when the command runs, so that the other commands of `assignor` start without
+these libraries.
 """
 
 from __future__ import annotations
@@ -58,7 +59,7 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeadOptions:
-    """The options of `assignor lead`. Each method reads the files that it needs. Raises InputError."""
+    """The options of `assignor lead`. Each method reads the files that its result needs. Raises InputError."""
 
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")
@@ -94,7 +95,9 @@ class LeadOptions:
         return client_settings(self.bootstrap_server, properties)
 
     def settings(self) -> LeadSettings:
-        """The leader's settings. Call `client` first: it checks the client's properties. Raises InputError."""
+        """The leader's settings. Call `client` before `settings`, because `client` checks the client's properties.
+        Raises InputError.
+        """
         from kafka_groups.leader.lead_settings import DEFAULT_METADATA_MAX_AGE_MS, LeadSettings
         from kafka_groups.leader.led_rebalance import leader_name
 

@@ -1,15 +1,15 @@
 """The settings of the leader, and its session time-outs in the application's group and in the election group. No I/O.
 
 Times are milliseconds; most defaults are those of Kafka's consumer. Rules of the session time-outs:
-- A leader that dies in the middle of a rebalance holds the group up until its session expires. So the default time-out
-  is the shortest that the brokers allow.
+- A leader that fails in the middle of a rebalance delays the group until the leader's session expires. So the default
+  session time-out is the shortest that the brokers allow.
 - While a standby waits, the leader's session in the application's group is 1.5 times as long. The standby learns of a
-  dead leader when that leader's session in the election group expires. The standby then has to join the application's
-  group before the leader's session there expires.
-- A time-out that the user gives is used unchanged in the application's group; the session in the election group is
-  then shorter.
-- Kafka shows the brokers' bounds only to users that may read the brokers' configs. So when the brokers refuse a
-  time-out, the leader tries the next one of a fixed list.
+  failed leader when the leader's session in the election group expires. The standby then has to join the application's
+  group before the leader's session in that group expires.
+- A session time-out that the user gives is used unchanged in the application's group; the session time-out in the
+  election group is derived from it and shorter.
+- Kafka shows the brokers' bounds for session time-outs only to users that may read the brokers' configs. So when the
+  brokers refuse a session time-out, the leader tries the next time-out of a fixed list.
 
 Source: `group.min.session.timeout.ms`, `group.max.session.timeout.ms`, `GroupMetadataManager.classicGroupJoin`.
 """
@@ -30,12 +30,13 @@ DEFAULT_METADATA_MAX_AGE_MS = 10_000
 
 @dataclass(frozen=True, slots=True)
 class LeadSettings:
-    """The settings of the leader. `session_timeout_ms`: None for the least that the brokers allow (`OwnSession`).
-    `rebalance_timeout_ms`: the time that the brokers wait for members to join a rebalance (max.poll.interval.ms).
-    `retry_timeout_ms`: the time for which the leader retries a failing rebalance before it hands the lead back; shorter
-    than the rebalance time-out, after which the brokers remove the leader. `metadata_max_age_ms`: the interval in which
-    the leader polls the source topics. `stand_by`: wait while another process of this program leads. `join_anyway`:
-    stay in the group as a follower when another member leads it. `wait`: wait until the group is empty.
+    """The settings of the leader. `session_timeout_ms`: the user's session time-out; None for the shortest that the
+    brokers allow (`OwnSession`). `rebalance_timeout_ms`: the time that the brokers wait for members to join a rebalance
+    (max.poll.interval.ms). `retry_timeout_ms`: the time for which the leader retries a failing rebalance before it
+    leaves the group, so that another member leads; shorter than the rebalance time-out, after which the brokers remove
+    the leader. `metadata_max_age_ms`: the interval at which the leader polls the source topics. `stand_by`: wait while
+    another `assignor lead` process leads. `join_anyway`: stay in the group as a follower when another member leads it.
+    `wait`: wait until the group is empty.
     """
 
     group: str
@@ -56,7 +57,9 @@ class LeadSettings:
 
 
 class OwnSession:
-    """The leader's session time-outs. `given_ms`: the user's time-out; None for the least that the brokers allow."""
+    """The leader's session time-outs. `given_ms`: the user's session time-out; None for the shortest that the brokers
+    allow.
+    """
 
     def __init__(self, given_ms: int | None) -> None:
         self._given_ms = given_ms
@@ -65,8 +68,8 @@ class OwnSession:
 
     @property
     def in_election_ms(self) -> int:
-        """The session time-out in the election group: two thirds of the user's time-out, at most 6 s. Without a user's
-        time-out, the least that the brokers allow.
+        """The session time-out in the election group: two thirds of the user's session time-out, at most 6 s. If the
+        user gives no time-out, the shortest session time-out that the brokers allow is used.
         """
         if self._given_ms is None:
             return self._least_ms
@@ -79,8 +82,8 @@ class OwnSession:
         return self._least_ms * 3 // 2 if has_standby else self._least_ms
 
     def try_another(self) -> bool:
-        """Use the next time-out of the list after the brokers refused one. Returns False if the user gave the time-out,
-        or if none is left.
+        """Use the next session time-out of the list after the brokers refused a time-out. Returns False if the user
+        gave the time-out, or if the list has no time-out left.
         """
         if self._given_ms is not None or not self._untried_ms:
             return False

@@ -1,17 +1,19 @@
-"""Lead a Kafka Streams group from outside: join first, lead its rebalances, keep the lead, hand it back.
+"""Lead a Kafka Streams group from a process outside the application: join the group first, lead its rebalances, stay
+its leader, and leave it.
 
 Rules:
 
-- Every member of the group gets an assignment that it can read, or it waits. The leader retries a rebalance that cannot
-  be computed until `retry_timeout_ms`, while the members keep processing the tasks they own. Then it hands the lead
-  back, and a JVM leader decides. Kafka's own leader would throw at once, and its stream thread would end. In the cases
-  in which Kafka's leader sends an error assignment, this leader sends it too.
-- A process that does not get the lead leaves the group at once, unless `join_anyway` is set.
+- Every member of the group either gets an assignment that it can read, or waits. The leader retries a rebalance that
+  cannot be computed until `retry_timeout_ms`, while the members keep processing the tasks they own. After
+  `retry_timeout_ms` this leader leaves the group, and a JVM member leads the rebalance. In place of a retry, Kafka's
+  own leader would throw at once, and its stream thread would end. In the cases in which Kafka's leader sends an error
+  assignment, this leader sends the error assignment too.
+- A process that does not become the group's leader leaves the group at once, unless `join_anyway` is set.
 - The leader itself starts a rebalance only when source topics change, at a probing deadline that no member can carry,
-  or if it takes over a group in which topics of the topology are missing or source partitions have no owner.
-- When a standby comes or goes, the leader joins again as the same static member with another session time-out;
-  this starts no rebalance. Members that were asked to rejoin at once, and the member that carries the probing deadline,
-  start their rebalances themselves.
+  or if it resumes leading a group in which topics of the topology are missing or source partitions have no owner.
+- When a standby starts or ends, the leader joins again as the same static member with another session time-out; this
+  join starts no rebalance. A member that has to rejoin at once, and the member that carries the probing deadline, start
+  rebalances themselves.
 
 Source: `StreamsPartitionAssignor`, `ConsumerCoordinator`, `AbstractCoordinator`.
 """
@@ -53,9 +55,9 @@ _NEW_SESSION = "another session time-out"
 class _Watched(NamedTuple):
     """Conditions that the leader watches until the next rebalance.
 
-    `partitions`: the numbers of partitions of the source topics in the last rebalance; None to watch none.
+    `partitions`: the numbers of partitions of the source topics in the last rebalance; None to watch no topics.
     `probing_at_ms`: a probing deadline that no member can carry. `reason`: the reason to start the next rebalance at
-    once; empty if there is none.
+    once; empty if no rebalance is needed now.
     """
 
     partitions: PartitionCounts | None = None
@@ -76,7 +78,7 @@ class Leader:
         report: Callable[[str], None],
         session_timeout_ms: Callable[[], int],
     ) -> None:
-        """`session_timeout_ms`: returns the time-out that the next join should ask for."""
+        """`session_timeout_ms`: a function that returns the session time-out that the next join requests."""
         self._settings = settings
         self._session_timeout_ms = session_timeout_ms
         self._admin = admin
@@ -90,11 +92,11 @@ class Leader:
         self._reason = ""
         self._mismatch = ""
         self._unassigned: dict[int, str] = {}
-        """Generation id to the reason, for generations that never got an assignment and are not recorded yet."""
+        """The generations that never got an assignment and are not recorded yet: generation id to the reason."""
 
     async def lead(self) -> None:
-        """Run until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused, and
-        KafkaUnavailable before the first join only.
+        """Lead the group until cancelled. Raises LeadRefused, FencedInstance, LedRebalanceFailed and KafkaRefused.
+        Raises KafkaUnavailable only before the first join.
         """
         self._membership.session_timeout_ms = self._session_timeout_ms()
         joined = await self._entry.join(self._subscription, "assignor lead starts")
@@ -124,7 +126,7 @@ class Leader:
         return await self._entry.join(self._subscription, "assignor lead joins anew")
 
     async def _patiently(self, join: Callable[[], Coroutine[Any, Any, JoinedGeneration]]) -> JoinedGeneration:
-        """Repeat `join` while the brokers are down."""
+        """Repeat `join` while the brokers cannot be reached."""
         while True:
             try:
                 return await join()
@@ -135,8 +137,8 @@ class Leader:
                 await asyncio.sleep(_UNREACHABLE_PAUSE_S)
 
     async def _generation(self, joined: JoinedGeneration) -> JoinedGeneration | None:
-        """Runs one generation, from its join until there is a reason to join again. Returns the next generation if this
-        member has joined it already, otherwise None.
+        """Runs one generation, from its join until the leader has a reason to join again. Returns the next generation
+        if this member has already joined the next generation, otherwise None.
 
         Raises MembershipError, LedRebalanceFailed, KafkaUnavailable.
         """
@@ -157,7 +159,7 @@ class Leader:
                 continue
             again = await self._with_new_session()
             if not again.skip_assignment:
-                return again  # another rebalance had begun
+                return again  # the group did not keep its assignments: another rebalance had begun before this join
             await self._membership.sync({})
             await self._membership.heartbeat()  # brokers apply a new session time-out from the next heartbeat on
             timeout_ms = self._membership.session_timeout_ms
@@ -210,7 +212,7 @@ class Leader:
         )
 
     def _report_mismatch(self, generation_id: int, members: GroupMembers) -> None:
-        """Report a mismatch once, not in every rebalance of a roll-out."""
+        """Report a mismatch of topology and subscriptions once, not in every rebalance of a roll-out."""
         mismatch, before = mismatch_text(self._work.topics, members.topics), self._mismatch
         self._mismatch = mismatch
         if mismatch and mismatch != before:
@@ -245,8 +247,8 @@ class Leader:
         await self._records.add(document, interrupted)
 
     async def _resume(self, joined: JoinedGeneration) -> _Watched:
-        """Takes up a group that kept its assignments while this leader was away. Checks if topics and topology have
-        changed since.
+        """Resumes leading a group that kept its assignments while this leader was away. The method checks if topics or
+        the topology have changed while the leader was away.
         """
         await self._membership.sync({})
         self._report(f"generation {joined.generation_id}: the lead is kept without a rebalance")
@@ -256,7 +258,8 @@ class Leader:
         group = await self._admin.describe_group(self._settings.group)
         others = [member for member in group.members if member.member_id != joined.member_id]
         missing = sorted(set(wanted) - topics.keys())
-        if others and missing:  # the topology is newer, or a leader died before it created them
+        # the topology is newer than the last rebalance, or a leader failed before it created the topics
+        if others and missing:
             return _Watched(reason=f"topics of the topology are missing, {missing[0]} among them")
         if others and partitions_without_owner(partitions, [member.assignment for member in others]):
             return _Watched(reason="source topics have partitions that no member is assigned")
@@ -275,8 +278,8 @@ class Leader:
         return own_subscription(settings.group, settings.group_instance_id, self._work.topics, self._version)
 
     async def _send_heartbeats(self, needs_another_session: Callable[[], bool] | None = None) -> Any:
-        """Send heartbeats until an answer is a MembershipError, which is raised. Returns if `needs_another_session` is
-        True after a heartbeat.
+        """Send heartbeats until the answer to a heartbeat is a MembershipError, which is raised. The method returns if
+        `needs_another_session` returns True after a heartbeat.
         """
         while True:
             await asyncio.sleep(self._heartbeat_interval_s)
@@ -290,7 +293,9 @@ class Leader:
 
     @property
     def _heartbeat_interval_s(self) -> float:
-        """At most 1 s, because a leader that notices a rebalance late delays it for all members."""
+        """The interval is at most 1 s, because a leader that notices a rebalance late delays the rebalance for all
+        members.
+        """
         return min(_LONGEST_HEARTBEAT_INTERVAL_S, self._membership.session_timeout_ms / 1000 / _HEARTBEATS_PER_SESSION)
 
     def _needs_another_session(self) -> bool:

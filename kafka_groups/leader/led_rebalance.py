@@ -1,22 +1,25 @@
-"""Computes one rebalance that is led from outside the application: from the members' subscriptions to an assignment
-for every member. No I/O, no clock, no randomness.
+"""Computes one rebalance that is led from outside the application: from the members' subscriptions to an assignment for
+every member. The module does no I/O, and uses no clock and no randomness.
 
 Rules:
 
-- Members of this project get no tasks; each gets an AssignmentInfo without tasks. The same holds for a member whose
-  subscription cannot be read. Such bytes would end Kafka's own leader, then the next leader, and so on through the
-  group.
-- The process with the lowest id that can carry the probing deadline gets it, so that the process triggers the next
-  rebalance even when this leader is gone. The rebalance is computed as if that process led, so running the recorded
-  line again gives the same bytes. When no process can carry the deadline, this leader keeps it.
-- Every member is sent an assignment: a result that lacks a member raises here, before anything is sent.
+- A member of this project gets an AssignmentInfo without tasks. A member whose subscription cannot be read gets an
+  AssignmentInfo without tasks too. An unreadable subscription would end Kafka's own leader, then the next leader, and
+  so on through the group.
+- The probing deadline is sent to the process with the lowest id that can carry it, so that this process triggers the
+  next rebalance even when this leader is gone. The rebalance is computed as if the process with the probing deadline
+  led, so running the recorded line again gives the same bytes. If no process can carry the probing deadline, this
+  leader keeps the deadline.
+- Every member is sent an assignment: if the result lacks a member, `all_assignments` raises before any assignment is
+  sent.
 
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
-The leader is itself a member of the group, with a subscription that it sends and an assignment that it gets. Neither
-has tasks. Both are valid: any reader of these bytes, including a JVM leader after a hand-back, finds a SubscriptionInfo
-and an AssignmentInfo in a version that the group speaks. The bytes are the same after a restart, so the brokers see no
-change when the static member returns.
+The leader is itself a member of the group, with a subscription that it sends and an assignment that it gets. The
+leader's subscription and assignment have no tasks. Any reader of this subscription and assignment, including a JVM
+leader after this leader has left, finds a SubscriptionInfo and an AssignmentInfo in a version that the group uses. The
+leader's subscription and assignment do not change with a restart, so the brokers see no change when the static member
+returns.
 """
 
 import uuid
@@ -43,7 +46,7 @@ from assignor.types import ProcessId
 
 PROTOCOL_TYPE = "consumer"
 PROTOCOL = "stream"
-"""The protocol of every Kafka Streams member. Source: `StreamsPartitionAssignor.name`."""
+"""The name of the protocol that every Kafka Streams member supports. Source: `StreamsPartitionAssignor.name`."""
 
 LEADER_TAG = "assignor-leader"
 """The client tag that marks a leader of this project among the members."""
@@ -52,8 +55,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
 def leader_name(group: str) -> str:
-    """The name that all leaders of a group share. It is their client id, their default group.instance.id, so that each
-    can replace another, and the id of the election group.
+    """The name that all `assignor lead` processes of a group share. The name is their client id, their default
+    group.instance.id, so that one process can replace another, and the id of the election group.
     """
     return f"{group}-{LEADER_TAG}"
 
@@ -68,7 +71,9 @@ def source_topics(topology: GroupTopology) -> tuple[str, ...]:
 
 
 def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], version: int) -> bytes:
-    """The leader's own ConsumerProtocolSubscription. `version`: the version of its SubscriptionInfo."""
+    """The leader's own ConsumerProtocolSubscription. `version`: the version of the SubscriptionInfo in the
+    subscription.
+    """
     info = SubscriptionInfo(
         version=version,
         process_id=own_process_id(group, group_instance_id),
@@ -79,14 +84,16 @@ def own_subscription(group: str, group_instance_id: str, topics: Iterable[str], 
 
 
 def own_assignment(version: int) -> bytes:
-    """A ConsumerProtocolAssignment without partitions. `version`: the version of its AssignmentInfo."""
+    """A ConsumerProtocolAssignment without partitions. `version`: the version of the AssignmentInfo in the
+    assignment.
+    """
     encoder = AssignmentInfoEncoder(version, LATEST_SUPPORTED_VERSION if version > 2 else -1, {}, {})
     return encode_assignment(Assignment((), encoder.encode((), {})))
 
 
 def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: bytes) -> bool:
     """True if the member is a leader of this project, which gets no tasks. Subscriptions below version 11 have no
-    client tags, so such a leader is recognized by its process id.
+    client tags, so a leader with an older subscription is recognized by its process id.
     """
     info = _subscription_info(subscription)
     if info is None or info.is_future:
@@ -96,13 +103,17 @@ def is_leader_of_ours(group: str, group_instance_id: str | None, subscription: b
 
 
 def spoken_version(subscriptions: Iterable[bytes]) -> int:
-    """The lowest SubscriptionInfo version of these members; without members, the latest known version."""
+    """The lowest SubscriptionInfo version in these subscriptions; the latest known version if `subscriptions` is
+    empty.
+    """
     infos = [_subscription_info(each) for each in subscriptions]
     return min([LATEST_SUPPORTED_VERSION, *(info.version for info in infos if info is not None)])
 
 
 def _subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """The decoded SubscriptionInfo; None if it cannot be decoded, which `group_members` reports."""
+    """The decoded SubscriptionInfo; None if the subscription cannot be decoded, an error that `group_members`
+    records.
+    """
     try:
         return decode_member(subscription).info
     except DecodeError:
@@ -114,11 +125,12 @@ _AT_ONCE_MS = 0
 
 @dataclass(frozen=True, slots=True)
 class GroupMembers:
-    """The members of a generation. `streams`: the application's members in the order received. `ours`: member ids of
-    this project's leaders.
+    """The members of a generation. `streams`: the application's members, in the order in which the leader received
+    them. `ours`: the member ids of this project's leaders.
 
-    `unreadable`: all other members, member id to the error in the subscription. `sizes`: member id to the size of the
-    subscription in bytes, for all members. `topics`: member id of `streams` to the topics it subscribes to.
+    `unreadable`: the members whose subscription cannot be read, member id to the error. `sizes`: member id to the size
+    of the member's subscription in bytes, for all members. `topics`: each member id of `streams` to the topics that the
+    member subscribes to.
     """
 
     streams: Mapping[str, Member]
@@ -129,13 +141,15 @@ class GroupMembers:
 
     @property
     def version(self) -> int:
-        """The SubscriptionInfo version that all members of the application speak."""
+        """The newest SubscriptionInfo version that all members of the application support."""
         return spoken_version(member.subscription for member in self.streams.values())
 
 
 @dataclass(frozen=True, slots=True)
 class LedRebalance:
-    """A computed rebalance. `snapshot`: its input, without members of this project. `result`: its output."""
+    """A computed rebalance. `snapshot`: the input of the rebalance, without members of this project. `result`: the
+    output of the rebalance.
+    """
 
     snapshot: RebalanceSnapshot
     result: RebalanceResult
@@ -164,8 +178,8 @@ def group_members(group: str, members: Iterable[tuple[str, str | None, bytes]], 
 
 
 def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> LedRebalance:
-    """Computes the rebalance. `snapshot`: has at least one member. If Kafka's leader would throw an exception, it is in
-    `result.error`.
+    """Computes the rebalance. `snapshot`: the input of the rebalance, with at least one member. The attribute
+    `result.error` has the exception that Kafka's leader would throw, if any.
 
     Raises InputError and DecodeError, as `assignor.assign` does.
     """
@@ -176,7 +190,7 @@ def lead_rebalance(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: Task
         return LedRebalance(undelivered, result)
     delivered = replace(snapshot, leader_process_id=carrier)
     with_deadline = assign(delivered, now_ms, task_assignor)
-    if with_deadline.probing_rebalance_at_ms is None:  # members below version 7 cannot carry a deadline
+    if with_deadline.probing_rebalance_at_ms is None:  # members below version 7 cannot carry a probing deadline
         return LedRebalance(undelivered, result)
     return LedRebalance(delivered, with_deadline)
 
@@ -192,10 +206,10 @@ def all_assignments(members: GroupMembers, result: RebalanceResult | None) -> di
 
 
 def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId | None:
-    """The process with the lowest id whose first consumer can carry the deadline; None if there is none.
+    """The process with the lowest id whose first consumer can carry the probing deadline; None if no process can.
 
-    A consumer that has to rejoin at once cannot carry the deadline. Nor can the dummy client of future members: they
-    rejoin at once with a lower version.
+    A consumer that has to rejoin at once cannot carry the probing deadline. The dummy client of future members cannot
+    carry the deadline either, because future members rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

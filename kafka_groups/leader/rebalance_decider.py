@@ -1,14 +1,14 @@
 """The I/O of one led rebalance: reads the cluster, computes the assignments, creates topics, and retries while time is
 left.
 
-A rebalance that fails is retried with growing pauses, and the members wait meanwhile: the leader sends nothing until it
-has assignments. An exception that Kafka's leader would have thrown fails the rebalance; an error assignment does not.
-The time-out is not reset by a new generation, because JVM members that wait longer than their session time-out start a
-new generation each time.
+A rebalance that fails is retried with growing pauses. The members wait during the retries, because the leader sends
+nothing until it has assignments. A rebalance fails if Kafka's leader would have thrown an exception; an error
+assignment is no failure. A new generation does not reset the time-out of the retries, because JVM members that wait
+longer than their session time-out start a new generation each time.
 
-The leader also checks that the brokers can store the generation. They store it as one record of `__consumer_offsets`,
-which holds every member's subscription and assignment. The brokers answer an oversized record with an unknown error,
-which ends JVM members.
+The leader also checks that the brokers can store the generation. The brokers store a generation as one record of
+`__consumer_offsets`, which has every member's subscription and assignment. The brokers answer an oversized record with
+an unknown error, which ends JVM members.
 Source: `GroupMetadataManager.classicGroupSync`, `GroupCoordinatorRecordHelpers.newGroupMetadataRecord`.
 """
 
@@ -36,7 +36,7 @@ _SHORTEST_TRY_S = 10.0
 _RECORD_LIMIT = "max.message.bytes"
 _DEFAULT_RECORD_LIMIT = 1_048_588
 _ALWAYS_ACCEPTED_BYTES = 500_000
-"""Up to this size of the group's record the leader does not ask the brokers for their limit."""
+"""The largest size of the group's record for which the leader does not ask the brokers for their limit."""
 
 
 class LedRebalanceFailed(AssignorFault):
@@ -50,7 +50,9 @@ class LedRebalanceFailed(AssignorFault):
 
 
 class GroupRecordTooLarge(AssignorFault):
-    """The brokers would refuse the generation. The message names the member with the most bytes, and the remedy."""
+    """The brokers would refuse the generation, because its record is too large. The error's message names the member
+    with the most bytes, and the remedy.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,9 +76,9 @@ class _LeaderWouldThrow(AssignorFault):
 
 @dataclass(slots=True)
 class RebalanceDecider:
-    """Reads the cluster and decides rebalances. `definition`: the group without members and cluster. `redefine`: builds
-    `definition` again from the cluster's present topics, because a source with a pattern may match others by now; None
-    if the application's file has the complete topology.
+    """Reads the cluster and decides rebalances. `definition`: the group without members and cluster. `redefine`: a
+    function that builds `definition` again from the cluster's present topics, because a source with a pattern may match
+    other topics by now; None if the application's file has the complete topology.
     """
 
     admin: ClusterAdmin
@@ -99,8 +101,8 @@ class RebalanceDecider:
         return tuple(store.changelog_topic for store in stores if store.changelog_topic is not None)
 
     async def decide(self, generation_id: int, members: GroupMembers) -> DecidedRebalance:
-        """Returns the assignments of a generation; retries after failures. Raises LedRebalanceFailed once `timeout_s`
-        has passed since the first try after the last success.
+        """Returns the assignments of a generation; retries after failures. Raises LedRebalanceFailed if tries fail for
+        `timeout_s`, counted from the first try after the last success.
         """
         clock = asyncio.get_running_loop().time
         if self._failing_since is None:
@@ -120,7 +122,7 @@ class RebalanceDecider:
                 last, reason = error.rebalance, str(error)
             except AssignorFault as error:
                 reason = str(error)
-            except Exception as error:  # a user's own assignor may raise anything
+            except Exception as error:  # a user's own assignor may raise any exception
                 reason = f"{type(error).__name__}: {error}"
             if clock() + pause_s >= give_up_at:
                 raise LedRebalanceFailed(f"generation {generation_id}: the rebalance failed: {reason}", last)
@@ -152,7 +154,7 @@ class RebalanceDecider:
         return DecidedRebalance(now_ms, led, assignments)
 
     async def _follow_patterns(self, members: GroupMembers) -> None:
-        """Adds topics that a pattern of the topology matches now, and drops topics that no longer exist. Topics to
+        """Adds topics that a pattern of the topology matches now, and removes topics that no longer exist. Topics to
         which only members with another version of the application subscribe are not added.
         """
         before = set(self.topics)
@@ -185,7 +187,9 @@ async def _check_record_size(admin: ClusterAdmin, sizes: Mapping[str, int], assi
 
 
 async def _record_limit(admin: ClusterAdmin) -> int:
-    """The brokers' limit in bytes; Kafka's default if the user may not read the topic's configs."""
+    """The brokers' limit for the size of the group's record, in bytes; Kafka's default if the user may not read the
+    configs of `__consumer_offsets`.
+    """
     try:
         configs = await admin.topic_configs([OFFSETS_TOPIC])
     except KafkaRefused:

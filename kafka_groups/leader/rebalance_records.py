@@ -1,9 +1,10 @@
 """Writes led rebalances to a file as rebalance/1 lines, reports them to the coordinator that shows the group, and makes
 a progress line for each.
 
-Rules: a line is on disk before the next rebalance begins. If a crash leaves half a line at the end of the file, only
-that half line is lost. Only the leading process changes the file, so a standby may be given the same file. A failure of
-the file or the coordinator never fails a rebalance; it is reported as a progress line.
+Rules: the line of a rebalance is on disk before the next rebalance begins. If a crash leaves half a line at the end of
+the file, only that half line is lost. Only the leading process changes the file, so the leader and its standbys may be
+given one file. An error of the file or the coordinator never fails a rebalance; the error is reported as a progress
+line.
 """
 
 import asyncio
@@ -32,8 +33,8 @@ _BLOCK = 1 << 16
 
 
 class RebalanceRecords:
-    """Writes and reports led rebalances. `output`: a file, `-` for stdout, or None to write none. `coordinator`: the
-    service that shows the group, or None to report none.
+    """Writes and reports led rebalances. `output`: a file, `-` for stdout, or None to write no rebalances.
+    `coordinator`: the service that shows the group, or None to report no rebalances.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class RebalanceRecords:
 
     async def add(self, document: Mapping[str, object], interrupted: Sequence[Mapping[str, object]] = ()) -> None:
         """Writes a rebalance, and queues its report. `interrupted`: lines of earlier generations that never got an
-        assignment; they are written but not reported, because a coordinator does not accept them.
+        assignment; these lines are written but not reported, because a coordinator does not accept them.
         """
         if self._output is not None:
             try:
@@ -63,12 +64,12 @@ class RebalanceRecords:
             self._waiting.put_nowait(document)
 
     async def send_reports(self) -> None:
-        """Report waiting rebalances one after the other until cancelled."""
+        """Report the queued rebalances one after the other until cancelled."""
         while True:
             await self._send(await self._waiting.get())
 
     async def send_remaining_reports(self, timeout_s: float) -> None:
-        """Report the rebalances that still wait, for at most `timeout_s`."""
+        """Report the rebalances that are still queued, for at most `timeout_s`."""
         try:
             async with asyncio.timeout(timeout_s):
                 while not self._waiting.empty():
@@ -85,7 +86,7 @@ class RebalanceRecords:
 
 
 def prepare(path: str) -> None:
-    """Create the file. Raises InputError."""
+    """Create the file if it does not exist. Raises InputError if the file cannot be written."""
     if path.endswith((".gz", ".parquet")):
         raise InputError("rebalances are appended to a plain file, which ends in .jsonl", path)
     try:
@@ -97,7 +98,9 @@ def prepare(path: str) -> None:
 
 
 def append(path: str, document: Mapping[str, object]) -> None:
-    """Append the line and sync it to disk. If this raises OSError, no part of the line is in the file."""
+    """Append the line of a rebalance and sync it to disk. If `append` raises OSError, no part of the line is in the
+    file.
+    """
     if path == STDOUT:
         print(line_of_document(document), flush=True)
         return

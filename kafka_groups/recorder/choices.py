@@ -1,14 +1,14 @@
 """The choices of the command line for each group: its assignor, its configs, and the source of its topology.
 
-`--topology` and `--config-file` take `GROUP=FILE`, or only a file for all groups. `--config` takes `key=value`, or
-`GROUP:key=value` for one group. A file of an application's properties has many keys that the assignor does not use;
-these are ignored, but an unknown key in `--config` is an error. `--config` overrides `--config-file`.
+The options `--topology` and `--config-file` take `GROUP=FILE`, or only a file for all groups. The option `--config`
+takes `key=value`, or `GROUP:key=value` for one group. Keys that the assignor does not use are ignored in a file of an
+application's properties, but an unknown key in `--config` is an error. `--config` overrides `--config-file`.
 
 The source of a topology is a definition, the text of `Topology#describe`, or the members' subscriptions and
-assignments. Only the first two give the leader's complete view, because members reveal no sinks and no fixed partition
-counts. Members reveal the topics that they read, their tasks with partitions, and the stateful ones among these tasks.
-The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks list their
-partitions themselves. Facts from earlier generations stay valid until the members subscribe to other topics.
+assignments. Only a definition or the text gives the leader's complete view, because members reveal no sinks and no
+fixed partition counts. Members reveal the topics that they read, their tasks with partitions, and the tasks that are
+stateful. The n-th partition of an assignment belongs to the n-th active task of its AssignmentInfo; standby tasks list
+their partitions themselves. Facts from earlier generations stay valid until the members subscribe to other topics.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -85,7 +85,7 @@ class ShownTasks:
 
 @dataclass(frozen=True, slots=True)
 class TopologySource:
-    """The source of a group's topology. `file`: a definition, or the text of a description, which `facts` and the
+    """The source of a group's topology. `file`: a definition, or the text of `Topology#describe`, which `facts` and the
     topics of the cluster complete; None to infer the topology from the members' tasks.
     """
 
@@ -144,8 +144,8 @@ def read_topology(path: Path, facts: TopologyFacts = _NO_FACTS) -> TopologySourc
 
 @dataclass(frozen=True, slots=True)
 class GroupChoices:
-    """The choices for one group. `task_assignor`: an instance of the user's own class if `assignor` names one,
-    otherwise None.
+    """The choices for one group. `task_assignor`: an instance of the user's own assignor class if `assignor` names a
+    class, otherwise None.
     """
 
     group: str
@@ -163,7 +163,9 @@ def group_choices(
     assignor: str | None,
     facts: TopologyFacts = _NO_FACTS,
 ) -> list[GroupChoices]:
-    """The choices for each group, in order. `facts`: complete every topology given as text. Raises InputError."""
+    """The choices for each group, in the order of `groups`. `facts`: facts that complete every topology given as text.
+    Raises InputError.
+    """
     if not groups:
         raise InputError("name at least one group; a Kafka Streams group has the application.id as its name", "--group")
     if len(set(groups)) < len(groups) or not all(groups):
@@ -197,8 +199,8 @@ def _per_group(groups: Sequence[str], values: Sequence[str], option: str) -> dic
 
 
 def explicit_configs(groups: Sequence[str], configs: Sequence[str], group: str = "") -> dict[str, str]:
-    """The `--config` options for all groups, overridden by those for this group. `group`: empty for an imported log,
-    which has no groups. Raises InputError.
+    """The configs of the `--config` options for all groups, overridden by the configs for this group. `group`: empty
+    for an imported log, which has no groups. Raises InputError.
     """
     for_all: dict[str, str] = {}
     for_group: dict[str, str] = {}

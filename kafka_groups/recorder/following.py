@@ -1,10 +1,11 @@
 """The recorder's loop: it reads the brokers' records about the groups, and writes a line for every new generation.
 
 Rules: records are read and lines are written in order, and a position is saved after the lines that it covers. The
-recorder polls the cluster as soon as it learns of a rebalance; a thread determines the leader's view while the loop
-continues to read. A new group is read from its first record, because only its past records show its last generation and
-its tasks. Rebalances from before the start are recorded only on request. While the cluster does not answer, the
-recorder reports this once and retries, so no rebalance is lost.
+recorder polls the cluster as soon as it learns of a rebalance; a thread determines the leader's view while the recorder
+continues to read records. A new group is read from its first record, because only its past records show its last
+generation and its tasks. Rebalances from before the recorder's start are recorded only with `--from-start`. If the
+cluster does not answer, the recorder reports the problem once and retries until the cluster answers, so that no
+rebalance is lost.
 """
 
 import asyncio
@@ -36,8 +37,8 @@ TopicNames = tuple[float, frozenset[str]]
 
 @dataclass(frozen=True, slots=True)
 class RecordingLimits:
-    """The limits at which a run stops: a number of lines, a number of seconds, or the end of the existing records. None
-    is no limit.
+    """The limits at which a run stops: a number of lines, a number of seconds, or the end of the existing records. A
+    limit of None does not stop the run.
     """
 
     lines: int | None = None
@@ -66,10 +67,10 @@ class Following:
     unusable: int = 0
 
     async def run(self) -> None:
-        """Run until a limit is reached or `stop` is set.
+        """Record until a limit is reached or `stop` is set.
 
         Raises KafkaUnavailable if the cluster cannot be reached at the start, KafkaRefused, NotStreams if none of the
-        groups can be recorded, InputError for a topology that cannot be used.
+        groups can be recorded, and InputError for a topology that cannot be used.
         """
         if self.limits.seconds is not None:
             asyncio.get_running_loop().call_later(self.limits.seconds, self.stop.set)
@@ -84,9 +85,9 @@ class Following:
                 await _Reading(self, admin, topic, before).run()
 
     async def _offsets_topic(self, admin: ClusterAdmin) -> tuple[int, TopicNames | None]:
-        """Waits until `__consumer_offsets` exists; the brokers create it with the first group. Returns its number of
-        partitions (0 if the run stopped before), and the topics of the cluster before its first group, or None if the
-        topic already existed.
+        """Waits until `__consumer_offsets` exists; the brokers create it with the first group. Returns the number of
+        partitions of `__consumer_offsets` (0 if the run stopped before the topic existed), and the topics that the
+        cluster had before its first group, or None if `__consumer_offsets` already existed.
         """
         before: TopicNames | None = None
         while not self.stop.is_set():
@@ -106,8 +107,8 @@ class Following:
 
 @dataclass(frozen=True, slots=True)
 class _PendingLine:
-    """An element of the writer's queue. `line`: the next line to write, if any. `partitions`, `groups`: the position to
-    save after the line.
+    """An element of the queue of lines to write. `line`: the next line to write, or None. `partitions`, `groups`: the
+    position to save after the line.
     """
 
     line: tuple[GroupRecorder, PolledRebalance] | None
@@ -116,8 +117,8 @@ class _PendingLine:
 
 
 class _Reading:
-    """Reads the partitions of the groups. A separate task computes and writes the lines, so reading does not wait for
-    it.
+    """Reads the partitions of the groups. A separate task computes and writes the lines, so that reading does not wait
+    for the lines.
     """
 
     def __init__(
@@ -169,9 +170,9 @@ class _Reading:
             await writing
 
     async def _begin(self) -> None:
-        """Seek each partition to the position at which it continues. This is its saved position, or an earlier last
-        record of one of its groups, because that record shows the tasks. If one of its groups is new, it is the first
-        record.
+        """Seek each partition of `__consumer_offsets` to the position at which reading continues. Reading continues at
+        the saved position, or earlier at the last record of one of the partition's groups, because the last record of a
+        group shows its tasks. If one of the partition's groups is new, reading begins at the first record.
         """
         starts: dict[int, int] = {}
         for group, recorder in self._groups.items():
@@ -186,10 +187,11 @@ class _Reading:
         if self._following.coordinator is not None:
             for group, document in self._following.output.last_lines().items():
                 if group in self._groups:
-                    await self._send_report(document)  # the previous run may have ended before it reported this line
+                    # the previous run may have ended before it reported this last line
+                    await self._send_report(document)
 
     async def _take(self, records: Sequence[GroupRecord], positions: Mapping[int, int]) -> None:
-        """Handle a batch. Positions advance only when the whole batch is handled."""
+        """Handle a batch of records. The positions advance only when the whole batch is handled."""
         read_at, read_ms = time.monotonic(), int(time.time() * 1000)
         found = False
         for record in records:
@@ -212,7 +214,8 @@ class _Reading:
             self._refused.pop(recorder.group, None)
             decoded = None if rebalance is None else decoded_rebalance(rebalance)
             if decoded is None or not decoded.members:
-                return False  # only leaders of this project are members: this is no rebalance of the application
+                # a generation whose only members are leaders of this project is no rebalance of the application
+                return False
             if record.offset < recorder.write_from:
                 recorder.show(decoded)
                 return False
@@ -233,7 +236,9 @@ class _Reading:
         return False
 
     async def _poll(self, recorder: GroupRecorder, read: ReadRebalance) -> PolledRebalance | None:
-        """Polls the cluster; retries until it answers. Returns None if the run is stopped meanwhile."""
+        """Polls the cluster; retries until the cluster answers. Returns None if the run is stopped before the cluster
+        answers.
+        """
         has_reported = False
         while True:
             try:
@@ -283,8 +288,8 @@ class _Reading:
             self._report(f"not reported: {fault}")
 
     def _check_refused(self) -> None:
-        """Reports the refused groups. Raises NotStreams if all groups are refused. Only the present kind of a group
-        counts: it may have had another kind in the past.
+        """Reports the groups that cannot be recorded. Raises NotStreams if no group can be recorded. Only the present
+        kind of a group counts, because a group may have had another kind in the past.
         """
         if self._refused and len(self._refused) == len(self._groups):
             raise next(iter(self._refused.values()))
@@ -308,7 +313,7 @@ class _Reading:
                 self._report(f"{group}: generation {seen.generation}, {seen.members} members; following")
 
     def _mark(self, line: tuple[GroupRecorder, PolledRebalance] | None = None) -> None:
-        """Queue this line for writing; after it, the present position is saved."""
+        """Queue this line for writing, and the present position for saving after the line is written."""
         seen = {**self._others, **{group: recorder.generations.seen for group, recorder in self._groups.items()}}
         self._waiting.put_nowait(_PendingLine(line, dict(self._positions), seen))
         self._marked_at = time.monotonic()

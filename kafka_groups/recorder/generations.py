@@ -3,13 +3,13 @@
 Rules:
 
 - A record is a rebalance if each of its members has an assignment and the record differs from the last rebalance. When
-  a static member returns, the brokers write its generation again with a new member id. So the same generation with the
-  same assignments is no rebalance.
+  a static member returns, the brokers write its generation again with a new member id. So a record with the generation
+  and the assignments of the last rebalance is no rebalance.
 - A newly created group has generation 0 and no members, and a group that all members left has a generation without
-  members; neither is a rebalance. After a tombstone, generations count from 1 again.
-- The brokers write no record of a rebalance that another one overtook or whose leader was gone, so generations may be
-  missing. If records are read while they are written, a missing generation never got an assignment. Among older
-  records, compaction may have removed the generation.
+  members; a generation without members is no rebalance. After a group's tombstone, its generations count from 1 again.
+- The brokers write no record of a rebalance if the next rebalance began first or the leader was gone, so generations
+  may be missing. If records are read while they are written, a missing generation never got an assignment. A generation
+  that is missing among older records may have been removed by compaction.
 
 Source: `GroupMetadataManager.classicGroupSyncToClassicGroup`, `updateStaticMemberThenRebalanceOrCompleteJoin`.
 """
@@ -36,8 +36,8 @@ class NotStreams(InputError):
 
 @dataclass(frozen=True, slots=True)
 class CompletedGeneration:
-    """A completed generation. `leader`: the member id of its leader; None for a group without members, and for a
-    generation that an earlier run has read.
+    """A generation that got its assignments. `leader`: the member id of the generation's leader; None for a generation
+    without members, and for a generation that an earlier run has read.
     """
 
     generation: int
@@ -46,10 +46,10 @@ class CompletedGeneration:
 
 @dataclass(frozen=True, slots=True)
 class ObservedRebalance:
-    """A new generation, as the brokers wrote it. `written_ms`: the broker's time of the write.
+    """A new generation, as the brokers wrote it. `written_ms`: the time at which the broker wrote the record.
 
-    `before`: the last generation that the group had completed before this one; None if it is not known. The generations
-    between the two never got an assignment.
+    `before`: the last generation that the group had completed before this generation; None if it is not known. The
+    generations between `before` and this generation never got an assignment.
     """
 
     group: str
@@ -61,7 +61,9 @@ class ObservedRebalance:
 
     @property
     def id(self) -> str:
-        """An id made of the position of the record: it is unique, and the same on each read."""
+        """An id made of the position of the record in `__consumer_offsets`: the id is unique, and equal whenever the
+        record is read.
+        """
         return f"{self.group}.{self.value.generation}@{self.partition}:{self.offset}"
 
     @property
@@ -89,8 +91,8 @@ class LastSeen:
 
 
 class GroupGenerations:
-    """Finds the rebalances among the records of one group, which must come in order. `seen`: the group's state at the
-    end of an earlier run.
+    """Finds the rebalances among the records of one group. The caller passes the records in the order of their offsets.
+    `seen`: the group's state at the end of an earlier run.
     """
 
     def __init__(self, group: str, seen: LastSeen | None = None) -> None:
@@ -99,8 +101,8 @@ class GroupGenerations:
         self._leader: str | None = None
 
     def take(self, record: GroupRecord) -> ObservedRebalance | None:
-        """Handles the next record; returns its rebalance, or None if it is no new rebalance. Raises NotStreams, and
-        DecodeError for a value that cannot be read.
+        """Handles the next record; returns its rebalance, or None if the record is no new rebalance. Raises NotStreams,
+        and DecodeError for a record's value that cannot be read.
         """
         if record.offset <= self.seen.offset:
             return None
@@ -129,7 +131,9 @@ class GroupGenerations:
         return ObservedRebalance(self.group, value, record.partition, record.offset, record.timestamp_ms, completed)
 
     def wrote(self, generation: int, offset: int) -> None:
-        """Note that the output already has the line of this rebalance, whose assignments are not known here."""
+        """Record that the output already has the line of this rebalance. The assignments of this rebalance are not
+        known here.
+        """
         if offset > self.seen.offset:
             self.seen = LastSeen(offset, generation, self.seen.members, "")
 

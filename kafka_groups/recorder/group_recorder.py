@@ -1,12 +1,12 @@
 """Records one group: makes a line from a generation and from polls of the cluster.
 
-The topology is determined again for each generation: internal topics appear with the first generation, and each
+The topology is determined again for each generation, because internal topics appear with the first generation, and each
 generation shows more tasks. The recorder prints its assumptions about the topology again only when they change.
 
-`ClusterPolls` polls the cluster periodically, so that there is a view from just before each rebalance: the recorder
+`ClusterPolls` polls the cluster periodically, because the recorder needs a view from just before each rebalance and
 learns of a rebalance only afterwards. The leader's view lies between the last poll before all members had joined and
 the first poll after the record was read. While the topology is unknown, a poll lists only the topics. A failed poll is
-skipped; the last view before the rebalance is then older.
+skipped, so that the last view before the rebalance is older.
 """
 
 import asyncio
@@ -43,13 +43,13 @@ _KEPT = 64
 _WHILE_JOINING_S = 0.05
 _JOINING, _PLACING = "PreparingRebalance", "CompletingRebalance"
 _QUICK_POLLS_WHILE_PLACING = 10
-_STATE_TIMEOUT_S = 1.0  # may be short: if the group's state is missing, the only effect is less frequent polls
+_STATE_TIMEOUT_S = 1.0  # this time-out may be short: without the group's state, polls are only less frequent
 
 
 @dataclass(frozen=True, slots=True)
 class _Poll:
-    """One poll of the cluster. `at`: the time at which it ended. `topics_asked`: the internal topics that it requested;
-    None for all topics.
+    """One poll of the cluster. `at`: the time at which the poll ended. `topics_asked`: the internal topics that the
+    poll requested; None for all topics.
 
     `internal`: the requested topics that existed. `view`: None if the poll listed only topic names.
     """
@@ -62,8 +62,8 @@ class _Poll:
 
 @dataclass(slots=True)
 class ClusterPolls:
-    """Polls the cluster for one group, and keeps the last polls. `definition`: returns the group's definition; None
-    while its topology is unknown. All times are `time.monotonic`.
+    """Polls the cluster for one group, and keeps the last polls. `definition`: a function that returns the group's
+    definition, or None while the topology is unknown. All times of polls are values of `time.monotonic`.
     """
 
     admin: ClusterAdmin
@@ -73,8 +73,8 @@ class ClusterPolls:
     _polls: deque[_Poll] = field(default_factory=lambda: deque(maxlen=_KEPT))
 
     async def run(self) -> None:
-        """Poll until cancelled; more often while members join, and while the group begins to wait for the leader's
-        assignments.
+        """Poll until cancelled. Polls are more frequent while members join, and while the group begins to wait for the
+        leader's assignments.
         """
         quick_polls = 0
         while True:
@@ -93,7 +93,7 @@ class ClusterPolls:
             await asyncio.sleep(min(_WHILE_JOINING_S, self.interval_s) if is_quick else self.interval_s)
 
     def add(self, at: float, topics: frozenset[str]) -> None:
-        """Add a poll that only listed all topics. `at`: the time at which it ended."""
+        """Add a poll that only listed all topics. `at`: the time at which the poll ended."""
         self._polls.append(_Poll(at, None, topics, None))
 
     async def poll(self, definition: RebalanceSnapshot) -> ClusterView:
@@ -104,8 +104,8 @@ class ClusterPolls:
         return view
 
     def before(self, at: float, definition: RebalanceSnapshot, after: ClusterView) -> ClusterView | None:
-        """The view of the last poll that ended before `at`; None if there is none. `after`: supplies the details if
-        that poll listed only topic names.
+        """The view of the last poll that ended before `at`; None if no poll did. `after`: a later view that supplies
+        the details if the last poll listed only topic names.
         """
         earlier = [poll for poll in self._usable(definition) if poll.at <= at]
         if not earlier:
@@ -161,7 +161,7 @@ class PolledRebalance:
 @dataclass(frozen=True, slots=True)
 class RecordedLine:
     """The line of a rebalance. `summary`: one sentence with the moved tasks and the cause of the rebalance.
-    `interrupted`: a line for each generation before this one that never got an assignment.
+    `interrupted`: the lines of the generations directly before this generation that never got an assignment.
     """
 
     document: Mapping[str, object]
@@ -171,8 +171,8 @@ class RecordedLine:
 
 
 class GroupRecorder:
-    """Records one group. `write_from`: rebalances whose record has a lower offset are used only to learn the tasks, and
-    are not written.
+    """Records one group. `write_from`: the offset of the first record that is written; rebalances with a lower offset
+    are used only to learn the tasks.
     """
 
     def __init__(
@@ -203,9 +203,9 @@ class GroupRecorder:
                 self.show(decoded_rebalance(rebalance))
 
     async def poll(self, read: ReadRebalance) -> PolledRebalance:
-        """Read the cluster for this rebalance. Call it as soon as the rebalance is known. Raises DecodeError for
-        members that cannot be read, InputError for a topology that does not fit, KafkaClientError when the cluster does
-        not answer.
+        """Read the cluster for this rebalance. Call `poll` as soon as the rebalance is known. Raises DecodeError for
+        members that cannot be read, InputError for a topology that does not fit the group, KafkaClientError if the
+        cluster does not answer.
         """
         decoded = read.decoded
         is_first = not self._shown.assigned
@@ -222,7 +222,7 @@ class GroupRecorder:
         return PolledRebalance(read, definition, PolledViews(since, before, may_create), polled_ms)
 
     def line(self, polled: PolledRebalance) -> RecordedLine:
-        """Makes the line. This may take 20 s, so call it in a thread."""
+        """Makes the line of a rebalance. Call `line` in a thread, because it may take 20 s."""
         decoded, views = polled.read.decoded, polled.views
         snapshot = snapshot_of(decoded, polled.definition)
         now_ms = decoded.now_ms(self._choices.configs)
@@ -265,7 +265,7 @@ class GroupRecorder:
         try:
             self._topology = self._determined(counts)
         except InputError:
-            self._shown.forget()  # the application may have changed, so only this generation counts
+            self._shown.forget()  # the application may have changed, so only the tasks of this generation count
             self._shown.add(decoded.members)
             self._topology = self._determined(counts)
         assumptions = (f"topology: {self._choices.topology.origin}", *self._topology.assumptions)
@@ -309,11 +309,13 @@ class GroupRecorder:
 
 
 def _joined_at(read: ReadRebalance) -> float:
-    """The time, by `time.monotonic`, at which all members had joined and the leader began."""
+    """The time, by `time.monotonic`, at which all members had joined and the leader began to compute the
+    assignments.
+    """
     rebalance = read.decoded.rebalance
     began_ms = rebalance.value.state_timestamp_ms
     took_ms = 0 if began_ms is None else max(rebalance.written_ms - began_ms, 0)
-    late_ms = max(read.read_ms - rebalance.written_ms, 0)  # 0 when the broker's clock is ahead of ours
+    late_ms = max(read.read_ms - rebalance.written_ms, 0)  # 0 if the broker's clock is ahead of the recorder's clock
     return read.read_at - (took_ms + late_ms) / 1000 - _CLOCK_MARGIN_S
 
 
@@ -322,6 +324,6 @@ def _utc(at_ms: int) -> str:
 
 
 def _seconds(seconds: float) -> Callable[[], bool]:
-    """Returns a function that returns True until this time has passed."""
+    """Returns a function that returns True until this number of seconds has passed."""
     until = time.monotonic() + seconds
     return lambda: time.monotonic() < until

@@ -1,10 +1,12 @@
-"""Reads placements from the INFO lines of JVM members' logs, for groups whose topics cannot be read.
+"""Reads placements from the INFO lines of JVM members' logs, for groups whose records in `__consumer_offsets` cannot be
+read.
 
 HighAvailabilityTaskAssignor logs its whole input and output in one line. For the sticky assignors, the leader's own
-lines have clients, tasks, previous owners and the result. They have no lags, but those assignors do not use lags. The
-sticky assignors iterate over clients and tasks in the order of Java's maps; this order is computed from the names (at
-DEBUG the log shows it). A rebalance whose lines are cut off or mixed up is left out, and the reason is reported.
-Source: `HighAvailabilityTaskAssignor.assign`, `StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
+lines have clients, tasks, previous owners and the result. The leader's own lines have no lags, but the sticky assignors
+do not use lags. The sticky assignors iterate over clients and tasks in the order of Java's maps; this order is computed
+from the names of clients and tasks (the log shows the order only at level DEBUG). A rebalance is left out if its lines
+are cut off or mixed with other lines, and the reason is reported. Source: `HighAvailabilityTaskAssignor.assign`,
+`StreamsPartitionAssignor.assignTasksToClients`, `computeNewAssignment`.
 """
 
 import re
@@ -58,11 +60,13 @@ def placements_from_log(
     assignor: str | None = None,
     on_skipped: Callable[[str], None] | None = None,
 ) -> Iterator[Document]:
-    """Yields placement/1 documents with their output, in the order of the log, each as soon as it is complete.
+    """Yields placement/1 documents with their output, in the order of the log, each as soon as the document is
+    complete.
 
-    `configs`: the leader's configs under Kafka's dotted names (the log does not show them). `assignor`: the assignor
-    of rebalances whose lines do not name one, for example LegacyStickyTaskAssignor; without it they are left out.
-    `on_skipped`: called with the line and the reason for each rebalance that is left out. Raises InputError for
+    `configs`: the leader's configs under Kafka's dotted names (the log does not show them). `assignor`: the assignor of
+    rebalances whose lines name no assignor, for example LegacyStickyTaskAssignor; if None, these rebalances are left
+    out. `on_skipped`: a function that is called with the line and the reason for each rebalance that is left out.
+    Raises InputError for
     unknown configs and assignors.
     """
     as_configs(dict(configs or {}), "configs")
@@ -77,7 +81,7 @@ def _ignore(reason: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _LogRecord:
-    """The first line of a message of an assignor. `rest`: the text after the words that identify the message."""
+    """The first line of an assignor's log message. `rest`: the text after the words that identify the message."""
 
     kind: str
     found: re.Match[str]
@@ -104,7 +108,9 @@ class _LogRecord:
 
 @dataclass(slots=True)
 class _LogReader:
-    """Collects rebalances by the thread that leads them. A line that begins no message may continue the last one."""
+    """Collects rebalances by the thread that leads them. A line that begins no message may continue the last
+    message.
+    """
 
     configs: Document
     assignor: str | None
@@ -116,7 +122,7 @@ class _LogReader:
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
-            for piece in text.split("\\n"):  # a log in JSON writes line ends as two characters
+            for piece in text.split("\\n"):  # a log in JSON has a line end as the two characters `\n`
                 found = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
                 if found is not None:
                     yield from self._begin(_LogRecord(found.lastgroup or "", found, number, piece))
@@ -188,8 +194,8 @@ class _LogReader:
             self._skip(line, str(error))
 
     def _decide(self, record: _LogRecord) -> Iterator[Document]:
-        """Yields the document of HighAvailabilityTaskAssignor's line. The line has a complete rebalance except for its
-        consumers, which come from earlier lines.
+        """Yields the document of a line of HighAvailabilityTaskAssignor. A line of HighAvailabilityTaskAssignor has a
+        complete rebalance except for the consumers, which come from earlier lines.
         """
         rebalance = LoggedRebalance(record.line, record.timestamp, record.thread)
         try:
@@ -226,8 +232,9 @@ class _LogReader:
         return rebalance
 
     def _rebalance_of(self, record: _LogRecord) -> LoggedRebalance:
-        """The rebalance of the thread that logs. If the line names no thread, it is the last rebalance begun. If there
-        is none, it is a new one, because a log may begin in the middle of a rebalance.
+        """The rebalance of the thread that logs. If the line names no thread, the rebalance that began last is
+        returned. If no rebalance has begun, a new rebalance is returned, because a log may begin in the middle of a
+        rebalance.
         """
         if record.thread in self.rebalances:
             return self.rebalances[record.thread]
@@ -236,8 +243,8 @@ class _LogReader:
         return self._open(record)
 
     def _rebalance_of_clients(self, record: _LogRecord, clients: Iterable[ProcessId]) -> LoggedRebalance | None:
-        """The open rebalance with the same clients. It is not found by thread, because this logger does not always log
-        the full name of its thread.
+        """The open rebalance with these clients. The rebalance is not found by thread, because
+        HighAvailabilityTaskAssignor's logger does not always log the full name of its thread.
         """
         wanted = set(clients)
         fitting = [each for each in self.rebalances.values() if not each.decided and set(each.consumers) == wanted]

@@ -1,7 +1,7 @@
 """One rebalance in the log of a JVM leader: parses the values in its INFO lines, and makes its placement/1 document.
 
-The values are the `toString` output of client states, tasks, and maps of them. They are parsed by field name, so that
-the formats of older releases can be read too: `clientTags` came with 3.2, and 2.6 had
+The values in the lines are the `toString` output of client states, tasks, and maps of them. The values are parsed by
+field name, so that the formats of older releases can be read too: `clientTags` came with 3.2, and 2.6 had
 `prevOwnedPartitionsByConsumerId`.
 Source: `StreamsPartitionAssignor.assignTasksToClients`, `ClientState.toString`, `AbstractCollection.toString`,
 `AbstractMap.toString`.
@@ -46,7 +46,9 @@ class LoggedClient:
 
 
 def read_client_states(text: str) -> dict[ProcessId, LoggedClient]:
-    """Parses `{process=[activeTasks: ...], ...}`; keeps the order of the map. Raises UnreadableLogLine."""
+    """Parses client states, `{process=[activeTasks: ...], ...}`; keeps the order of the map. Raises
+    UnreadableLogLine.
+    """
     starts = list(_CLIENT.finditer(text))
     if not starts:
         raise UnreadableLogLine("names no client")
@@ -95,7 +97,9 @@ def _lags(text: str) -> dict[TaskId, int]:
 
 
 def _tags(text: str) -> dict[str, str]:
-    """Parses `a=b, c=d`. A part without `=` belongs to the value before it, because values may contain commas."""
+    """Parses client tags, `a=b, c=d`. A part without `=` belongs to the value before the part, because values may
+    contain commas.
+    """
     tags: dict[str, str] = {}
     last = None
     for piece in text.split(", ") if text else ():
@@ -108,7 +112,7 @@ def _tags(text: str) -> dict[str, str]:
 
 
 def read_tasks(text: str) -> Tasks:
-    """Parses `0_0, 0_1`. Raises UnreadableLogLine."""
+    """Parses task ids, `0_0, 0_1`. Raises UnreadableLogLine."""
     return tuple(_task(item) for item in text.split(", ")) if text else ()
 
 
@@ -126,7 +130,7 @@ def read_consumers(text: str) -> dict[ProcessId, tuple[str, ...]]:
 
 
 def read_tasks_by_consumer(text: str) -> dict[str, Tasks]:
-    """Parses `{consumer=[0_0, 0_1], ...}`. Raises UnreadableLogLine."""
+    """Parses the tasks of consumers, `{consumer=[0_0, 0_1], ...}`. Raises UnreadableLogLine."""
     if not (text.startswith("{") and text.endswith("}")):
         raise UnreadableLogLine("is cut off in the tasks of its consumers")
     return {match[1]: read_tasks(match[2]) for match in re.finditer(r"(?:\{|, )([^=\[\]]+)=\[([^\]]*)\]", text)}
@@ -148,10 +152,11 @@ def _number(text: str) -> int:
 
 @dataclass(slots=True)
 class LoggedRebalance:
-    """The values of one rebalance that have been read so far. `line`: the line number of its first message, from 1.
-    `placed`, `previous`: active and standby tasks by process.
+    """The values of one rebalance that have been read so far. `line`: the line number of the rebalance's first message,
+    from 1. `placed`, `previous`: active and standby tasks by process.
 
-    `decided`: True if the log has the line of HighAvailabilityTaskAssignor, even an unreadable one.
+    `decided`: True if the log has HighAvailabilityTaskAssignor's line for this rebalance, even if the line is
+    unreadable.
     """
 
     line: int
@@ -171,7 +176,7 @@ class LoggedRebalance:
 
     def assignor(self, otherwise: str | None) -> str:
         """The assignor that placed the rebalance. `otherwise`: the assignor that the caller names. Raises
-        UnreadableLogLine if neither the log nor the caller names one.
+        UnreadableLogLine if neither the log nor the caller names an assignor.
         """
         if self.fell_back:
             return FALLBACK_PRIOR
@@ -203,8 +208,8 @@ class LoggedRebalance:
 
 
 def problem_of_decision(rebalance: LoggedRebalance, states: Mapping[ProcessId, LoggedClient]) -> dict[str, object]:
-    """The placement's input from the line of HighAvailabilityTaskAssignor alone; also sets `rebalance.placed`. Raises
-    UnreadableLogLine.
+    """The placement's input from HighAvailabilityTaskAssignor's line alone. The function also sets `rebalance.placed`.
+    Raises UnreadableLogLine.
     """
     tasks = sorted(task for client in states.values() for task in client.active)
     if len(set(tasks)) != len(tasks):
@@ -254,7 +259,9 @@ def _states(rebalance: LoggedRebalance) -> dict[ProcessId, LoggedClient]:
 
 
 def _walk_of_processes(consumers: Mapping[ProcessId, Sequence[str]]) -> list[ProcessId]:
-    """The processes in the order of a HashMap that was filled in the order of a HashMap of their members."""
+    """The processes in the order of a HashMap of processes; the leader fills this map in the order of a HashMap of
+    their members.
+    """
     process_of = {member: process for process, members in consumers.items() for member in members}
     members = hash_set_order(sorted(process_of), string_hash)
     return hash_set_order((process_of[member] for member in members), process_hash)

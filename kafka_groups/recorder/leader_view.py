@@ -1,15 +1,16 @@
 """Infers the leader's view of the cluster in a rebalance from polls before and after the rebalance and from its result.
 
-Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the
-first of the two polls lacks were created in the rebalance, and offsets only grow. Of the polls after all members had
-joined, the earliest is tried first as the leader's view. If this project's own assignor decides differently on that
-view, other views between the polls are tried. The recorder uses the first view on which its result equals that of the
-group's leader, and the line names the view. If no view gives that result, the line keeps the earliest of these polls
-and tells how the results differ. No I/O; reads only the clock.
+Rules: the leader's view lies between the poll before the rebalance and the poll after it. Internal topics that the poll
+before the rebalance lacks were created in the rebalance, and offsets only grow between the polls. The earliest poll
+after all members had joined is tried first as the leader's view. If this project's own assignor decides differently on
+the view of the earliest poll, other views between the polls are tried. The recorder uses the first view on which its
+own result equals the leader's result, and the recorded line names the view. If no view gives the leader's result, the
+recorded line has the view of the earliest poll after all members had joined, and tells how the results differ. The
+module does no I/O except reading the clock.
 
 A leader uses only the sum of a task's offsets: it compares the sum with each member's sum, and the difference with
-`acceptable.recovery.lag`. So only a few sums per task are worth trying: the ends of the range, and the sums at which a
-member crosses `acceptable.recovery.lag` or is exactly caught up.
+`acceptable.recovery.lag`. So only a few offset sums per task are worth trying: the lowest and the highest possible sum,
+and the sums at which a member crosses `acceptable.recovery.lag` or is exactly caught up.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ _SHARE_OF_TURNING_POINTS = 0.6
 
 @dataclass(frozen=True, slots=True)
 class PolledViews:
-    """The views of the cluster before and after a rebalance. `since`: polls after all members had joined; never empty,
-    and the last one is after the rebalance. `before`: the last poll before all members had joined; None if there is
-    none. `may_create`: True if no fact shows that internal topics existed before, so that the rebalance may have
-    created all of them.
+    """The views of the cluster before and after a rebalance. `since`: the views of polls after all members had joined;
+    never empty, and the last view is from after the rebalance. `before`: the view of the last poll before all members
+    had joined; None if no poll was earlier. `may_create`: True if no fact shows that internal topics existed before the
+    rebalance, so that the rebalance may have created all internal topics.
     """
 
     since: tuple[ClusterView, ...]
@@ -57,8 +58,9 @@ class PolledViews:
 
 @dataclass(frozen=True, slots=True)
 class LeaderView:
-    """A view and the result of trying it. `description`: a name of the view; empty for the first poll. `differences`:
-    those between our result on this view and the leader's result; empty if the results are equal.
+    """A view, and the result of trying it as the leader's view. `description`: the name of the view; empty for the
+    first poll. `differences`: the differences between this project's result on this view and the leader's result; empty
+    if the results are equal.
     """
 
     view: ClusterView
@@ -74,8 +76,8 @@ def leader_view(
     time_is_left: Callable[[], bool],
     task_assignor: TaskAssignor | None = None,
 ) -> LeaderView:
-    """Finds the leader's view. Tries the polled views themselves, then views between them while `time_is_left`.
-    `snapshot`: the rebalance without a view of the cluster.
+    """Finds the leader's view of the cluster. The polled views themselves are tried first, then views between the polls
+    while `time_is_left` returns True. `snapshot`: the rebalance without a view of the cluster.
     """
 
     def tried(view: ClusterView, description: str) -> LeaderView:
@@ -133,8 +135,8 @@ def _polled_views(views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
 
 
 def _topic_variants(polled: ClusterView, views: PolledViews) -> Iterator[tuple[ClusterView, str]]:
-    """Yields `polled` with the internal topics that existed before the rebalance. If these are not known, yields
-    variants.
+    """Yields `polled` with the internal topics that existed before the rebalance. If the topics before the rebalance
+    are not known, the function yields variants of `polled`.
     """
     if views.before is not None:
         created = views.after.existing_internal_topics.keys() - views.before.existing_internal_topics.keys()
@@ -155,8 +157,9 @@ def _walked(
     draw: random.Random,
     time_is_left: Callable[[], bool],
 ) -> LeaderView | None:
-    """Searches views between the polls. Tries points in time, then varies the sums of some tasks at a time, starting
-    from the best points. Returns the first view without differences, or None.
+    """Searches views between the polls. The function tries views at points in time, then varies the offset sums of some
+    tasks at a time, starting from the points with the fewest differences. Returns the first view without differences,
+    or None.
     """
     if not between.is_open:
         return None
@@ -221,8 +224,8 @@ def _joined(*description: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _TaskRange:
-    """The range of a task's offsets. `partitions`: each with its lowest and highest offset; `turning_points`: the sums
-    worth trying, sorted.
+    """The range of a task's offset sum. `partitions`: the task's changelog partitions, each with its lowest and highest
+    offset; `turning_points`: the offset sums worth trying, sorted.
     """
 
     partitions: tuple[tuple[TopicPartition, int, int], ...]
@@ -231,13 +234,15 @@ class _TaskRange:
     turning_points: tuple[int, ...]
 
     def sum_in(self, view: ClusterView) -> int:
-        """The sum in this view, limited to the range. A topic that the view lacks counts as 0."""
+        """The task's offset sum in this view, limited to the range. The offsets of a topic that the view lacks count as
+        0.
+        """
         known = {**view.committed_offsets, **(view.changelog_end_offsets or {})}
         offsets = (_offset(known, partition.topic, partition.partition) for partition, _, _ in self.partitions)
         return min(max(sum(offsets), self.low), self.high)
 
     def turning_point_near(self, total: int, draw: random.Random) -> int:
-        """One of the two turning points next to `total`."""
+        """Returns one of the two turning points next to `total`, chosen at random."""
         index = bisect_left(self.turning_points, total)
         return draw.choice(self.turning_points[max(index - 1, 0) : index + 1])
 
@@ -253,11 +258,11 @@ class _TaskRange:
 
 class OffsetRange:
     """The range of offsets that a leader can have read: for each task, an offset sum between the last poll before the
-    rebalance and a poll after it. It has only the tasks whose offsets differ between the polls; sums are keyed by the
-    index of the task.
+    rebalance and a poll after it. The range has only the tasks whose offsets differ between the polls; offset sums are
+    keyed by the index of the task.
 
-    `before`: None for a range from 0. `since`: the polls after `before`, oldest first. The internal topics are taken
-    from the last one.
+    `before`: the view of the last poll before the rebalance; None for a range from 0. `since`: the views of the polls
+    after `before`, oldest first. The internal topics are taken from the last view of `since`.
     """
 
     def __init__(self, snapshot: RebalanceSnapshot, before: ClusterView | None, since: Sequence[ClusterView]) -> None:
@@ -282,16 +287,16 @@ class OffsetRange:
         return bool(self._tasks)
 
     def instants(self) -> Iterator[dict[int, int]]:
-        """Yields the sums of all tasks at points in time, spread evenly between polls: the leader too read all offsets
-        at one time.
+        """Yields the offset sums of all tasks at points in time that are spread evenly between polls, because the
+        leader read all offsets at one time.
         """
         for earlier, later in pairwise(self._polls):
             for step in range(_STEPS):
                 yield {index: total + round((later[index] - total) * step / _STEPS) for index, total in earlier.items()}
 
     def changed(self, sums: Mapping[int, int], draw: random.Random) -> dict[int, int]:
-        """A copy of `sums` in which a few tasks have another random sum, or a sum at which a member's caught-up status
-        changes.
+        """A copy of `sums` in which a few tasks have another random offset sum, or a sum at which a member's caught-up
+        status changes.
         """
         changed = dict(sums)
         if draw.random() < _SHARE_OF_SNAPS:
@@ -308,7 +313,7 @@ class OffsetRange:
         return changed
 
     def view(self, sums: Mapping[int, int]) -> ClusterView:
-        """The view after the rebalance, with these sums."""
+        """The view of the last poll, changed to these offset sums of the tasks."""
         offsets: dict[TopicPartition, int] = {}
         for index, total in sums.items():
             offsets |= self._tasks[index].offsets(total)
@@ -332,7 +337,9 @@ class OffsetRange:
 
 
 def reported_sums(snapshot: RebalanceSnapshot) -> dict[TaskId, tuple[int, ...]]:
-    """The offset sums that members report for each task, sentinels included. Raises DecodeError."""
+    """The offset sums that members report for each task, including Kafka's negative sentinel values. Raises
+    DecodeError.
+    """
     sums: dict[TaskId, tuple[int, ...]] = {}
     for member in snapshot.members.values():
         for task, offset_sum in decode_member(member.subscription).info.task_offset_sums.items():

@@ -1,15 +1,17 @@
 """The recorded lines, in a file or on stdout, and the position from which the next run continues.
 
 Rules:
-- A line is synced before the position that covers it is saved. After a kill the file may end in half a line. The next
-  run cuts it off, and reads its record again, because no position covers that record yet.
-- The position is the file `<output>.position`. It is replaced as a whole, so a kill leaves the old or the new position.
-  The position may cover less than the output, but never more. Its `size` is the number of bytes of the output that it
-  covers. The next run finds later lines by reading the output; the id of each line names its record.
-- The line of an interrupted generation stands before the line of the next generation. If that next line is missing, the
-  next run cuts off the line of the interrupted generation too. So a kill at any moment loses no line and duplicates
-  none.
-- Two recorders cannot write to one file.
+- A line is synced to disk before the position that covers the line is saved. After a kill, the output file may end in
+  half a line. The next run cuts the half line off and reads its record again, because no position covers that record
+  yet.
+- The position is stored in the file `<output>.position`. The position file is replaced as a whole, so a kill leaves the
+  old or the new position. The position may cover less than the output, but never more. The position's `size` is the
+  number of bytes of the output that the position covers. The next run finds lines after the position by reading the
+  output; the id of each line names the line's record.
+- The line of an interrupted generation stands before the line of the next generation. If the line of the next
+  generation is missing, the next run cuts off the line of the interrupted generation too. So a kill at any moment loses
+  no line and duplicates no line.
+- A lock on the output file keeps two recorders from writing to one file.
 """
 
 import fcntl
@@ -85,7 +87,7 @@ def write_position(path: Path, position: Position) -> None:
 
 
 class StandardOutput:
-    """Writes lines to stdout. It keeps no position, so the next run does not continue this one."""
+    """Writes lines to stdout. Standard output has no position, so the next run does not continue this run."""
 
     position: Position | None = None
 
@@ -104,8 +106,8 @@ class StandardOutput:
 
 
 class OutputFile:
-    """Writes lines to a file. `position`: the position at which an earlier run stopped, including lines after its last
-    saved position; None on a first run.
+    """Writes lines to a file. `position`: the position at which the previous run stopped, including lines after its
+    last saved position; None in a first run.
 
     Raises InputError if the file cannot be written, or if another recorder writes to it.
     """
@@ -149,7 +151,7 @@ class OutputFile:
         return lines
 
     def save(self, partitions: Mapping[int, int], groups: Mapping[str, LastSeen]) -> None:
-        """Save this position, which covers all appended lines."""
+        """Save the position with these offsets and groups. The saved position covers all appended lines."""
         write_position(self._position_path, Position(partitions, groups, os.fstat(self._file).st_size))
 
     def close(self) -> None:
@@ -162,7 +164,9 @@ class OutputFile:
             raise InputError("another `assignor record` writes to it", str(self._path)) from None
 
     def _recovered(self) -> Position | None:
-        """The position that covers all complete lines. Cuts off an incomplete end of the file."""
+        """The position that covers all complete lines of the file. The method cuts off an incomplete end of the
+        file.
+        """
         saved = read_position(self._position_path)
         size = os.fstat(self._file).st_size
         whole = saved.size if saved is not None and saved.size <= size else 0
@@ -195,7 +199,7 @@ Output = StandardOutput | OutputFile
 
 
 def _document(line: bytes) -> Mapping[str, object]:
-    """The document of a line; empty for a line that is no valid document."""
+    """The document of a line; an empty mapping for a line that is no valid document."""
     try:
         return document_of_line(line)
     except InputError:

@@ -2,10 +2,10 @@
 I/O.
 
 Rules: members keep the order in which the broker stored them, which is the order in which the leader received them. The
-record names the leader by member id. A leader of this project is out of process: it and its standbys are left out of
-the members, and the line has `led_by`. If a member carries a probing deadline, the time of the rebalance is the
-deadline minus the interval, because the leader computed the deadline as now + interval. Otherwise it is the time at
-which the broker wrote the record.
+generation's record names the leader by member id. A leader of this project runs outside the application: the leader and
+its standbys are left out of the members, and the line has `led_by`. If a member carries a probing deadline, the time of
+the rebalance is the deadline minus the interval, because the leader computed the deadline as now + interval. If no
+member carries a probing deadline, the time of the rebalance is the time at which the broker wrote the record.
 Source: `GroupMetadataValue`, `StreamsPartitionAssignor.assign`.
 """
 
@@ -42,12 +42,13 @@ INTERRUPTED_SUFFIX = "-interrupted"
 
 @dataclass(frozen=True, slots=True)
 class DecodedRebalance:
-    """A generation with its decoded fields. `members`: the members of the group. If this project's out-of-process
-    leader led the rebalance, it and its standbys are left out. `leader_process_id`: None if the leader is not among
+    """A generation with its decoded fields. `members`: the members of the group. If a leader of this project led the
+    rebalance, `members` lacks this leader and its standbys. `leader_process_id`: None if the leader is not among
     `members`.
 
-    `led_by`: the field of rebalance/1; None for a leader that may be 4.3.1. `probing_rebalance_at_ms`: the earliest
-    probing deadline that a member carries; None if none does.
+    `led_by`: the field of rebalance/1 that names another leader than Kafka Streams 4.3.1; None for a leader that may be
+    4.3.1. `probing_rebalance_at_ms`: the earliest probing deadline that a member carries; None if no member carries a
+    deadline.
     """
 
     rebalance: ObservedRebalance
@@ -97,7 +98,7 @@ def decoded_rebalance(rebalance: ObservedRebalance) -> DecodedRebalance:
 
 
 def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> RebalanceSnapshot:
-    """`definition` with the members of the rebalance, without a view of the cluster."""
+    """Returns `definition` with the members of the rebalance, without a view of the cluster."""
     members = {
         member.member_id: Member(member.subscription, member.client_id, member.group_instance_id)
         for member in decoded.members
@@ -108,8 +109,8 @@ def snapshot_of(decoded: DecodedRebalance, definition: RebalanceSnapshot) -> Reb
 def recorded_output(
     decoded: DecodedRebalance, internal_topics: Mapping[str, int], created: Iterable[str] | None
 ) -> RecordedOutput:
-    """The leader's output. `internal_topics`: the internal topics that exist after the rebalance, to their numbers of
-    partitions. `created`: the topics that the rebalance created; None if unknown.
+    """The leader's output. `internal_topics`: each internal topic that exists after the rebalance, to its number of
+    partitions. `created`: the topics that the rebalance created; None if these topics are not known.
     """
     made_ready = decoded.error_code == AssignorErrorCode.NONE
     created_topics = None
@@ -127,7 +128,7 @@ def recorded_output(
 def recorded_document(
     decoded: DecodedRebalance, snapshot: RebalanceSnapshot, output: RecordedOutput, now_ms: int, note: str
 ) -> dict[str, object]:
-    """The line as a document. `snapshot`: includes the view of the cluster."""
+    """The rebalance/1 line as a document. `snapshot`: the input of the rebalance, including the view of the cluster."""
     document = rebalance_document(
         id=decoded.rebalance.id,
         group_id=decoded.rebalance.group,
@@ -144,7 +145,7 @@ def recorded_document(
 
 
 def interrupted_documents(rebalance: ObservedRebalance, document: Mapping[str, object]) -> Iterator[dict[str, object]]:
-    """Yields a line for each generation that began after the last completed one and never got an assignment.
+    """Yields a line for each generation that began after the last completed generation and never got an assignment.
 
     `document`: the line of `rebalance`.
     """
@@ -190,8 +191,8 @@ def _assigned(member: MemberMetadata) -> AssignmentInfo:
 class RebalanceSummary(NamedTuple):
     """A summary of the moves and of the cause of the rebalance, for the progress line and for the note of the line.
 
-    `moved`: for example `6 tasks move`. `why`: for example `a joined with 2 threads`. A field is empty if it is not
-    known.
+    `moved`: the moves, for example `6 tasks move`. `why`: the cause, for example `a joined with 2 threads`. A field of
+    the summary is empty if it is not known.
     """
 
     moved: str = ""

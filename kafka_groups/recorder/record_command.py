@@ -2,7 +2,8 @@
 happen.
 
 For groups whose `__consumer_offsets` cannot be read, `--from-log` reads the logs of JVM members.
-Kafka and HTTP are imported when the command runs, so that the other commands of `assignor` start without them.
+The Kafka and HTTP libraries are imported when the command runs, so that the other commands of `assignor` start without
+these libraries.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class RecordOptions:
     group: Annotated[list[str] | None, typer.Option("--group", metavar="GROUP", help=_GROUP_HELP)] = None
     output: Annotated[Path | None, typer.Option("--output", metavar="FILE.jsonl", help=_OUTPUT_HELP)] = None
     from_start: Annotated[bool, typer.Option("--from-start", help=_FROM_START_HELP)] = False
-    once: Annotated[bool, typer.Option("--once", help="Stop at the current end of the topic.")] = False
+    once: Annotated[bool, typer.Option("--once", help="Stop at the current end of __consumer_offsets.")] = False
     until_generations: Annotated[
         int | None, typer.Option(min=1, max=JAVA_INT_MAX, metavar="N", help="Stop after N lines.")
     ] = None
@@ -114,7 +115,9 @@ class RecordOptions:
             raise InputError("is missing: where a broker of the cluster listens, as host:port", "--bootstrap-server")
 
     def following(self) -> Following:
-        """Makes the recorder: opens the output, which the caller has to close; reads the files. Raises InputError."""
+        """Makes the recorder. The method reads the files of the options, and opens the output, which the caller has to
+        close. Raises InputError.
+        """
         from kafka_client.settings.client_settings import client_settings
         from kafka_groups.application import topology_facts
         from kafka_groups.recorder.choices import group_choices
@@ -163,7 +166,7 @@ def record(options: RecordOptions) -> None:
 
 
 async def _run(following: Following) -> None:
-    """Runs the recorder. SIGINT and SIGTERM stop it after the line that is being written."""
+    """Runs the recorder. SIGINT and SIGTERM stop the recorder after the line that is being written."""
     # log lines of the client library would repeat the errors that this program reports itself
     logging.getLogger("aiokafka").setLevel(logging.CRITICAL)
     logging.getLogger("kafka_client").setLevel(logging.ERROR)
@@ -175,7 +178,7 @@ async def _run(following: Following) -> None:
 
 def _import_log(log: str, options: RecordOptions) -> None:
     """Converts a log to placement/1 lines. `log`: a file, plain or gzip, or `-` for stdin. A log has no positions to
-    continue from, so each run reads all of it and writes the whole output.
+    continue from, so each run reads the whole log and writes the whole output.
     """
     from kafka_groups.recorder.choices import explicit_configs
     from kafka_groups.recorder.jvm_log import placements_from_log
@@ -211,7 +214,7 @@ def _lines(log: str) -> Iterator[TextIO]:
 
 @contextlib.contextmanager
 def _written(output: Path | None) -> Iterator[TextIO]:
-    """A context manager that returns a stream to the output. A file appears only when it is complete."""
+    """A context manager that returns a stream to the output. An output file appears only when the file is complete."""
     if output is None:
         yield sys.stdout
         return

@@ -1,4 +1,6 @@
-"""Creates all tables. Versions 0001 to 0004 named records differently, and cannot be brought up to date."""
+"""Creates all tables. A database of version 0001 to 0004 cannot be migrated, because these versions named records
+differently.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -65,7 +67,7 @@ def upgrade() -> None:
         sa.Column("id", sa.Integer, primary_key=True, autoincrement=False),
         sa.Column("number", sa.BigInteger, nullable=False),
     )
-    # coordinators only update this row, concurrently, so it has to exist from the start
+    # coordinators update this row concurrently and never insert it, so the row has to exist from the start
     op.bulk_insert(checks, [{"id": 1, "number": 0}])
 
 

@@ -1,1 +1,1 @@
-"""One file is one version; a released one is never changed."""
+"""Each file is one version of the schema; a released file is never changed."""

@@ -151,8 +151,8 @@ def _client(asked: CoordinatorOptions) -> Any:
 
 
 def _ask_coordinator(asked: CoordinatorOptions, application_id: str) -> tuple[list[str], str | None]:
-    """Returns the ids of other applications, and None or the reason why live instances cannot be excluded. Raises
-    StillRunning.
+    """Returns the ids of other applications, and the reason if the coordinator could not tell whether instances run,
+    otherwise None. Raises StillRunning.
     """
     if asked.without_coordinator:
         return [], None

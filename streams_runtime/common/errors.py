@@ -97,7 +97,8 @@ class SerializationError(StreamsRuntimeError):
 
 
 class WrongBatchResult(StreamsRuntimeError):
-    """The result of a function or a processor for a batch cannot be used: no column, another length, None.
+    """The result of a function or a processor for a batch cannot be used: it is None, no column, or a column of another
+    length.
 
     The fault is in the program and not in a record, so no exception handler is called, and no record is skipped.
     """

@@ -27,7 +27,9 @@ from streams_runtime.dsl.table_operators import Getter, TableOperator
 from streams_runtime.processors.context import NodeContext, Operator, Receiver
 
 Joiner = Callable[[Any, Any], Any]
-"""Returns the result for the two values. None stands for a value that a left join does not find."""
+"""The type of a function that returns the result for the two joined values. In a left join, a value is None if the join
+does not find it.
+"""
 
 
 def joining_table(table: TableOperator, joiner: Joiner, child: Receiver, context: NodeContext) -> Receiver:

@@ -230,7 +230,7 @@ def _key_changer_above(node: GraphNode) -> GraphNode | None:
 def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
     """The first node that meets the condition: the node itself, or a node above it, depth first along its parents.
 
-    A node that several paths reach is visited once: a second visit would find no node either.
+    A node that several paths reach is visited only once, because a second visit would find nothing new.
     """
     if condition(node):
         return node

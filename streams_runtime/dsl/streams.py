@@ -42,7 +42,9 @@ A = TypeVar("A")
 
 
 class KStream(Generic[K, V]):
-    """A stream of records. It has a method for each operation, as in Kafka. Users get it from a `StreamsBuilder`."""
+    """A stream of records. `KStream` has a method for each operation, as in Kafka. Users get a `KStream` from a
+    `StreamsBuilder`.
+    """
 
     def __init__(self, stage: Stage[K, V]) -> None:
         self._stage = stage
@@ -127,7 +129,7 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """As `map_batches`, but the function returns one column, with the new values."""
+        """Maps batches as `map_batches` does, but the function returns one column, with the new values."""
         check_functions("KStream.map_values_batches", function=function)
         supplier = partial(processors.KStreamMapValuesBatches, function, retries_one_by_one)
         return KStream(stream_operations.with_new_values(self._stage, "KSTREAM-MAPVALUESBATCHES-", supplier, name))
@@ -139,7 +141,9 @@ class KStream(Generic[K, V]):
         retries_one_by_one: bool = True,
         name: str | None = None,
     ) -> KStream[K, V]:
-        """As `map_batches`, but the function returns True for each record that stays, and False for the others."""
+        """Filters batches: the function gets a batch as in `map_batches`, and returns True for each record that stays,
+        and False for each other record.
+        """
         check_functions("KStream.filter_batches", function=function)
         supplier = partial(processors.KStreamFilterBatches, function, retries_one_by_one)
         return KStream(stream_operations.unchanged(self._stage, "KSTREAM-FILTERBATCHES-", supplier, name))
@@ -216,7 +220,9 @@ class KStream(Generic[K, V]):
     def group_by_key(
         self, *, key_serde: Serde[K] | None = None, value_serde: Serde[V] | None = None, name: str | None = None
     ) -> KGroupedStream[K, V]:
-        """Group the records by their key. `name`: the name of the repartition topic, if one is needed."""
+        """Group the records by their key. `name`: the name of the repartition topic, if a repartition topic is
+        needed.
+        """
         return KGroupedStream(StreamGrouping(self._stage.with_serdes(key_serde, value_serde), name))
 
     def group_by(
@@ -264,8 +270,8 @@ class KStream(Generic[K, V]):
         value_serde: Serde[V] | None = None,
         name: str | None = None,
     ) -> KStream[K, V2]:
-        """As `join`, but records without a match or without a key stay. For these records, the table's value is
-        None.
+        """Joins as `join` does, but records without a match or without a key stay. For a record without a match or
+        without a key, the table's value is None.
         """
         check_functions("KStream.left_join", joiner=joiner)
         _check_table(table)
@@ -339,7 +345,7 @@ class KGroupedStream(Generic[K, V]):
     def reduce(
         self, reducer: Callable[[V, V], V], *, store: StoreArgument = None, name: str | None = None
     ) -> KTable[K, V]:
-        """Combine the values of each key. The first value is taken as it is.
+        """Combine the values of each key. The first value of a key becomes the result for the key unchanged.
 
         `reducer`: takes the value so far and the next value. Returns the new value.
         """

@@ -53,7 +53,7 @@ class StreamsBuilder:
         """Read every record of these topics. Streams of the same topics share the source of the first of these streams.
         A topic that is named twice is read once.
 
-        Here and in all calls of the DSL, the default serde of the configs takes the place of a missing serde.
+        In all calls of the DSL, the default serde of the configs replaces a missing serde.
         """
         names = tuple(dict.fromkeys(checked_topics("StreamsBuilder.stream", topics)))
         if not names:

@@ -7,7 +7,8 @@ the topology each node comes after all its parents.
 The order is exactly Kafka's, because nodes, stores and subtopologies are numbered in this order. Source:
 `AbstractStream`, `InternalStreamsBuilder.addGraphNode`, `buildAndOptimizeTopology`, `mergeDuplicateSourceNodes`,
 `NodesWithRelaxedNullKeyJoinDownstream`. Differs from Kafka: if several sources or several repartition topics become
-one, the co-partitioned groups name the source that remains. In Kafka they still name a source that was removed.
+one, the co-partitioned groups name the source that remains. In Kafka, the co-partitioned groups still name a source
+that was removed.
 """
 
 from __future__ import annotations
@@ -186,7 +187,7 @@ class Stage(Generic[K, V]):
         return TableStage(self.graph, node, self.sources, key_serde, value_serde, operator=operator)
 
     def with_serdes(self, key_serde: Serde[K] | None, value_serde: Serde[V] | None) -> Stage[K, V]:
-        """The same stage with these serdes. None keeps the serde that is known so far."""
+        """Returns this stage with these serdes. An argument None keeps the serde that is known so far."""
         return replace(self, key_serde=key_serde or self.key_serde, value_serde=value_serde or self.value_serde)
 
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:

@@ -37,7 +37,9 @@ class ResultingTable(Generic[K, V]):
 
     @property
     def is_given(self) -> bool:
-        """True if the call has any of these arguments. If so, a store takes a number, as in Kafka."""
+        """True if the call has any of these arguments. A call with such an argument uses up a number for a store, as in
+        Kafka.
+        """
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
@@ -94,7 +96,7 @@ def joined(
     result: ResultingTable[K, V2],
     name: str | None,
 ) -> TableStage[K, V2]:
-    """Add a join of two tables. `join`: both sides, as `inner_join` and `left_join` return them."""
+    """Add a join of two tables. `join`: the two sides of the join, as `inner_join` and `left_join` return them."""
     naming, settings, inherited = table.graph.naming, checked_settings(result.store), result.inheriting(table)
     store = None
     if result.is_given:
@@ -114,8 +116,8 @@ def joined(
 
 
 def _own_store(table: TableStage[K, Any], prefix: str, result: ResultingTable[K, Any]) -> StoreFactory | None:
-    """Returns the store if it has a name. Without a name, the table keeps no store, but the store takes a number, as in
-    Kafka.
+    """Returns the store if it has a name. Without a name, the table keeps no store, but a number for a store is used
+    up, as in Kafka.
     """
     settings = checked_settings(result.store)
     if settings.name is None:

@@ -46,7 +46,7 @@ def stored_getter(context: NodeContext, store: str, *, flushed: bool) -> Getter:
 class TableOperator(Operator):
     """The operator of a table; it forwards `Change`s. `sends_old_values`: whether the changes have the old value.
 
-    `store`: the store that the operator fills; None if the table keeps no store. A table with a store is read from the
+    `store`: the store that the operator fills; None if the table keeps no store. Reads of a table with a store use the
     store. The operator of a table without a store defines with `view` and `getter` how the table is read.
     """
 
@@ -55,8 +55,8 @@ class TableOperator(Operator):
         self.sends_old_values = False
 
     def opened(self, child: Receiver, context: NodeContext) -> tuple[EntryAccess, bool]:
-        """Returns the access to the entries of its store. The second result is True if the store has a record cache;
-        the store then forwards each change to `child` when the cache is flushed.
+        """Returns the access to the entries of the operator's store. The second result is True if the store has a
+        record cache, and so forwards each change to `child` when the cache is flushed.
         """
         assert self.store is not None
         entries = context.state_store(self.store.name).entry_access()

@@ -120,7 +120,8 @@ class Application:
     def with_configs(self, configs: Mapping[str, object]) -> Application:
         """Returns a copy of the application with other values for some configs, by their dotted names.
 
-        Raises InputError, also for a config that the topology was built with: make a new Application to change it.
+        Raises InputError for an invalid config, and for a config that the topology was built with: make a new
+        Application to change the latter.
         """
         fixed = sorted(_BUILT_IN & configs.keys())
         if fixed:

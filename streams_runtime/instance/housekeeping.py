@@ -37,7 +37,9 @@ class HousekeepingTimes:
         return min(self._log_interval_ms, self._until_cleanup_ms)
 
     def passed(self) -> bool:
-        """Call it after each wait of `pause_ms`, when the log is due. Returns True if a clean-up is due as well."""
+        """Call `passed` after each wait of `pause_ms`, when maintenance of the log is due. Returns True if a clean-up
+        of state directories is due too.
+        """
         self._until_cleanup_ms -= self.pause_ms
         if self._until_cleanup_ms > 0:
             return False
@@ -92,7 +94,9 @@ class Housekeeping:
                 self._clean()
 
     def _look_up(self) -> None:
-        """Look the topics up, so that the log caches their partitions. Missing topics are looked up again later."""
+        """Look the topics up, so that the log caches their partitions. A topic that does not exist is looked up again
+        later.
+        """
         for topic in self._written:
             if self._stop.is_set():
                 return

@@ -18,7 +18,8 @@ Rules:
   changelogs.
 
 Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
-whether the commit happened, and wipes the tasks; these logs return the result of the first commit to a second commit.
+whether the commit happened, and wipes the tasks; this project's logs return the result of the first commit to a second
+commit.
 """
 
 from collections.abc import Iterable, Sequence
@@ -46,7 +47,7 @@ record at each try, and the producer cannot recognise it as the refused record.
 
 
 class TaskExecutor:
-    """Runs the tasks of one stream thread. It raises errors of user code as StreamsRuntimeError that names the task.
+    """Runs the tasks of one stream thread. Errors of user code are raised as a StreamsRuntimeError that names the task.
 
     `processed`: by task, the number of input records since the task was assigned to this thread. `commit_is_late`: True
     if the last commit timed out. `ran_out`: True if the last pass ended because no task had a record left to process.
@@ -127,9 +128,9 @@ class TaskExecutor:
         return fired
 
     def send(self, tasks: Sequence[StreamTask], *, at_once: bool) -> None:
-        """Write the records that tasks have sent: `at_once`, or if `linger.ms` have passed since the last write.
+        """Write the records that tasks have sent, if `at_once` is True or `linger.ms` have passed since the last write.
 
-        After a LogTimeout the next call tries again. Raises the same errors as `commit`.
+        After a LogTimeout, the next call of `send` tries again. Raises the errors of `commit`.
         """
         now_ms = self._clock.monotonic_ms()
         if not at_once and now_ms - self._sent_ms < self._linger_ms:

@@ -229,7 +229,9 @@ class TaskManager:
         self._restoration.assigned(task.id, recycled=recycled)
 
     def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close the tasks clean; dirty if they have an error in `errors`, or are active, ran and were not committed."""
+        """Close the tasks clean. A task is closed dirty if it has an error in `errors`, or if it is active, ran and was
+        not committed.
+        """
         clean = []
         for task in tasks:
             ran = task.type is TaskType.ACTIVE and task.state in (TaskState.RUNNING, TaskState.SUSPENDED)

@@ -227,7 +227,9 @@ class OffsetReport:
 
     @property
     def holds_directories(self) -> bool:
-        """True if this thread reports tasks on disk. Another thread may take one of their directories at any time."""
+        """True if this thread reports tasks whose state is on disk. Another thread may lock the directory of a reported
+        task at any time.
+        """
         return bool(self._locked)
 
     def lock_directories(self, initialised: Container[TaskId]) -> None:

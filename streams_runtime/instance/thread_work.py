@@ -92,7 +92,9 @@ class ThreadSetting:
 
 
 class ThreadWork:
-    """The steps of a pass. Only the stream thread may use them; any thread may use `wakeup` and the snapshots."""
+    """The steps of one pass of a stream thread. Only the stream thread may run the steps; any thread may use `wakeup`
+    and the snapshots.
+    """
 
     def __init__(self, setting: ThreadSetting) -> None:
         configs = setting.application.configs

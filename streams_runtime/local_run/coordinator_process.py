@@ -36,8 +36,9 @@ threading.Thread(target=end_with_the_parent, daemon=True).start()
 from assignor_cli.app import main
 main()
 """
-"""The program of the child process. The parent has the other end of the child's stdin. The kernel closes this end when
-the parent ends in any way, and then the child ends itself."""
+"""The program of the child process. The parent has the other end of the child's stdin. The kernel closes the parent's
+end when the parent ends in any way, and then the child ends itself.
+"""
 
 
 class CoordinatorNotStarted(Unavailable):
@@ -93,7 +94,9 @@ class CoordinatorProcess:
             ) from error
 
     def wait_until_ready(self) -> None:
-        """Wait until the coordinator is ready. Raises CoordinatorNotStarted if it ends, or is not ready in a minute."""
+        """Wait until the coordinator is ready. Raises CoordinatorNotStarted if its process ends, or is not ready in a
+        minute.
+        """
         assert self._process is not None, "launch it first"
         deadline_s = time.monotonic() + START_TIMEOUT_S
         while not self._answers():
@@ -112,7 +115,9 @@ class CoordinatorProcess:
         self._ended()
 
     def stop(self) -> None:
-        """Send SIGTERM, then SIGKILL after 15 s. Does nothing if the process does not run."""
+        """Send SIGTERM to the coordinator's process, then SIGKILL after 15 s. `stop` does nothing if the process does
+        not run.
+        """
         if self._process is None:
             return
         self._process.send_signal(signal.SIGTERM)

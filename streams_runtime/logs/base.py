@@ -291,7 +291,9 @@ class Producer(Protocol):
         """The offset, by partition, of the last record of this producer that is acknowledged (and committed)."""
 
     def close(self) -> None:
-        """Abort an open transaction. Without transactions: write the pending records, unless they were discarded."""
+        """Abort an open transaction. A producer without transactions writes its pending records, unless they were
+        discarded.
+        """
 
 
 ConfigChanges = Mapping[str, str | None]

@@ -8,8 +8,8 @@ readers still see the deletion. Batches are cleaned from the lowest offset up, s
 removed before its tombstone. Small adjacent batches are merged.
 
 delete: batches are deleted from the oldest on. A batch is deleted if its latest record is older than `retention.ms`, or
-if the remaining batches still have at least `retention.bytes`. Deletion stops at the first batch that may stay. Even
-the newest batch may be deleted.
+if the remaining batches still have at least `retention.bytes`. Deletion stops at the first batch that does not have to
+be deleted. Even the newest batch may be deleted.
 
 Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon), `UnifiedLog.deleteOldSegments`. Differs from Kafka: in
 a topic with both policies, such as the changelog of a window store, age is counted from the newest timestamp of the

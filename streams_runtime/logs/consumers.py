@@ -149,7 +149,9 @@ class Bounds(NamedTuple):
 
 
 class Snapshot(Protocol):
-    """The state of partitions at one moment. It can be used inside the `with` block of `BatchSource.snapshot`."""
+    """The state of partitions at one moment. A snapshot can be used inside the `with` block of
+    `BatchSource.snapshot`.
+    """
 
     bounds: Mapping[TopicPartition, Bounds]
 

@@ -29,10 +29,10 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
     `?synchronous=FULL` after the directory, each commit survives a power loss. By default (`NORMAL`) a commit is only
     certain to survive the end of processes.
 
-    `properties`: properties of Kafka's clients (`security.protocol`, ...). The other logs accept only `linger.ms`; the
-    callers of their producers have to keep that time. `create`: create an embedded log if there is none. Raises
-    InputError for any other address, and, without `create`, for a directory without a log; LogError if the directory
-    cannot be used.
+    `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded and the in-memory log accept
+    only `linger.ms`; the callers of their producers have to wait this time before they send. `create`: create an
+    embedded log if there is none. Raises InputError for any other address, and, without `create`, for a directory
+    without a log; LogError if the directory cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:

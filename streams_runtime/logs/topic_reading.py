@@ -96,8 +96,9 @@ def consumed_records(
     value_serde: Serde[Value],
     set_aside: Callable[[UndecodableRecord], None] | None = None,
 ) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
-    """Yields the records of the batch as objects. `set_aside`: called for each record that a serde cannot read; the
-    record is then left out. If `set_aside` is None, UndecodableRecord is raised for such a record.
+    """Yields the records of the batch as objects. `set_aside`: a function that is called with each record that a serde
+    cannot read, in place of yielding the record. If `set_aside` is None, UndecodableRecord is raised for a record that
+    a serde cannot read.
     """
     topic, number = batch.partition
     for index, offset in enumerate(batch.offsets):

@@ -54,9 +54,7 @@ _OK, _NO_CONTENT, _NOT_FOUND = 200, 204, 404
 
 @dataclass(frozen=True, slots=True)
 class Patience:
-    """The time for which a call without a usable answer is repeated. Once `stop` is set, the call is not repeated
-    again.
-    """
+    """The time for which a call without a usable answer is repeated. Once `stop` is set, the call is not repeated."""
 
     seconds: float = 0.0
     stop: threading.Event = field(default_factory=threading.Event)
@@ -146,7 +144,8 @@ class CoordinatorClient:
         """Declare or change a group.
 
         `definition`: `input` of rebalance/1 without members and leader. `replace`: replace the definition even if live
-        members run another topology; this may end them. Without `replace`, this case raises GroupRunsAnotherTopology.
+        members run another topology; the replacement may end these members. Without `replace`, a definition with
+        another topology than that of live members raises GroupRunsAnotherTopology.
         """
         call = CoordinatorCall(group_path(group_id), ANSWER_TIMEOUT_S, {"replace": "true"} if replace else {})
         _call(self._http, "PUT", call, json=definition, retrying=_retrying(patience))

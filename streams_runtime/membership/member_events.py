@@ -111,7 +111,9 @@ class TaskHolder(Protocol):
 
 
 class MemberEnd(StrEnum):
-    """The reason why a member has ended. LEFT: its owner closed it. STOPPED: the coordinator ended it."""
+    """The reason why a member has ended. LEFT: the member's owner closed it. STOPPED: the coordinator ended the
+    member.
+    """
 
     LEFT = "left"
     STOPPED = "stopped"

@@ -251,8 +251,8 @@ class MemberMachine:
             self._await_assignment()
 
     def _await_assignment(self) -> None:
-        """Wait for the assignment. If it is ready, fetch it before rejoining, since other members may wait for tasks
-        that this member has to give up.
+        """Wait for the assignment. An assignment that is ready is fetched before the member rejoins, because other
+        members may wait for tasks that this member has to give up.
 
         If the member rejoined first, a slow member could get "rejoin" and a ready assignment in one reply each time. It
         would join again and again, and no member would ever get the tasks that it has to give up.

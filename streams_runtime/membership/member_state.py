@@ -168,9 +168,9 @@ class PendingNews:
     """Answers to heartbeats that the member has not acted on yet.
 
     `refused`: the refusal of a heartbeat. `stop`: True if the coordinator wants the member to end. `lost`: the reason
-    why the holder has dropped its tasks without an order. `rejoin_asked`: True if the holder or a refusal asked for a
-    rejoin. `rejoin_generation`: the latest generation of the group in which a reply asked for a rejoin.
-    `assignment_generation`: the generation of the latest assignment that the member can fetch.
+    why the holder of the tasks has dropped them without an order. `rejoin_asked`: True if the holder of the tasks or a
+    refusal asked for a rejoin. `rejoin_generation`: the latest generation of the group in which a reply asked for a
+    rejoin. `assignment_generation`: the generation of the latest assignment that the member can fetch.
     """
 
     refused: CoordinatorError | None = None
@@ -199,7 +199,9 @@ class PendingNews:
         return self.refused is not None or self.stop or self.lost is not None
 
     def call_for_action(self, awaited: int) -> bool:
-        """True if the member has to act. A join into the generation `awaited` answered earlier requests to rejoin."""
+        """True if the member has to act on these answers. A join into the generation `awaited` has answered earlier
+        requests to rejoin.
+        """
         return self.are_serious() or self.rejoin_asked or self.rejoin_generation >= awaited
 
     def forget_member(self) -> None:

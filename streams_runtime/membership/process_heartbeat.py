@@ -181,9 +181,9 @@ class HeartbeatRhythm:
 class GroupPause:
     """The group's pause, as far as the process knows it. `paused`: None before the first answer.
 
-    Each answer to a heartbeat contains the pause. Before the first such answer, the answer to a join is used as well,
-    so that a member that joins a paused group processes nothing. Later answers to joins are ignored, because they may
-    be older than the last heartbeat.
+    Each answer to a heartbeat tells if the group is paused. Before the first answer to a heartbeat, the answer to a
+    join is used as well, so that a member that joins a paused group processes nothing. Later answers to joins are
+    ignored, because they may be older than the last heartbeat.
     Differs from Kafka, where `KafkaStreams.pause` concerns one instance.
     """
 

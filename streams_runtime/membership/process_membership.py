@@ -8,8 +8,9 @@ Rules:
   an order reaches a stream thread directly from the thread that received the group's news.
 - One heartbeat is sent for all members, on a separate connection. `process_heartbeat` decides its time and its content.
 - A held heartbeat is never cancelled, because the coordinator would treat the closed connection as the end of the
-  process. The next heartbeat carries the changes since then (a new member, a new generation, new offsets). For a new
-  member the next heartbeat is soon enough: its assignment belongs to a new generation, which ends the held heartbeat.
+  process. Changes while a heartbeat is held (a new member, a new generation, new offsets) are in the next heartbeat. A
+  new member can wait for the next heartbeat, because its assignment belongs to a new generation, which ends the held
+  heartbeat.
 - If the group has moved to another coordinator, the heartbeat finds the new address first, then all other calls use it.
 
 Source: `AbstractCoordinator.HeartbeatThread`. Differs from Kafka, where each stream thread has a separate connection
@@ -190,7 +191,9 @@ class GroupMember:
         self._handle(self, TasksLost(reason))
 
     def request_rejoin(self) -> None:
-        """Ask for a rebalance. The member keeps its tasks meanwhile. Source: `Consumer.enforceRebalance`."""
+        """Ask for a rebalance. The member keeps its tasks until its next assignment. Source:
+        `Consumer.enforceRebalance`.
+        """
         self._handle(self, RejoinAsked())
 
     def offset_sums(self) -> Mapping[TaskId, int]:
@@ -254,7 +257,9 @@ class ProcessMembership:
         holder: TaskHolder,
         on_end: Callable[[], None] = lambda: None,
     ) -> GroupMember:
-        """Make a member; its `start` lets it join. `on_end`: called once at its end, on any thread; must not block."""
+        """Make a member, which joins when its `start` is called. `on_end`: a function that is called once at the
+        member's end, on any thread, and must not block.
+        """
         assert settings.group_id == self._group_id, "a process has one membership for each group"
         machine = MemberMachine(settings, writer, join_ids=uuid.uuid4().hex)
         return GroupMember(self.handle, machine, holder, on_end)

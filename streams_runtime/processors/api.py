@@ -101,8 +101,8 @@ class Processor(Generic[KIn, VIn]):
 
     retries_one_by_one = False
     """True to call `process_batch` again, record by record, with a batch for which it raised an error. With this
-    setting, only records that fail on their own are lost. Set it only if `process_batch` raises its errors before it
-    forwards records or changes a store.
+    setting, only records that fail on their own are lost. Set `retries_one_by_one` only if `process_batch` raises its
+    errors before it forwards records or changes a store.
     """
 
     def init(self, context: ProcessorContext) -> None:

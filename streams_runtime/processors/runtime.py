@@ -81,8 +81,8 @@ class TaskRuntime(Protocol):
         """The position of the current record in its run; None outside of a run: in a punctuation or in a flush."""
 
     def move_to(self, position: RunPosition, *, in_batch: bool) -> None:
-        """Make the record at this position of the run the current one. `in_batch`: as in `RunPosition`; this argument
-        is used, not the field of `position`.
+        """Make the record at this position of the run the current record. `in_batch`: as in `RunPosition`; this
+        argument is used, not the field of `position`.
         """
 
     def schedule(

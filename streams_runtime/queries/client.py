@@ -3,9 +3,10 @@
 Rules:
 - The client asks the active copy first. It asks standbys only if the caller accepts lag, and then uses the answer with
   the least lag.
-- The client gets the metadata, which has the hosts of each partition, from several instances. It uses the newest
-  generation, so that the metadata of an instance that is cut off from the group is not used for long. It gets the
-  metadata again after ten seconds, and whenever none of the copies that it asked gave a usable answer.
+- The client gets the metadata, which has the hosts of each partition, from several instances. The client uses the
+  metadata of the newest generation, so that the metadata of an instance that is cut off from the group is not used for
+  long. The client gets the metadata again after ten seconds, and whenever none of the copies that it asked gave a
+  usable answer.
 - When the time is over, the client raises an error with the last answer of each host. Only a copy that is fresh enough
   may answer that there is no value. A query that can never be answered fails at once.
 

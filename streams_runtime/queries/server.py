@@ -79,8 +79,8 @@ class QueryServer:
             raise StreamsRuntimeError(f"the query server at {self.endpoint} did not start")
 
     def close(self) -> None:
-        """Stops the server; when this returns, it no longer answers. A second call has no effect; any thread may call
-        it.
+        """Stops the server; when `close` returns, the server no longer answers. A second call has no effect; any thread
+        may call `close`.
         """
         with self._lock:
             self._closed = True

@@ -351,14 +351,18 @@ class InputClaim:
             self.accept(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
 
     def mark_released(self) -> Claim | None:
-        """Returns the claim, which the caller has to release; None if there is no claim, or it is released already."""
+        """Returns the claim, which the caller has to release; None if the task has no claim, or the claim is already
+        released.
+        """
         if self.newest is None or self._is_released:
             return None
         self._is_released = True
         return self.newest
 
     def release(self) -> None:
-        """Release the claim, so that the next owner need not fence this thread. Does nothing without a claim."""
+        """Release the claim, so that the next owner need not fence this thread. `release` does nothing if the task has
+        no claim.
+        """
         claim = self.mark_released()
         if claim is not None:
             self._log.release(claim)

@@ -31,8 +31,8 @@ takes 0.06 us, a change with a mark 2 us."""
 
 
 class NeededChanges:
-    """The needed changes of one changelog partition. Only the task's thread uses it. `newest_ms`: the newest timestamp
-    in the changelog, -1 if it is not known.
+    """The needed changes of one changelog partition. Only the task's thread uses a `NeededChanges`. `newest_ms`: the
+    newest timestamp in the changelog, -1 if it is not known.
     """
 
     def __init__(self, retention_ms: int) -> None:
@@ -51,13 +51,13 @@ class NeededChanges:
         self._markers = 0  # an estimate of the transaction markers after the last acknowledged change
 
     def from_beginning(self) -> None:
-        """Note that the store is restored from the first record that the log has."""
+        """Record that the store is restored from the first record that the log has."""
         self._is_complete = True
 
     def continue_from(self, needed_from: int | None, stream_time_ms: int) -> None:
-        """Continue with the values that an earlier owner of the task has committed. `needed_from`: None if it committed
-        no offset. Does nothing if the store was restored from the beginning, or if the stream time is unknown
-        (negative).
+        """Continue with the values that an earlier owner of the task has committed. `needed_from`: None if the earlier
+        owner committed no offset. The call has no effect if the store was restored from the beginning, or if the stream
+        time is unknown (negative).
         """
         if self._is_complete or stream_time_ms < 0:
             return
@@ -177,8 +177,8 @@ class WindowChangelogs:
             needed.clear()
 
     def restore_begins(self, partition: TopicPartition, begin: int) -> None:
-        """Note that a restore begins at `begin`, the first offset that the log has. Partitions that are not changelogs
-        of window stores are ignored, here and in the next two methods.
+        """Record that a restore begins at `begin`, the first offset that the log has. This method and the next two
+        methods ignore partitions that are not changelogs of window stores.
         """
         if partition in self.needed:
             self._begin_offsets[partition] = begin

@@ -215,7 +215,9 @@ class RecordQueue:
         self.partition_time_ms = self._time_before_ms
 
     def head_timestamp_ms(self) -> int | None:
-        """The timestamp of the next record; None if there is none. Reads the record, and raises as `poll` does."""
+        """The timestamp of the next record; None if the queue is empty. Reads the record, and raises the errors of
+        `poll`.
+        """
         head = self._read_head()
         return None if head is None else head[3]
 

@@ -127,8 +127,8 @@ class ProcessorRuntime:
 
     @contextlib.contextmanager
     def _noting_work(self) -> Iterator[None]:
-        """Note that there is work to commit if the block sends a record or changes a store, even a store with a record
-        cache.
+        """Record that the task has work to commit if the block sends a record or changes a store, even a store with a
+        record cache.
         """
         with self.collector.call_if_sent(self._offsets.begin_work):
             yield
@@ -138,8 +138,8 @@ class ProcessorRuntime:
     # --- records
 
     def is_ready(self, now_ms: int) -> bool:
-        """True if `process` has a record to process, or rows that an earlier call could not send. Raises as `process`
-        does.
+        """True if `process` has a record to process, or rows that an earlier call could not send. Raises the errors of
+        `process`.
         """
         try:
             return bool(self.collector.pending) or self._buffer.ready(now_ms)
@@ -226,7 +226,7 @@ class ProcessorRuntime:
         """Let the handler decide about the next record of the queue. Raises if the task must not continue without the
         record.
         """
-        self._run_collected(queue)  # the earlier records of the run come first
+        self._run_collected(queue)  # process the earlier records of the run before the failed record
         if isinstance(error, TASK_ERRORS):
             raise error
         self._handling.processing_failed(queue.failed(queue.place, self.graph.failed_node(error), error))
@@ -234,14 +234,16 @@ class ProcessorRuntime:
     # --- punctuations
 
     def punctuate_stream_time(self) -> bool:
-        """Fire the stream-time punctuations that are due; none is due before the first record. Returns whether any
-        fired. Raises as `process` does.
+        """Fire the stream-time punctuations that are due; no stream-time punctuation is due before the first record.
+        Returns True if a punctuation fired. Raises the errors of `process`.
         """
         time_ms = self.stream_time_ms
         return time_ms != UNKNOWN_TIME and self._punctuate(self._stream_time_punctuations, time_ms)
 
     def punctuate_system_time(self, now_ms: int) -> bool:
-        """Fire the wall-clock punctuations that are due. Returns whether any fired. Raises as `process` does."""
+        """Fire the wall-clock punctuations that are due. Returns True if a punctuation fired. Raises the errors of
+        `process`.
+        """
         return self._punctuate(self._system_time_punctuations, now_ms)
 
     def next_wall_clock_punctuation_ms(self) -> int | None:

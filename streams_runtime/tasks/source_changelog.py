@@ -42,7 +42,8 @@ class SourceChangelog:
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
-        # A processor of the user fills a store of another kind. Such a store is assumed to have the bytes of the topic.
+        # A processor of the user fills a store of another kind; a store of another kind is assumed to have the bytes of
+        # the topic.
         self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
         self._next_offset = 0
 

@@ -64,7 +64,7 @@ class StateDirectory:
     """One application's state in one process. From the constructor to `close`, no other process can use it.
 
     Any thread may call the methods. Every method raises ProcessorStateError, naming the path, when an operation on the
-    disk fails. A process that was forked from the process that made this object gets this error as well. The
+    disk fails. A process that was forked from the process that made this object gets a ProcessorStateError too. The
     constructor waits at most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that
     process does not end. `files`: the file system with the directories; a simulation passes its own. `calling_thread`:
     returns the thread that calls. `process_id`: the same each time an instance opens this directory.
@@ -192,14 +192,15 @@ class StateDirectory:
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
 
     def is_empty(self, task: TaskId) -> bool:
-        """True if there is no state; checkpoint files and locks do not count."""
+        """True if the task's directory has no state; checkpoint files and locks do not count as state."""
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
-        """The offsets in the task's checkpoint file: those of the last records applied, or OFFSET_UNKNOWN.
+        """The offsets in the task's checkpoint file: the offset of the last applied record of each changelog, or
+        OFFSET_UNKNOWN.
 
-        Empty when the file does not exist or cannot be read. `checkpoint_file.next_offsets` converts the result to the
-        offsets that a thread reports to the leader.
+        The result is empty if the checkpoint file does not exist or cannot be read. `checkpoint_file.next_offsets`
+        converts the result to the offsets that a thread reports to the leader.
         """
         try:
             return CheckpointFile(self._path(task), self.files).read()

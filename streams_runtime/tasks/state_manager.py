@@ -156,7 +156,9 @@ class StateManager:
         return self._directory.task_directory(self.task_id)
 
     def lock(self) -> None:
-        """Lock the task's directory, if there are stores. Raises LockError when another thread or process has it."""
+        """Lock the task's directory, if the task has stores. Raises LockError if another thread or process has the
+        lock.
+        """
         if self._metadata and not self._directory.lock(self.task_id):
             raise LockError(
                 f"the task's directory is still locked by {self._directory.holder(self.task_id)}", self.task_id
@@ -287,7 +289,8 @@ class StateManager:
         """A commit has to write a checkpoint if the sum of `changelog_offsets` is above this limit.
 
         The first commit of a standby writes a checkpoint. Under exactly-once, no commit of an active task writes a
-        checkpoint. In all other cases, `checkpoint_delta` decides.
+        checkpoint. In all other cases, a commit writes a checkpoint if the offsets have grown by more than
+        `checkpoint_delta`.
         """
         if self._sum_at_checkpoint is None:
             return JAVA_LONG_MAX

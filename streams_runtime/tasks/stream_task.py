@@ -41,7 +41,7 @@ from streams_runtime.tasks.task import Task
 
 class StreamTask(Task):
     """See `Task`. `TaskCreator` makes the parts. The input partitions have to be assigned to the consumer before
-    `complete_restoration` is called. `runtime`: the interface of its processors and stores to the task.
+    `complete_restoration` is called. `runtime`: the interface through which the processors and stores use the task.
     """
 
     type = TaskType.ACTIVE
@@ -134,8 +134,8 @@ class StreamTask(Task):
         """Go from RESTORING to RUNNING; does nothing in RUNNING. May be called again after LogTimeout.
 
         `committed`: the group's offsets of the input, if the caller has looked them up after the input was claimed;
-        None to look them up here. Raises LogTimeout, ProcessorStateError, and StreamsRuntimeError for an error in a
-        processor's `init`.
+        None to look them up in this method. Raises LogTimeout, ProcessorStateError, and StreamsRuntimeError for an
+        error in a processor's `init`.
         """
         if self.state is TaskState.RUNNING:
             return
@@ -263,7 +263,7 @@ class StreamTask(Task):
         )
 
     def next_wall_clock_punctuation_ms(self) -> int | None:
-        """The wall-clock time of the next punctuation; None if none is scheduled."""
+        """The time of the next wall-clock punctuation; None if no punctuation is scheduled."""
         return self.runtime.next_wall_clock_punctuation_ms()
 
     # --- commits
@@ -296,7 +296,9 @@ class StreamTask(Task):
         return {partition: one.offset for partition, one in offsets.prepared.items()}
 
     def offsets_to_commit(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The offsets that `prepare_commit` has fixed, with metadata. The thread commits them with `claim`."""
+        """The offsets that `prepare_commit` has fixed, with metadata. The thread commits these offsets together with
+        the task's `claim`.
+        """
         return self._offsets.prepared
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:

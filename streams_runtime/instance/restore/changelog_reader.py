@@ -242,7 +242,9 @@ class ChangelogReader:
     # --- one changelog
 
     def _take(self, batch: RecordBatch) -> int:
-        """Apply the records before the end. If the changelog has a limit, keep the records from the limit on."""
+        """Apply the batch's records before the end of the restore. If the changelog has a limit, keep the records from
+        the limit on.
+        """
         changelog = self._restoring[batch.partition]
         inside, rest = changelog.split(batch)
         applied = 0 if inside is None else self._apply(changelog, inside)

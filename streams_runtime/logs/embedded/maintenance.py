@@ -129,8 +129,8 @@ class Maintenance:
 
 
 class Dirt(NamedTuple):
-    """The bytes of a partition below its head. `dirty`: bytes that were never compacted. `until`: the first offset of
-    the head.
+    """The bytes of a partition below its head; the head has the newest records, which are not compacted. `dirty`: bytes
+    that were never compacted. `until`: the first offset of the partition's head.
     """
 
     until: int

@@ -53,7 +53,7 @@ _TABLES = (
 
 
 def prepare(file: Path, lock: WriteLock, timeout_ms: int) -> str:
-    """Create the file, or check the existing one. Returns the log's id. Raises LogError, LogTimeout."""
+    """Create the log's file, or check an existing file. Returns the log's id. Raises LogError, LogTimeout."""
     with lock.held(), as_log_errors(file):
         create_private_file(file)
         connection = sqlite3.connect(file, timeout=timeout_ms / 1_000, isolation_level=None)

@@ -148,7 +148,9 @@ class ClaimTable:
         return None if record is None else record.mark
 
     def not_fenced(self, partition: TopicPartition, owner: ClaimOwner | None) -> set[ClaimOwner]:
-        """The owners that may still have an open transaction for this partition, without those of `owner`'s own id."""
+        """The owners that may still have an open transaction for this partition, without owners that have the id of
+        `owner`.
+        """
         record = self._claims.get(partition)
         if record is None:
             return set()
@@ -272,7 +274,9 @@ class GroupClaims:
             self._table.check(claim)
 
     async def _make_and_read(self) -> None:
-        """Read the topic. Creates it first if it is missing, also if it was deleted after an earlier read."""
+        """Read the claims topic. The topic is created first if it is missing, also if it was deleted after an earlier
+        read.
+        """
         if self._is_made:
             with contextlib.suppress(UnknownTopicOrPartition):
                 await self._read_news()

@@ -193,7 +193,7 @@ class Fetcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self) -> None:
-        with contextlib.suppress(NotNow, KafkaRefused):  # the first request reports the error
+        with contextlib.suppress(NotNow, KafkaRefused):  # ignored here, because the first request reports the error
             await self._leadership.led(())
             await self._waiting.led(())
 

@@ -135,7 +135,9 @@ class KafkaLog:
             self._limits.pop(name, None)
 
     def topics(self) -> Mapping[str, TopicDescription]:
-        """The topics with the configs that were set on them; without configs if these may not be read."""
+        """The topics with the configs that were set on them. The topics have no configs in the result if the user may
+        not read configs.
+        """
 
         async def both() -> dict[str, TopicDescription]:
             known = await self._admin.topics()
@@ -220,7 +222,7 @@ class KafkaLog:
         """Does nothing: as in Kafka Streams, the operator of the brokers decides the retention of a topic."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
+        """Raises OffsetOutOfRange before any record is deleted if an offset is beyond the end of its partition."""
         if not before:
             return
         check_not_beyond(before, self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED))

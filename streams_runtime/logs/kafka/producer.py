@@ -5,9 +5,9 @@ after the first waiting record, after `send_now`, and at the latest by `flush` o
 `buffer.memory` bytes are not acknowledged, `send` waits. A time-out of `flush` or a commit changes nothing: the same
 call can be tried again.
 
-A commit has three steps in this order: write records and offsets, check the claims, end the transaction. `claims_topic`
-has the reason. If the answer to the end of the transaction is lost, the caller can only repeat the same commit, or open
-the transactional id again.
+A commit has three steps in this order: write records and offsets, check the claims, end the transaction. The module
+`claims_topic` gives the reason for the order. If the answer to the end of the transaction is lost, the caller can only
+repeat the same commit, or open the transactional id again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
 
@@ -128,7 +128,7 @@ class KafkaProducer:
         return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def send_now(self) -> None:
-        """`send_now` returns at once. A later call raises its errors."""
+        """`send_now` returns at once. A later call of the producer raises the errors of the sending."""
         self._state.check_usable()
         if self._accumulator.lingers:
             self._call_soon(self._sender.send_open)
