@@ -1,4 +1,6 @@
-"""The commands `replay` and `sweep` of the `assignor` program. They need pyarrow; only `--engine spark` needs Spark."""
+"""The commands `replay` and `sweep` of the `assignor` program. Both commands need pyarrow. Only the option `--engine
+spark` needs Spark.
+"""
 
 import typer
 

@@ -1,4 +1,4 @@
-"""`assignor decode`: the bytes of a subscription or assignment as text or JSON."""
+"""`assignor decode`: shows the bytes of a subscription or assignment as text or JSON."""
 
 import base64
 import contextlib
@@ -39,7 +39,7 @@ def decode_bytes(
 
 
 def _readings(value: str) -> list[bytes]:
-    """All bytes that `value` can stand for: some texts are valid both as hex and as base64."""
+    """Returns every byte string that `value` can stand for: some texts are valid both as hex and as base64."""
     if value == STDIN:
         content = sys.stdin.buffer.read()
     elif value.startswith("@"):
@@ -62,7 +62,7 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """Returns the first kind as which some reading can be decoded, and the decoded fields."""
+    """Decodes the bytes as the first of `kinds` that fits. Returns this kind and the decoded fields."""
     problems = []
     for raw in readings:
         for kind in kinds:
