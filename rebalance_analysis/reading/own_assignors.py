@@ -1,6 +1,7 @@
 """Loads a user's own task assignor, named `module:Class`, also from the directory where the command was started.
 
-Executors and worker processes load the assignor as well, so the work that is sent to them has the directory's path.
+Executors and worker processes load the assignor as well, so the path of the directory is part of the work that they
+receive.
 """
 
 import os
@@ -16,20 +17,22 @@ from assignor.task_assignors.registry import task_assignor_named
 @dataclass(frozen=True, slots=True)
 class OwnAssignors:
     """Loads a user's own task assignor, also from `directory`, in which the command was started. Executors find the
-    assignor there if they share a file system with the command.
+    assignor in `directory` if they share a file system with the command.
     """
 
     directory: str
 
     def __call__(self, path: str) -> TaskAssignor:
-        """Loads the assignor `path` (module:Class). Raises InputError with the problem of the module or the class."""
+        """Loads the assignor `path` (module:Class). Raises InputError that describes the problem of the module or
+        class.
+        """
         if self.directory not in sys.path and os.path.isdir(self.directory):
             sys.path.insert(0, self.directory)
         return task_assignor_named(path)
 
     def check(self, names: Iterable[str | None]) -> None:
-        """Loads those of `names` that are the user's own. So errors appear before any work is done, and the modules are
-        imported, because Spark sends only imported modules. Raises InputError.
+        """Loads each of `names` that is a user's own assignor. The early load reports errors before any work is done,
+        and imports the modules, because Spark sends only imported modules to executors. Raises InputError.
         """
         for name in names:
             if name is not None and is_class_path(name):
