@@ -40,5 +40,7 @@ class OwnAssignors:
 
 
 def load_own_assignor(path: str) -> TaskAssignor:
-    """Loads a user's own task assignor in the process of the command. Raises InputError as `OwnAssignors` does."""
+    """Loads a user's own task assignor in the process of the command. Raises InputError if `OwnAssignors` cannot load
+    the assignor.
+    """
     return OwnAssignors(os.getcwd())(path)
