@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
 """The packages that instances need, on Spark and as plain processes. `assignor[spark]` contains `assignor[streams]`,
-which is enough for --local.
+whose packages are enough for `workers run --local`.
 """
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = (
@@ -82,8 +82,8 @@ def demo(
 ) -> None:
     """Count words on Spark, kill an executor, and check.
 
-    Starts a word count on Spark executors, kills an executor and checks every count. Then runs recorded rebalances
-    of Kafka again. The command prints the address of a page that shows the group in a browser while it runs.
+    Starts a word count on Spark executors, kills an executor and checks every count. After the check, runs recorded
+    rebalances of Kafka again. The command prints the address of a page that shows the group in a browser while it runs.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -163,11 +163,11 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
 
     Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
-    Shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code is 0 when
-    all instances ended without errors, and 1 when an instance ended with an error, or fails at each start.
+    The command shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code
+    is 0 if all instances ended without errors, and 1 if an instance ended with an error, or fails at each start.
 
-    The coordinator's setting cluster.bootstrap.servers has to allow the application's log. An embedded log is named by
-    an absolute directory.
+    The coordinator's setting cluster.bootstrap.servers has to allow the application's log. An embedded log must be
+    named by an absolute directory.
     """
     from spark_jobs.workers.instance_starts import WorkersFailed
     from spark_jobs.workers.member_process import InstanceSettings
@@ -181,7 +181,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             "--local runs processes of this machine"
         )
     application = load_application(options.app)
-    group_body(application)  # raises for an application that cannot be declared, so that Spark is not started in vain
+    group_body(application)  # raises an error for an application that cannot be declared, before Spark is started
     token_file = token_file_of(options.token_file)
     settings = InstanceSettings(
         application,
@@ -233,7 +233,9 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
 
 def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
-    """Declares the group before it starts Spark, so that errors of the declaration appear at once."""
+    """Declares the group, and then starts Spark and the instances. The group is declared first so that errors of the
+    declaration appear at once.
+    """
     from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import print_line, show_until_ended
     from spark_jobs.workers.running import check_picklable, start
@@ -272,7 +274,7 @@ def _declared(settings: InstanceSettings, options: WorkersOptions) -> Iterator[C
 
 @contextlib.contextmanager
 def _seconds_shown(console: Console, what: str) -> Iterator[None]:
-    """On a terminal, shows the elapsed time during the block, in a line that is removed at the end."""
+    """On a terminal, shows the elapsed time during the block, in a line that is removed at the end of the block."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=None)
@@ -286,4 +288,4 @@ def _started(session: SparkSession) -> str:
 
 
 def _all_commands() -> None:
-    """Does nothing. Without a callback, Typer would make a single command `run` the command `workers` itself."""
+    """Does nothing. Without this callback, Typer would turn the only command `workers run` into a command `workers`."""
