@@ -69,7 +69,10 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format, typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml.")
+    Format,
+    typer.Option(
+        "--format", "-o", help="Output format: text for people, wide with full names and all details, json or yaml."
+    ),
 ]
 
 

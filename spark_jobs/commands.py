@@ -104,7 +104,10 @@ class WorkersOptions:
         bool, typer.Option("--local", help="Run instances as processes of this machine, without Spark.")
     ] = False
     instances: Annotated[
-        int, typer.Option(min=1, max=JAVA_INT_MAX, help="Instances, each one Spark task; with --local, one process.")
+        int,
+        typer.Option(
+            min=1, max=JAVA_INT_MAX, help="Number of instances: of Spark tasks, or of processes with --local."
+        ),
     ] = 1
     threads: Annotated[
         int | None,
@@ -114,7 +117,7 @@ class WorkersOptions:
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Coordinator of the group; {SEVERAL_COORDINATORS}.")
     ] = DEFAULT_URL
     wait_for_coordinator: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not answer.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not respond.")
     ] = 60.0
     token_file: Annotated[
         Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
@@ -126,7 +129,7 @@ class WorkersOptions:
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Replace the topology while members run; members that cannot run the new one end."
+            "--replace", help="Replace the topology while members run; members that cannot run the new topology end."
         ),
     ] = False
     format: FormatOption = Format.TEXT

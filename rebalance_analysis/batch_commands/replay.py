@@ -19,7 +19,7 @@ from spark_engine.batch.command_line import batch_run, engine_from_options
 if TYPE_CHECKING:
     from rebalance_analysis.replay.replay_run import Ended
 
-_INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
+_INPUTS = "Recordings: JSON Lines, gzip, Parquet, directories, a coordinator's database; - for stdin."
 
 
 @options_of(run_by=engine_from_options, changes=changes_from_options)
@@ -28,7 +28,7 @@ def replay_inputs(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", metavar="DIR", help="Directory of the rows; the same command continues a stopped run there."
+            "--output", metavar="DIR", help="Directory for the rows. The same command continues a stopped run in DIR."
         ),
     ],
     run_by: EngineChoice,

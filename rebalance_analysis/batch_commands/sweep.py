@@ -32,12 +32,13 @@ class SweepResultOptions:
     """
 
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
+        str | None,
+        typer.Option("--plot", metavar="F", help="File of the picture, .svg or .png. Default: DIR/pareto.svg."),
     ] = None
     measures: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", metavar="M:F", help="A measure of your own, module:function; one more column. May be repeated."
+            "--measure", metavar="M:F", help="Your own measure, module:function, which adds a column. May be repeated."
         ),
     ] = None
     format: FormatOption = Format.TEXT
@@ -64,7 +65,9 @@ def sweep(
     output: Annotated[
         str,
         typer.Option(
-            "--output", metavar="DIR", help="Directory of all results; the same command continues a stopped run there."
+            "--output",
+            metavar="DIR",
+            help="Directory for all results. The same command continues a stopped run in DIR.",
         ),
     ],
     run_by: EngineChoice,

@@ -22,7 +22,8 @@ _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 
 def decode_bytes(
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file of either or of bytes; - for stdin.")
+        str,
+        typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file with base64, hex or bytes; - for stdin."),
     ],
     kind: Annotated[
         str | None,

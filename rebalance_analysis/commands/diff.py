@@ -17,8 +17,8 @@ from rebalance_analysis.reading.task_owners import TaskOwners, owner_moves, owne
 
 
 def diff_files(
-    a: Annotated[str, typer.Argument(metavar="A", help="A recording or what assign wrote; FILE#ID for one line.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with A.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A recording or the output of assign; FILE#ID for one line.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="A recording or the output of assign, to compare with A.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
     """List the tasks whose owner in B is another member than in A.

@@ -50,7 +50,9 @@ class ExplainOptions:
     ] = None
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="GROUP", help="Only this group. Required with --task where there are several."),
+        typer.Option(
+            "--group", metavar="GROUP", help="Only this group. Required with --task if the input has several groups."
+        ),
     ] = None
     last: Annotated[
         int | None,
@@ -60,7 +62,7 @@ class ExplainOptions:
     ] = None
     every: Annotated[
         bool,
-        typer.Option("--all", help="In text: each task by itself, changed or not, with every step of its reason."),
+        typer.Option("--all", help="In text output: every task by itself, with every step of its reason."),
     ] = False
     coordinator: Annotated[
         str | None,

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PictureOption = Annotated[
     str | None,
-    typer.Option("--picture", metavar="F", help="Draw the result (only one may be selected): a .svg or .png file."),
+    typer.Option("--picture", metavar="F", help="Draw the result of one selected rebalance as a .svg or .png file."),
 ]
 
 _UNITS = (("h", 3_600_000), ("min", 60_000), ("s", 1000))

@@ -150,7 +150,9 @@ def changes_from_options(
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Another topology: the JSON of rebalance/1, or a file that contains it."),
+        typer.Option(
+            metavar="FILE", help="Another topology: a file with its JSON, a group definition or a rebalance/1 line."
+        ),
     ] = None,
     lags: Annotated[
         Several,

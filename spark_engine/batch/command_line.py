@@ -17,14 +17,16 @@ from spark_engine.session.interrupts import interruptible
 def engine_from_options(
     *,
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Spark, or processes of this machine: the rows are the same.")
+        Engine, typer.Option("--engine", help="Run on Spark or in processes of this machine; the rows are the same.")
     ] = Engine.SPARK,
     master: Annotated[
         str, typer.Option("--master", help="Spark master: local[*], local-cluster[..], spark://.., ...")
     ] = "local[*]",
     cores: Annotated[
         int | None,
-        typer.Option("--cores", min=1, max=JAVA_INT_MAX, help="Processes of --engine local; default: all cores."),
+        typer.Option(
+            "--cores", min=1, max=JAVA_INT_MAX, help="Number of processes of --engine local. Default: all cores."
+        ),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the files of an earlier run in DIR.")] = False,
 ) -> EngineChoice:
