@@ -3,9 +3,10 @@
 Exit codes:
 
 - 0: success.
-- 1: the answer is no. The service has responded, or the command has done its work, but the result is not the desired
-  result.
-- 2: the command has no result. The command or its input is wrong, or the service could not be reached.
+- 1: the answer of the command is no. The service has responded, or the command has done its work, but the result is not
+  the desired result.
+- 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
+  reached.
 - 128 plus the number of a signal: the signal ended the command. A shell reports the same exit code.
 """
 
@@ -26,7 +27,7 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """Raised if a command could not do its work and its exit code 1 is a result. The exit code is 2."""
+    """Raised if a command could not do its work and its exit code 1 is a result. The exit code of the command is 2."""
 
 
 def exit_code_of(fault: AssignorFault) -> int:

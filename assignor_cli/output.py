@@ -107,8 +107,8 @@ def data_text(document: object, format: Format) -> str:
 
 
 def view_of(format: Format) -> View:
-    """Returns the view for this format. The width is the value of COLUMNS or the width of the terminal; 80 if neither
-    is known, as in a pipe.
+    """Returns the view for `format`. The width of the view is the value of COLUMNS or the width of the terminal; 80 if
+    neither is known, as in a pipe.
     """
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
 

@@ -24,10 +24,10 @@ not have it, so this program's own error texts leave it empty.
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a result with a recorded result. `differences`: one line for each difference; empty if the two
-    results are equal after decoding. `bytes_equal`: the two results are also equal byte for byte. `is_error`: the
-    recorded leader threw an exception. `error_differences`: one line for each difference of message or cause between
-    two errors of the same class.
+    """The comparison of a result with a recorded result. `differences`: one line for each difference; empty if the
+    result and the recorded result are equal after decoding. `bytes_equal`: True if the result and the recorded result
+    are also equal byte for byte. `is_error`: the recorded leader threw an exception. `error_differences`: one line for
+    each difference of message or cause between two errors of the same class.
     """
 
     differences: tuple[str, ...]
@@ -52,7 +52,9 @@ def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comp
 
 
 def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
-    """Compares two placements. A placement has no bytes, so `bytes_equal` is True if there are no differences."""
+    """Compares this program's placement with the recorded placement. A placement has no bytes, so `bytes_equal` is True
+    if there are no differences.
+    """
     differences = tuple(_placement_differences(placement, recorded))
     return Comparison(differences, not differences)
 

@@ -257,7 +257,7 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 
 def _mean(values: list[float]) -> float | None:
-    """The mean. Returns the mean. `fsum` rounds only once, so the mean does not depend on the order of `values`, which
-    is the arbitrary order of a set.
+    """The mean. Returns the mean of `values`. `fsum` rounds only once, so the mean does not depend on the order of
+    `values`, which is the arbitrary order of a set.
     """
     return fsum(values) / len(values) if values else None

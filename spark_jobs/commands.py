@@ -156,7 +156,7 @@ def spark_options(
         Path | None, typer.Option(help="File to which the driver's Spark writes its log. Default: a temporary file.")
     ] = None,
 ) -> SparkOptions:
-    """Makes the options of Spark from the command line. Raises InputError."""
+    """Makes the options of Spark from the command line. Raises InputError for options that cannot be used."""
     return SparkOptions(master, parsed_confs(conf or ()), properties_file, log_level, driver_log)
 
 

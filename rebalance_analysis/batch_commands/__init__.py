@@ -1,5 +1,5 @@
-"""The commands `replay` and `sweep` of the `assignor` program. Both commands need pyarrow. Only the option `--engine
-spark` needs Spark.
+"""The commands `replay` and `sweep` of the `assignor` program. `replay` and `sweep` need pyarrow. Only their option
+`--engine spark` needs Spark.
 """
 
 import typer

@@ -1,5 +1,5 @@
 """`assignor assign`: reads rebalance/1 and placement/1 lines, and writes the leader's decisions or, with --check,
-compares them with the recorded ones.
+compares these decisions with the recorded decisions.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def assign_files(options: AssignOptions) -> None:
 
 
 def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) -> Rerun | None:
-    """Runs one input line. Reports and counts a line that cannot be run, and returns None for it."""
+    """Runs one input line. If the line cannot be run, reports and counts the line, and returns None."""
     tally.total += 1
     try:
         ran = run(line.usable_document(), load_own_assignor)
@@ -107,10 +107,10 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], objec
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the results that equal the recorded ones, and of those that differ. `refused`: the number of lines of a
-    later release; `unusable`: the number of invalid lines. `errors`: the number of recordings in which Kafka's leader
-    threw an exception; `errors_equal_in_text`: the number of these exceptions whose message and cause are equal, too.
-    `differences`, `error_differences`: the first differences of assignments and of error texts.
+    """Counts of the results that equal the recorded results, and of the results that differ from them. `refused`: the
+    number of lines of a later release; `unusable`: the number of invalid lines. `errors`: the number of recordings in
+    which Kafka's leader threw an exception; `errors_equal_in_text`: the number of these exceptions whose message and
+    cause are equal, too. `differences`, `error_differences`: the first differences of assignments and of error texts.
     """
 
     total: int = 0

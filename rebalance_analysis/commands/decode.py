@@ -63,7 +63,9 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """Decodes the bytes as the first of `kinds` that fits. Returns this kind and the decoded fields."""
+    """Decodes the bytes as the first of `kinds` that fits. Returns the kind of the decoded bytes and the decoded
+    fields.
+    """
     problems = []
     for raw in readings:
         for kind in kinds:

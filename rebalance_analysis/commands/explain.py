@@ -1,7 +1,7 @@
 """`assignor explain`: shows recorded rebalances and their reasons as the history of each group or of one task.
 
 With a FILE, a data format and none of --last, --group and --all, each line of the file is explained by itself: the
-output has a document for each task. Otherwise the output of `assignor explain` is a history.
+output has a document for each task. With other options, the output of `assignor explain` is a history.
 """
 
 import sys
@@ -100,7 +100,7 @@ class ExplainOptions:
 
     @property
     def only_task(self) -> TaskId | None:
-        """The task that --task names; None without this option. Raises InputError for text that is no task id."""
+        """The task that --task names; None without --task. Raises InputError for text that is no task id."""
         if self.task is None:
             return None
         try:
@@ -133,7 +133,9 @@ def explain_files(options: ExplainOptions) -> None:
 
 
 def _print_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Prints the histories. Returns the reason why there is no history to print; None if a history was printed."""
+    """Prints the histories of the chosen groups. Returns the reason why there is no history to print; None if a history
+    was printed.
+    """
     nothing: str | None = "there are no rebalances" if options.id is None else "no such task or id"
     for number, history in enumerate(_chosen(options, set_aside)):
         nothing = _print_history(history, task, options, set_aside, first=number == 0)
@@ -181,8 +183,8 @@ def _print_history(
 
 
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Prints the explanations of each line by itself, as data. Returns the reason why there is none; None if an
-    explanation was printed.
+    """Prints the explanations of each line by itself, as data. Returns the reason why there is nothing to explain; None
+    if an explanation was printed.
     """
     explained = 0
     lines = (

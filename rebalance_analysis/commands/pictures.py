@@ -2,8 +2,8 @@
 
 The what-if picture shows the task copies of every instance: the recorded rebalance on the left, the changed rebalance
 on the right. Each instance has one bar on the left and one on the right, in the same row and on the same scale, so that
-the two can be compared. The forecast picture shows three numbers over time: the tasks that have moved so far, the tasks
-that are warming up, and the tasks without an owner.
+the two bars can be compared. The forecast picture shows three numbers over time: the tasks that have moved so far, the
+tasks that are warming up, and the tasks without an owner.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class _Compared:
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
     """Show the effect of other conditions on recorded rebalances.
 
-    Runs each rebalance as recorded and with the changes, and compares the two results.
+    Runs each rebalance as recorded and with the changes, and compares the result with and without the changes.
 
     Uses the last rebalance of each group, unless --id names another or --all selects every rebalance.
     """
@@ -166,8 +166,8 @@ _UNKNOWN_LAGS, _PROBING = "rounds_with_unknown_lags", "probing_rebalances"
 
 
 def _no_totals() -> Counter[str]:
-    """Returns sums of 0. The sums count rebalances that placed tasks; `records_to_restore` leaves out rebalances with
-    unknown lags.
+    """Returns totals with the value 0. The totals count rebalances that placed tasks; `records_to_restore` leaves out
+    rebalances with unknown lags.
     """
     return Counter(dict.fromkeys((*_SUMMED, _UNKNOWN_LAGS, _PROBING), 0))
 

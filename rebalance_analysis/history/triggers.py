@@ -1,9 +1,9 @@
 """The triggers of a rebalance, found by comparing it with the previous recorded rebalance.
 
 A recording has the members' requests, not the events that caused them. So a trigger is a difference between two
-rebalances, for example a new process, a task that waited to be revoked, or a deadline that has passed. If the two
-rebalances do not differ, either topics appeared that the leader had created, or a member rejoined for a reason that the
-recording does not show. A rebalance can have several triggers.
+rebalances, for example a new process, a task that waited to be revoked, or a deadline that has passed. If a rebalance
+does not differ from the previous rebalance, either topics appeared that the leader had created, or a member rejoined
+for a reason that the recording does not show. A rebalance can have several triggers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence

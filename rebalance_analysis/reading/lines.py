@@ -64,8 +64,8 @@ def as_read(raw: RawLine) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class LineChoice:
-    """A choice of input lines. `id`, `group`: the id or group to choose; None for any. `all`: True to choose every
-    rebalance instead of the last rebalance of each group.
+    """A choice of input lines. `id`, `group`: the id or group to choose; None to choose any id or group. `all`: True to
+    choose every rebalance instead of the last rebalance of each group.
 
     The last rebalance of a group is the one with the latest `now_ms`; if several have the latest `now_ms`, the one that
     is read last. The files of a history may therefore be named in any order. Placement problems have neither time nor
@@ -77,7 +77,9 @@ class LineChoice:
     all: bool = False
 
     def among(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yields the chosen lines. A line without a document is always chosen, so that the command can report it."""
+        """Yields the lines of the choice. A line without a document is always chosen, so that the command can report
+        it.
+        """
         last: dict[str, tuple[int, Line]] = {}
         for line in lines:
             if line.document is None:

@@ -112,7 +112,9 @@ NO_PROGRESS = ReadingProgress()
 
 
 def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
-    """Yields each line that is not blank. Raises InputError, and DamagedSource where the readable part ends."""
+    """Yields each line that is not blank. Raises InputError if the source cannot be opened, and DamagedSource where the
+    readable part of the source ends.
+    """
     if source.kind in _EXTRAS:
         progress.begin(shown(source.name), None)
         for line in plug_in_lines(source):
@@ -151,7 +153,7 @@ def _hidden(match: re.Match[str]) -> str:
 
 @contextmanager
 def opened(source: Source) -> Iterator[io.BufferedReader]:
-    """Opens a source of JSON Lines as a stream of bytes. Raises InputError."""
+    """Opens a source of JSON Lines as a stream of bytes. Raises InputError if the source cannot be opened."""
     if source.kind is SourceKind.STDIN:
         buffer = sys.stdin.buffer
         yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))

@@ -152,8 +152,9 @@ class _RecordingReader:
         return chunk.kind is ChunkKind.PARQUET and self._next_line == chunk.first_line
 
     def take(self, chunk: RecordingChunk) -> tuple[list[RawLine], DamagedSource | None]:
-        """Returns the chunk's lines and None. If the input is damaged, returns the lines before the damage, and the
-        damage. Raises InputError if the input has fewer lines than when the chunk was planned.
+        """Returns the chunk's lines, and the damage of the input. The damage is None for an undamaged chunk; the lines
+        of a damaged chunk end before the damage. Raises InputError if the input has fewer lines than when the chunk was
+        planned.
         """
         lines: list[RawLine] = []
         taken = 0

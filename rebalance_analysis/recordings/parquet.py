@@ -4,9 +4,9 @@ The place of a line is file:row, from 1. A file is read in batches of `ROWS_AT_O
 not need much memory.
 
 A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
-Text and numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list) that Spark
-makes of JSON. In a nested type, null means that the field is absent. Fields that Spark left out because they were empty
-in every row are added again. Binary values become base64 text, as in JSON Lines recordings.
+Fields with text or numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list)
+that Spark makes of JSON. In a nested type, null means that the field is absent. Fields that Spark left out because they
+were empty in every row are added again. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64
@@ -192,7 +192,7 @@ def _member(name: str, value: object, convert: Convert) -> str:
 
 
 def _json_text(value: str | bytes) -> str:
-    """Returns `value` if it is JSON text. Otherwise returns `value` as a JSON string, which the parser of the line
+    """Returns `value` if it is JSON text. Returns text that is not JSON as a JSON string, which the parser of the line
     refuses.
     """
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value

@@ -2,8 +2,8 @@
 
 The measures of a result row are those of `rebalance_analysis.measures`; the columns `recorded_…` have measures of the
 recorded placement. If the rerun equals the recording, the placement of the rerun is used as the recorded placement.
-Otherwise the recorded placement is read from the recorded bytes, where a warm-up is a standby, and a task that is held
-back until its owner revokes it is active nowhere.
+If the rerun differs, the recorded placement is read from the recorded bytes, where a warm-up is a standby, and a task
+that is held back until its owner revokes it is active nowhere.
 """
 
 from collections.abc import Sequence

@@ -1,5 +1,5 @@
-"""The work of a replay on one chunk: runs every line again, and makes a result row or a reject for each line. Every
-engine uses this module.
+"""The work of a replay on one chunk: runs every line again, and makes a result row or a reject for each line. Local
+processes and Spark executors run the work of this module.
 
 A line is rejected for the same reasons, and with the same texts, as by `assignor assign`: "refused" if it needs a
 feature of a later release, "unusable" if it is invalid. A rebalance to which the changes cannot be applied is
@@ -79,8 +79,8 @@ class ReplayWork:
         return row_of(input_name, number, Replayed(recorded, ran, as_recorded, compute_ms))
 
     def _as_recorded(self, recorded: Recorded) -> Rerun | None:
-        """Runs the rebalance without the changes, for the `recorded_...` measures. Returns None if no output is
-        recorded, or if the rebalance cannot be run.
+        """Runs the rebalance without the changes, for the `recorded_...` measures. Returns None if the recording has no
+        output, or if the rebalance cannot be run.
         """
         if recorded.output is None:
             return None
@@ -91,7 +91,9 @@ class ReplayWork:
 
 
 def place(where: str) -> tuple[str, int | None]:
-    """Splits a place `input:line` into the input and the line number. The line number is None if `where` has none."""
+    """Splits a place `input:line` into the input and the line number. The line number is None if `where` has no line
+    number.
+    """
     name, colon, number = where.rpartition(":")
     if colon and number.isascii() and number.isdigit() and len(number) <= 18:
         return name, int(number)

@@ -137,7 +137,7 @@ def forecast(
     as_recorded: RecordedRebalance | RecordedPlacement | None = None,
     measure_end: MeasureEnd | None = None,
 ) -> Forecast:
-    """Forecasts the rebalances of the group from the recorded rebalance on. Equal arguments give equal results.
+    """Forecasts the rebalances of the group from the recorded rebalance on. Forecasts with equal arguments are equal.
 
     `max_rounds`: the largest number of rebalances, including the recorded rebalance. `load_own`: a function that loads
     user's own assignors (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the line without the

@@ -1,9 +1,9 @@
 """Finds loops in a forecast: a rebalance with the same input and output as an earlier rebalance.
 
 The comparison covers everything on which the future of the group depends: the open and closed state of each thread, the
-lag of every copy, and the leader's decision. The comparison ignores absolute times and offsets. It includes the age of
-closed state, because a process removes old state. It ignores this age if only follow-ups lie between the two
-rebalances, because follow-ups come far faster than any clean-up.
+lag of every copy, and the leader's decision. The comparison ignores absolute times and offsets. The comparison includes
+the age of closed state, because a process removes old state. The comparison ignores the age of closed state if only
+follow-ups lie between the two rebalances, because follow-ups come far faster than any clean-up.
 """
 
 import hashlib

@@ -63,9 +63,9 @@ class Restore(NamedTuple):
 
 @dataclass(slots=True)
 class ModelledThread:
-    """A stream thread. `active`: maps each active task to the time from which the task runs. `restores`: maps each
-    active task that has or had to be restored to its restore. `standby`: maps each standby to its offset sum at
-    `since_ms`.
+    """A stream thread of the model. `active`: maps each active task to the time from which the task runs. `restores`:
+    maps each active task that has or had to be restored to its restore. `standby`: maps each standby to its offset sum
+    at `since_ms`.
     """
 
     name: str

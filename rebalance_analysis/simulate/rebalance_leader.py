@@ -7,9 +7,9 @@ committed offsets grow (`assignor.clients.client_state`). A request of the leade
 fails in each forecast rebalance.
 
 A member's bytes are decoded once, and encoded again for every rebalance with the member's present tasks and offset
-sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field is
-incremented. A member whose assignment says that all members support a higher version uses this version from the next
-rebalance on. Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
+sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field of a
+subscription is incremented for each rebalance. A member whose assignment says that all members support a higher version
+uses this version from the next rebalance on. Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
 from __future__ import annotations

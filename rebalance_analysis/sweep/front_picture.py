@@ -173,7 +173,7 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 
 
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
-    """Writes numbers beside the marks. Points at the same position share a label."""
+    """Writes the number of each mark beside the mark. Points at the same position share a label."""
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)

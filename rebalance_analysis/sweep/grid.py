@@ -1,9 +1,9 @@
 """The grid of a sweep: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
 
 An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are ranges of whole numbers such as
-`1..16` or `1..16:3` (every third), or single values, separated by bars: `1..4|8|16`. A comma separates two axes.
-Combinations are numbered as in nested loops with the first axis outermost, so a number names the same combination in
-every run.
+`1..16` or `1..16:3` (every third), or single values, separated by bars: `1..4|8|16`. A comma in `--grid` separates two
+axes. Combinations are numbered as in nested loops with the first axis outermost, so a number names the same combination
+in every run.
 """
 
 import math

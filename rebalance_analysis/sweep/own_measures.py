@@ -53,7 +53,7 @@ class OwnMeasures:
     def _measured(self, name: str, state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float:
         try:
             found = self._function(name)(state, active)
-        except Exception as error:  # a user's function can raise anything
+        except Exception as error:  # a user's function can raise any exception
             raise InputError(f"{name} raised {type(error).__name__}: {error}", MEASURE_OPTION) from error
         if isinstance(found, bool) or not isinstance(found, (int, float)):
             raise InputError(f"{name} returned {type(found).__name__} instead of a number", MEASURE_OPTION)

@@ -165,7 +165,7 @@ def pareto_front(points: Sequence[Vector]) -> list[int]:
     the front.
 
     In sorted order, only an earlier point can dominate a point, and every dominated point is dominated by a point of
-    the front. So n * (size of the front) comparisons are enough.
+    the front. So finding the front of n points needs n * (size of the front) comparisons.
     """
     kept: list[Vector] = []
     for point in sorted(set(points)):
@@ -176,7 +176,7 @@ def pareto_front(points: Sequence[Vector]) -> list[int]:
 
 
 def dominates(one: Vector, other: Vector) -> bool:
-    """True if point `one` is as good as `other` in every measure and better in at least one."""
+    """True if point `one` is at least as good as `other` in every measure, and better in one or more measures."""
     return one != other and _no_worse(one, other)
 
 

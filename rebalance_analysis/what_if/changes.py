@@ -102,7 +102,9 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
 
 
 def check_count(value: object, where: str) -> int:
-    """Checks a number of instances, or a number of threads of an instance. Raises InputError."""
+    """Checks and returns a number of instances or of threads. Raises InputError if `value` is not a whole number from 1
+    to MAX_INSTANCES.
+    """
     return as_integer(value, where, 1, MAX_INSTANCES)
 
 
@@ -144,7 +146,7 @@ def typed_pairs(
 
 
 def typed_configs(texts: Iterable[str], where: str) -> dict[str, str]:
-    """Parses `key=value` texts; the value may contain `=`. Raises InputError."""
+    """Parses `key=value` texts; the value may contain `=`. Raises InputError for a text in another format."""
     return _pairs((text.partition("=") for text in texts), where, "KEY=VALUE", lambda key, value: (key, value))
 
 
@@ -163,13 +165,15 @@ def _pairs(
 
 
 def typed_threads(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `P=N` texts, or `N` for every process. Raises InputError."""
+    """Parses `P=N` texts, or `N` for every process. Raises InputError for a text in another format."""
     with_process = [text if "=" in text else f"{EVERY_PROCESS}={text}" for text in texts]
     return typed_pairs(with_process, where, "[P=]N", lambda process, value: (process, _count(value, where)))
 
 
 def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `TASK=N` texts for all processes and `P/TASK=N` for one process; TASK may be `*`. Raises InputError."""
+    """Parses `TASK=N` texts for all processes and `P/TASK=N` for one process; TASK may be `*`. Raises InputError for a
+    text in another format.
+    """
 
     def read(key: str, value: str) -> tuple[str, int]:
         process, slash, task = key.rpartition("/")
@@ -183,7 +187,7 @@ def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
 
 
 def typed_instances(text: str, where: str) -> AddedInstances:
-    """Parses `NxT[,TAG=V]`: N instances with T threads each. Raises InputError."""
+    """Parses `NxT[,TAG=V]`: N instances with T threads each. Raises InputError for a text in another format."""
     size, *tags = text.split(",")
     count, times, threads = size.strip().partition("x")
     if not count or (times and not threads):
@@ -209,7 +213,9 @@ def typed_tag(text: str, where: str) -> tuple[str, str]:
 
 
 def typed_number(text: str, where: str) -> int:
-    """Parses a whole number. The number may contain `_` and `,` as separators of digit groups. Raises InputError."""
+    """Parses a whole number. The number may contain `_` and `,` as separators of digit groups. Raises InputError for a
+    text that is no whole number.
+    """
     digits = text.replace("_", "").replace(",", "")
     if not text.isascii() or not digits.isdigit() or len(text) > 40:
         raise InputError(f"must be a whole number, not {text[:80]!r}", where)

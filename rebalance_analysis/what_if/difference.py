@@ -43,8 +43,8 @@ class TaskDifference:
     """A task whose copies differ between two rebalances. `active_from`, `active_to`: the process of the active copy in
     the first and in the second rebalance; None if the rebalance does not have the task.
 
-    Standbys are listed without warm-ups. `records`: the number of records that each copy in the second rebalance has to
-    restore, None if the number is not known; empty for a stateless task.
+    The lists of standbys do not contain warm-ups. `records`: the number of records that each copy in the second
+    rebalance has to restore, None if the number is not known; empty for a stateless task.
     """
 
     task: TaskId
@@ -64,11 +64,11 @@ class TaskDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between two rebalances. `tasks`: the tasks whose copies differ, sorted; empty if one of the
-    rebalances placed no tasks. The counts of a Difference compare the copies of the two rebalances with each other. The
-    measures of each rebalance compare the copies after the rebalance with the copies that the members had before it.
-    `processes_new`, `tasks_new`: processes and tasks that only the second rebalance has; `processes_gone`,
-    `tasks_gone`: processes and tasks that only the first rebalance has.
+    """The difference between two rebalances. `tasks`: the tasks whose copies differ between the rebalances, sorted;
+    empty if one of the rebalances placed no tasks. The counts of a Difference compare the copies of the two rebalances
+    with each other. The measures of each rebalance compare the copies after the rebalance with the copies that the
+    members had before it. `processes_new`, `tasks_new`: processes and tasks that only the second rebalance has;
+    `processes_gone`, `tasks_gone`: processes and tasks that only the first rebalance has.
     """
 
     before: ComparedRebalance
@@ -116,8 +116,8 @@ class Difference:
 
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
-    """Compares two rebalances. `restore_records_per_s`: the rate of one stream thread. Raises InputError unless the
-    rate is a number above 0.
+    """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError unless
+    the rate is a number above 0.
     """
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")

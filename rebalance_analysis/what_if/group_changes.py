@@ -140,7 +140,7 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
 @dataclass(frozen=True, slots=True)
 class OpenMember:
     """A member with decoded bytes. `process_id`: the process to which the leader assigns the member. `wire_version`:
-    the version of the ConsumerProtocol.
+    the version of the ConsumerProtocol in the member's bytes.
     """
 
     member_id: str
@@ -157,7 +157,9 @@ class OpenGroup:
     """
 
     def __init__(self, snapshot: RebalanceSnapshot) -> None:
-        """Decodes the members. Raises DecodeError, which names the member whose bytes cannot be decoded."""
+        """Decodes the members of the group. Raises DecodeError, which names the member whose bytes cannot be
+        decoded.
+        """
         future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
         decoded = dict(decode_members({member_id: sent.subscription for member_id, sent in snapshot.members.items()}))
         self._members: dict[str, OpenMember] = {}

@@ -124,8 +124,8 @@ def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[Process
 
 
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yields the client id and member id of `count` new threads, with names like those of Kafka Streams. None of the
-    ids is in `taken`.
+    """Yields the client id and member id of `count` new threads, with names like those of Kafka Streams. The new ids
+    are not in `taken`.
     """
     thread = 0
     while count:

@@ -1,4 +1,5 @@
-"""Runs work in chunks, in processes of this machine or on Spark executors. The result is the same on both.
+"""Runs work in chunks, in processes of this machine or on Spark executors. Local processes and Spark executors give the
+same result.
 
 Each chunk's result is one Parquet part in the output directory. The process that runs a chunk writes the chunk's part
 under a temporary name, and renames the complete part. So progress is the number of rows in the existing parts, and a
@@ -6,9 +7,9 @@ stopped run continues with the chunks that have no part. A chunk that runs twice
 part. At the end of a run, the parts are merged in the order of the chunks, so the result does not depend on the engine.
 
 `work`: the interfaces and values of a run, its results and errors. `running`: runs a plan from start to end.
-`local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files on disk.
-`terminal`: progress and tables. `command_line`: the command-line options of the engine. This module imports neither
-Arrow nor Spark, so that commands start quickly.
+`local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.
+`terminal`: the printed progress and tables. `command_line`: the command-line options of the engine. This module imports
+neither Arrow nor Spark, so that commands start quickly.
 """
 
 from dataclasses import dataclass

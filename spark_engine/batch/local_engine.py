@@ -24,8 +24,8 @@ from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
-"""The largest number of attempts to run a span, as for Spark's tasks. This limit is higher than the number of deaths
-after which `worker` abandons a span whose chunks kill their process.
+"""The largest number of attempts to run a span, as for Spark's tasks. The limit of attempts is higher than the number
+of deaths after which `worker` abandons a span whose chunks kill their process.
 """
 _READY, _FAILED = "ready", "failed"
 

@@ -39,7 +39,7 @@ def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, conso
 
     Raises InputError for an output directory that cannot be used (it has another run, has other files, is in use, or is
     not writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
-    After any error of `run_plan`, the same call continues with the missing chunks.
+    After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
     """
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
         outcome = functools.partial(RunOutcome, output.rows_file, output.rejects_file, output.timings_file)

@@ -95,8 +95,8 @@ class Plan(Generic[ChunkT]):
 
 
 Wait = Callable[[float], bool]
-"""A function that waits for a running engine, for at most the given seconds. It returns True if the engine still runs,
-and raises EngineFailed if the engine failed.
+"""A function that waits for a running engine, for at most the given seconds. The function returns True if the engine
+still runs, and raises EngineFailed if the engine failed.
 """
 
 

@@ -64,7 +64,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 class _SwallowedInterrupts:
-    """Sends a signal to the main thread again if Python ignored its KeyboardInterrupt. `close` ends this."""
+    """Until `close` is called, sends a signal to the main thread again if Python ignored its KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self._main = threading.get_ident()

@@ -51,8 +51,8 @@ _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
-"""A function that receives the user's settings, and returns defaults for keys without a value. It raises InputError for
-settings with which Spark cannot be used.
+"""A function that receives the user's settings, and returns defaults for keys without a value. The function raises
+InputError for settings with which Spark cannot be used.
 """
 
 
@@ -121,7 +121,7 @@ def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaul
     if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
         conf.set("spark.app.name", app_name)
     if python := conf.get("spark.pyspark.python", ""):
-        os.environ["PYSPARK_PYTHON"] = python  # Spark itself applies this setting only in its own shell
+        os.environ["PYSPARK_PYTHON"] = python  # Spark itself applies spark.pyspark.python only in its own shell
     for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
         conf.setIfMissing(key, value)
     return conf
@@ -144,7 +144,9 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
 
 
 def _check_answers(master: str) -> None:
-    """Raises SparkNotStarted at once if no master listens at its address. Spark itself would try for a minute."""
+    """Raises SparkNotStarted at once if no master listens at its address. Spark itself would try to connect for a
+    minute.
+    """
     problems = []
     for host, port in standalone_addresses(master):
         try:

@@ -31,8 +31,8 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""The timestamp of the table's records. It is lower than the timestamp of every line: a task processes the record with
-the lowest timestamp first, so it reads the table before the lines.
+"""The timestamp of the table's records. The timestamp of the table's records is lower than the timestamp of every line:
+a task processes the record with the lowest timestamp first, so it reads the table before the lines.
 """
 
 _KEPT = {"retention.ms": "-1"}  # retention by time would delete the records, whose timestamps are near the epoch

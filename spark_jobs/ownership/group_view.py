@@ -185,7 +185,7 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """Makes a value of type `kind` from the document's fields with equal names. Lists become tuples."""
+    """Makes a value of type `kind` from the document's fields with equal names. Lists of the document become tuples."""
     found: dict[str, Any] = {}
     for each in fields(kind):
         value = document[each.name]

@@ -143,8 +143,8 @@ class LocalInstances:
 
 
 class _Child:
-    """One process of an instance. The constructor starts the process. The _Child is put into `ended` when the process
-    has ended and all its output was read.
+    """One process of an instance. The constructor of _Child starts the process. The _Child is put into `ended` when the
+    process has ended and all its output was read.
     """
 
     def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:

@@ -88,7 +88,7 @@ class InstanceEnd:
     partition: int
     state: InstanceState
     errors: tuple[str, ...] = ()
-    notices: tuple[str, ...] = field(default=(), compare=False)  # InstanceEnds with different notices are equal
+    notices: tuple[str, ...] = field(default=(), compare=False)  # `==` of InstanceEnd ignores the notices
 
     @property
     def is_good(self) -> bool:
