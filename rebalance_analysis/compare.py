@@ -26,8 +26,8 @@ not have it, so this program's own error texts leave it empty.
 class Comparison:
     """The comparison of a result with a recorded result. `differences`: one line for each difference; empty if the
     result and the recorded result are equal after decoding. `bytes_equal`: True if the result and the recorded result
-    are also equal byte for byte. `is_error`: the recorded leader threw an exception. `error_differences`: one line for
-    each difference of message or cause between two errors of the same class.
+    are also equal byte for byte. `is_error`: True if the recorded leader threw an exception. `error_differences`: one
+    line for each difference of message or cause between two errors of the same class.
     """
 
     differences: tuple[str, ...]

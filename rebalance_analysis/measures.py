@@ -166,8 +166,8 @@ def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, byte
     """Returns the placement that recorded assignment bytes describe; None if a member belongs to no client of
     `problem`, or if the bytes cannot be decoded.
 
-    The bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it is active
-    nowhere.
+    Assignment bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it is
+    active nowhere.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
     active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
@@ -257,7 +257,7 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 
 def _mean(values: list[float]) -> float | None:
-    """The mean. Returns the mean of `values`. `fsum` rounds only once, so the mean does not depend on the order of
-    `values`, which is the arbitrary order of a set.
+    """Returns the mean of `values`; None if `values` is empty. `fsum` rounds only once, so the mean does not depend on
+    the order of `values`, which is the arbitrary order of a set.
     """
     return fsum(values) / len(values) if values else None

@@ -1,5 +1,5 @@
-"""The commands `replay` and `sweep` of the `assignor` program. `replay` and `sweep` need pyarrow. Only their option
-`--engine spark` needs Spark.
+"""The commands `replay` and `sweep` of the `assignor` program. `replay` and `sweep` need pyarrow. Spark is needed only
+for the option `--engine spark`.
 """
 
 import typer

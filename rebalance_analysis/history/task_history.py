@@ -1,7 +1,8 @@
 """The history of one task over recorded rebalances.
 
 For each rebalance, the history has the task's copies before and after, the kind of change, and the event that the task
-waits for. For all rebalances together, it has the number of moves of the task, and the time that the task had no owner.
+waits for. For all rebalances together, the history has the number of moves of the task, and the time that the task had
+no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,7 +29,7 @@ class TaskChange(StrEnum):
     NOT_PLACED = "not placed"  # the rebalance placed no tasks, or assigned this task to no member
     FIRST = "placed"  # the task had no process before, or no earlier rebalance is recorded
     HELD_BACK = "held back"  # the new owner gets the task once the old owner has revoked it
-    HANDED_OVER = "handed over"  # the task was held back, and runs now
+    HANDED_OVER = "handed over"  # the task was held back before this rebalance, and runs now
     MOVED = "moved"  # the task is active on another process than before
     THREAD = "to another thread"  # the task is active on another thread of the same process
     COPIES = "standbys changed"
@@ -39,9 +40,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 
 class TaskWaiting(NamedTuple):
-    """The event that a task waits for: `member` has to revoke the task, or `process` has to restore the task, for which
-    it may have to wait for one of the max.warmup.replicas. `lag`: the lag of `process` in records. `next_round_ms`: the
-    time of the next probing rebalance.
+    """The event that a task waits for: `member` has to revoke the task, or `process` has to catch up as a warm-up, or
+    max.warmup.replicas other warm-ups have to end before `process` gets a warm-up of the task. `lag`: the lag of
+    `process` in records. `next_round_ms`: the time of the next probing rebalance.
     """
 
     kind: DecisionKind

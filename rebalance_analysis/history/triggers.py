@@ -21,19 +21,22 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement
 
 
 class TriggerKind(StrEnum):
-    FIRST = "first-round"  # no earlier rebalance is recorded
-    JOINED = "joined"  # a new process; names = its members
-    LEFT = "left"  # a process that is gone; names = its members
-    # a process with new members; names = new members; before = the process's earlier id if the id changed
+    FIRST = "first-round"  # the group has no earlier recorded rebalance
+    JOINED = "joined"  # a process is new; names = the members of the process
+    LEFT = "left"  # a process has left; names = the members of the process
+    # a process has new members; names = the new members; before = the earlier process id if it changed
     RETURNED = "returned"
-    THREADS = "threads"  # before and after = the number of members of a process
+    THREADS = "threads"  # a process has more or fewer members; before and after = the numbers of members
     TAGS = "tags"  # the client tags of a process changed
-    CONFIG = "config"  # names = the config key, before and after = the value; the assignor counts as a config
-    TOPOLOGY = "topology"  # subtopologies, their topics or their stores changed
-    TOPIC = "topic"  # names = a source topic; before and after = its partition count, None if the topic did not exist
-    FOLLOW_UP = "followup-rebalance"  # names = tasks that the previous rebalance held back until they were revoked
-    CREATED = "topics-created"  # names = topics of the group that the previous rebalance created
-    PROBING = "probing-rebalance"  # after = milliseconds since the probing deadline of the previous rebalance
+    # a config or the assignor changed; names = the config key; before and after = the values
+    CONFIG = "config"
+    TOPOLOGY = "topology"  # the topology changed: subtopologies, their topics or their stores
+    TOPIC = (
+        "topic"  # a partition count changed; names = the source topic; before and after = the counts, None if absent
+    )
+    FOLLOW_UP = "followup-rebalance"  # a follow-up is due; names = tasks that the previous rebalance held back
+    CREATED = "topics-created"  # topics appeared; names = topics of the group that the previous rebalance created
+    PROBING = "probing-rebalance"  # the probing deadline has passed; after = milliseconds since the deadline
     REJOINED = "rejoined"  # a member rejoined for a reason that the recording does not show
 
 
@@ -104,7 +107,7 @@ def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
     """Returns the triggers in this order: changes of processes, changes of configs and topology, then rebalances that
-    the previous rebalance requested. Never empty.
+    the previous rebalance requested. The returned tuple is never empty.
     """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)

@@ -20,8 +20,8 @@ from rebalance_analysis.reading.sources import (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a recording. `document` is None if there is a `problem`. `where`: file:line. `content`: the bytes of
-    the line; None for an error that ends the reading of the source.
+    """One line of a recording. `document` is None if there is a `problem`. `where`: the place of the line as file:line.
+    `content`: the bytes of the line; None for an error that ends the reading of the source.
     """
 
     where: str

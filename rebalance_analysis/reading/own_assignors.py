@@ -32,7 +32,8 @@ class OwnAssignors:
 
     def check(self, names: Iterable[str | None]) -> None:
         """Loads each of `names` that is a user's own assignor. The early load reports errors before any work is done,
-        and imports the modules, because Spark sends only imported modules to executors. Raises InputError.
+        and imports the modules, because Spark sends only imported modules to executors. Raises InputError if an
+        assignor cannot be loaded.
         """
         for name in names:
             if name is not None and is_class_path(name):

@@ -1,4 +1,5 @@
-"""Forecasts the rebalances of a group after a recorded rebalance, until no task moves any more. Call `forecast`.
+"""Forecasts the rebalances of a group after a recorded rebalance, until no task moves any more. The entry point is the
+function `forecast`.
 
 A forecast uses the real leader (`rebalance_analysis.rerun`) and a model of the members, which `ForecastModel`
 describes. `placement_leader` runs the leader for a placement problem, and `rebalance_leader` runs the leader for a

@@ -144,9 +144,7 @@ def _values(key: str, piece: str) -> Sequence[Value]:
 
 
 def _check(key: str, value: Value) -> None:
-    """Checks a value as strictly as the fields `configs` and `assignor` of a recording are checked. Raises
-    InputError.
-    """
+    """Raises InputError for a value that is not valid in the fields `configs` and `assignor` of a recording."""
     if key == ASSIGNOR:
         as_assignor(value, f"{GRID_OPTION} {ASSIGNOR}")
     else:

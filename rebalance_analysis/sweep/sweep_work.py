@@ -59,7 +59,7 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """An episode. `start`: the recorded rebalance with the changes that are common to all combinations."""
+    """An episode of a group. `start`: the recorded rebalance with the changes that are common to all combinations."""
 
     recorded: Recorded
     start: Recorded

@@ -248,7 +248,9 @@ class EpisodeTotals:
     measured: int = 0
 
     def add(self, forecast: Forecast, standbys_wanted: int) -> None:
-        """Adds the forecast of one episode to the totals. `standbys_wanted`: num.standby.replicas."""
+        """Adds the forecast of one episode to the totals. `standbys_wanted`: the value of num.standby.replicas in the
+        forecast.
+        """
         self.episodes += 1
         self.error = self.error or forecast.error
         if forecast.end is End.STABLE and forecast.stable_after_ms is not None:

@@ -140,7 +140,7 @@ def typed_pairs(
     texts: Iterable[str], where: str, form: str, read: Callable[[str, str], tuple[str, Value]]
 ) -> dict[str, Value]:
     """Parses `key=number` texts; the key may contain `=`. `form`: the expected format for the error message, such as
-    `KEY=VALUE`. Raises InputError.
+    `KEY=VALUE`. Raises InputError for a text in another format.
     """
     return _pairs((text.rpartition("=") for text in texts), where, form, read)
 

@@ -29,8 +29,9 @@ UNUSABLE = "unusable"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """An input line without a result row. `where`: input:line. `kind`: UNUSABLE (invalid) or REFUSED (needs a later
-    release). `line`: the text of the line, which a user can correct and run again; None if the line could not be read.
+    """An input line without a result row. `where`: the place of the line as input:line. `kind`: UNUSABLE (invalid) or
+    REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again; None if the
+    line could not be read.
     """
 
     where: str

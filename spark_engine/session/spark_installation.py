@@ -123,8 +123,7 @@ def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> 
     """Returns the JAVA_HOME for starting Spark; None if `java` on PATH is enough.
 
     `build_in`: an existing directory in which a JAVA_HOME may be built; this directory must exist as long as Java runs.
-    Raises JavaNotFound.
-    """
+    Raises JavaNotFound if no suitable Java is installed."""
     environ = os.environ if environ is None else environ
     configured = environ.get("JAVA_HOME")
     if configured and _is_new_enough(Path(configured) / "bin" / "java"):

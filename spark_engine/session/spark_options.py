@@ -30,7 +30,8 @@ class SparkOptions:
     `--properties-file`; None to use Spark's own configuration. `confs`: the settings of `--conf`.
 
     `log_level`: the log level of the driver and of executors, one of LOG_LEVELS. `log_file`: the file to which the
-    output of the driver's JVM is appended; None for a temporary file. Raises InputError.
+    output of the driver's JVM is appended; None for a temporary file. The constructor raises InputError for an invalid
+    value.
     """
 
     master: str | None = None

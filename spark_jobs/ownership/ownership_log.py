@@ -80,8 +80,8 @@ class OwnershipLine:
 
 
 class OwnershipListener(ThreadListener):
-    """Writes the log of one thread; only that thread calls it. Once a call returns, its line
-    survives the end of this process. Raises OSError.
+    """Writes the log of one thread; only that thread calls it. Once a method returns, its line survives the end of this
+    process. Each method raises OSError if the log cannot be written.
     """
 
     def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:
