@@ -1,4 +1,5 @@
-"""Loads a user's own task assignor, named `module:Class`, also from the directory where the command was started.
+"""Loads a user's own task assignor, named `module:Class`. The module may be in the directory where the command was
+started.
 
 Executors and worker processes load the assignor as well, so the path of the directory is part of the work that they
 receive.

@@ -170,7 +170,7 @@ def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
-    """Checks the type of the column `value`. Raises InputError if it is neither text nor binary."""
+    """Checks the type of the column `value`. Raises InputError if the column is neither text nor binary."""
     if not _is_text(kind) and not _is_binary(kind):
         raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
 

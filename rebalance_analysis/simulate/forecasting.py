@@ -140,7 +140,7 @@ def forecast(
     """Forecasts the rebalances of the group from the recorded rebalance on. Forecasts with equal arguments are equal.
 
     `max_rounds`: the largest number of rebalances, including the recorded rebalance. `load_own`: a function that loads
-    user's own assignors (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the line without the
+    a user's own assignor (`LoadOwn` in `rebalance_analysis.rerun`). `as_recorded`: for a what-if, the line without the
     changes, which gives the previous owners of tasks and the previous number of standbys. A rebalance that the leader
     cannot place ends the forecast with `End.ERROR`. `measure_end`: a function that measures the placement of the last
     rebalance. Raises InputError for a model value out of bounds, and for a recording whose members have a future

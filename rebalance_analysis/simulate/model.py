@@ -19,9 +19,9 @@ class ForecastModel:
     `standby_records_per_s`: the rate of one stream thread over all its standbys and warm-ups, which wait while the
     thread restores active tasks. `appended_records_per_s`: the rate at which the changelogs of each stateful task grow
     while the task runs. `rebalance_ms`: the time from the start of a rebalance until its members have their
-    assignments. `session_timeout_ms`: the time until the group notices that a process failed; only the unowned time
-    depends on it. `state_cleanup_delay_ms`: the time after which a process removes the state of a closed task that is
-    not assigned to it again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; all rates of a process are
+    assignments. `session_timeout_ms`: the time until the group notices that a process failed; this timeout affects only
+    the unowned time. `state_cleanup_delay_ms`: the time after which a process removes the state of a closed task that
+    is not assigned to it again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; all rates of a process are
     multiplied by one number between 1 - jitter and 1 + jitter, which is drawn with `seed`.
     """
 

@@ -7,7 +7,7 @@ equal rate for each. A task that does not run appends no records, so the number 
 task is assigned; a standby reads a changelog that may grow.
 
 A task runs from the time at which its owner has restored it. The model computes this time when the task is assigned,
-and discards the time if the task is revoked before it. All times are in milliseconds since the recorded rebalance.
+and discards the time if the task is revoked earlier. All times are in milliseconds since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 class Rates(NamedTuple):
     """The rates of one stream thread in records per second: one rate for all active tasks that the thread restores, and
-    one for all its standbys.
+    one rate for all its standbys together.
     """
 
     restore: float
@@ -64,8 +64,8 @@ class Restore(NamedTuple):
 @dataclass(slots=True)
 class ModelledThread:
     """A stream thread of the model. `active`: maps each active task to the time from which the task runs. `restores`:
-    maps each active task that has or had to be restored to its restore. `standby`: maps each standby to its offset sum
-    at `since_ms`.
+    the restore of each active task that is being restored or has been restored. `standby`: maps each standby to its
+    offset sum at `since_ms`.
     """
 
     name: str

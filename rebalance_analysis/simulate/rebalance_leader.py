@@ -1,10 +1,10 @@
 """Forecasts of a recorded rebalance: runs the whole assignment pipeline, from the members' subscriptions to their
 assignments.
 
-Later rebalances use the internal topics that the first rebalance created, and changelogs that have grown. Records that
-a stateful task appends are spread over its changelog partitions; for a source topic that serves as changelog, the
-committed offsets grow (`assignor.clients.client_state`). A request of the leader that failed in the recording also
-fails in each forecast rebalance.
+Later rebalances of a forecast use the internal topics that the first rebalance created, and changelogs that have grown.
+Records that a stateful task appends are spread over its changelog partitions; for a source topic that serves as
+changelog, the committed offsets grow (`assignor.clients.client_state`). A request of the leader that failed in the
+recording also fails in each forecast rebalance.
 
 A member's bytes are decoded once, and encoded again for every rebalance with the member's present tasks and offset
 sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field of a
@@ -155,8 +155,8 @@ _Appended = Mapping[str, Mapping[int, int]]
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """Returns the snapshot with the topics of `created` added as existing, empty topics. The topics have the metadata
-    that the recorder received, if any.
+    """Returns the snapshot with the topics of `created` added as existing, empty topics. The added topics have the
+    metadata that the recorder received, if any.
     """
     if not created:
         return snapshot
@@ -276,8 +276,8 @@ class RecordedMember:
 
 
 def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
-    """Decodes the members, by member id. Raises DecodeError, which names a member whose bytes cannot be decoded, and
-    InputError for a future version.
+    """Decodes the subscription bytes of the members. Returns the members by member id. Raises DecodeError, which names
+    a member whose bytes cannot be decoded, and InputError for a future version.
     """
     decoded = dict(decode_members({member_id: member.subscription for member_id, member in members.items()}))
     return {member_id: _recorded_member(member_id, member, decoded[member_id]) for member_id, member in members.items()}

@@ -1,8 +1,8 @@
 """The Pareto front as a picture: time to stable against moves; the colour of a mark shows standbys, its size the skew.
 
 A mark's number refers to the same combinations in the table and in the key beside the plot. Points of the front with
-equally many standbys are joined by a line: along the line, a shorter time costs more moves. A point of the front
-dominates each faint point.
+equally many standbys are joined by a line: along the line, a shorter time costs more moves. The picture shows points
+off the front as faint marks; a point of the front dominates each of them.
 
 Labels do not cover marks or other labels, if there is room. All lengths in this module are in typographic points.
 """
@@ -173,7 +173,7 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 
 
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
-    """Writes the number of each mark beside the mark. Points at the same position share a label."""
+    """Writes the number of each mark beside the mark. Marks at the same position share a label."""
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)

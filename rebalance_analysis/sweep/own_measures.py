@@ -1,7 +1,7 @@
 """A user's own measures of a sweep: each measure is a function, `module:function`, and adds a column to the results.
 
-The function gets the input of the last rebalance of a forecast and the active tasks that it placed on each process, and
-returns a number:
+A measure function gets the input of the last rebalance of a forecast and the active tasks that this rebalance placed on
+each process, and returns a number:
 
     def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
 

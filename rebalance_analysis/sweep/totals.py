@@ -3,8 +3,8 @@ over all groups, and the combinations on the Pareto front.
 
 The Pareto front compares time to stable and moves (less is better), standbys (more is better), skew and traffic across
 racks (less is better). Traffic across racks counts only groups whose racks are known under every combination. A point
-is on the front if no other point is as good in every measure and better in at least one. A combination under which some
-episode never becomes stable is not on the front.
+is on the Pareto front unless another point is at least as good in every measure and better in one or more measures. A
+combination under which some episode never becomes stable is not on the front.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

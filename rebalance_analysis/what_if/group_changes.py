@@ -69,8 +69,8 @@ def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
-    """Adds instances without state, which subscribe to the same topics as the other members. Raises InputError if there
-    is no member to copy.
+    """Adds instances without state. The members of an added instance subscribe to the topics of the recorded members.
+    Raises InputError if there is no member to copy.
     """
     processes = group.processes()
     racks = [_rack_of(members) for members in processes.values()]
