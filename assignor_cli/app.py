@@ -1,11 +1,11 @@
 """The program `assignor`. Packages register their commands through the entry-point group `assignor.commands`; each
 entry point is a function `register(app: typer.Typer) -> None`.
 
-Rules: a command converts its options to frozen values (`option_groups.py`) and uses only these values. Results go to
-stdout (`output.py`), messages to stderr. A command's help ends with an example (`help_texts.py`). A command is listed
-even if its extra is not installed (`extras.py`). A command raises an AssignorFault on failure; only `main` converts it
-to one line and an exit code (`console.py`). The exit code is 130 after Ctrl-C, 143 after SIGTERM, and 141 when the
-reader of stdout has closed it, as a shell reports these three.
+A command converts its options to frozen values (`option_groups.py`) and uses only these values. A command writes
+results to stdout (`output.py`) and messages to stderr. A command's help ends with an example (`help_texts.py`). A
+command is listed even if its extra is not installed (`extras.py`). A command raises an AssignorFault on failure; only
+`main` converts it to one line and an exit code (`console.py`). The exit code is 130 after Ctrl-C, 143 after SIGTERM,
+and 141 when the reader of stdout has closed the pipe. A shell reports these exit codes for SIGINT, SIGTERM and SIGPIPE.
 """
 
 import contextlib
@@ -37,14 +37,14 @@ _EXAMPLE = example("explain recordings/orders.jsonl.gz", "groups describe orders
 
 
 class _ReaderGone(Exception):
-    """The reader of stdout has closed it. This is no OSError, because typer would convert that to exit code 1, which
-    here means the answer no.
+    """Raised if the reader of stdout has closed the pipe. _ReaderGone is no OSError, because typer would convert an
+    OSError to exit code 1, which is the answer no in this program.
     """
 
 
 class _Interrupted(Exception):
-    """A signal ended the command. This is no KeyboardInterrupt, because typer would convert that to exit code 130 for
-    any signal.
+    """Raised if a signal ended the command. _Interrupted is no KeyboardInterrupt, because typer would convert a
+    KeyboardInterrupt to exit code 130 for any signal.
     """
 
     def __init__(self, code: int) -> None:
@@ -57,7 +57,8 @@ class _Program(TyperGroup):
 
     def make_context(self, *names: Any, **more: Any) -> Any:
         with _own_ends():
-            return super().make_context(*names, **more)  # prints the help and the version, so it too may be interrupted
+            # make_context prints the help and the version, so a signal may interrupt it
+            return super().make_context(*names, **more)
 
     def invoke(self, ctx: typer.Context) -> object:  # type: ignore[override]
         with _own_ends():
@@ -66,7 +67,7 @@ class _Program(TyperGroup):
 
 @contextlib.contextmanager
 def _own_ends() -> Iterator[None]:
-    """Converts errors for which typer has exit codes of its own to errors that pass through typer unchanged."""
+    """Converts errors that typer would turn into exit codes to errors that pass through typer unchanged."""
     try:
         yield
     except BrokenPipeError:
@@ -76,8 +77,8 @@ def _own_ends() -> Iterator[None]:
 
 
 def build_app() -> typer.Typer:
-    """The program with all commands. If a package cannot be imported, its commands are left out, and the help names the
-    package.
+    """Returns the program `assignor` with all commands. If a package cannot be imported, its commands are left out, and
+    the help text names the package.
     """
     app = typer.Typer(
         name="assignor",
@@ -99,17 +100,20 @@ def build_app() -> typer.Typer:
 
 @functools.cache
 def program() -> Any:
-    """The program that `main` runs. It is cached because building it takes longer than most commands run."""
+    """Returns the program that `main` runs. The program is cached, because building it takes longer than running most
+    commands.
+    """
     return typer.main.get_command(build_app())
 
 
 def main() -> None:
     """Entry point of the program `assignor`; always raises SystemExit. Prints nothing if the reader of stdout has
-    closed it.
+    closed the pipe.
     """
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="backslashreplace")  # a terminal shows characters that it lacks as escapes
+            # print characters that the encoding of the terminal lacks as escape sequences
+            stream.reconfigure(errors="backslashreplace")
     try:
         try:
             sys.exit(program()(prog_name="assignor", standalone_mode=False))
@@ -137,8 +141,8 @@ def main() -> None:
 
 
 def _not_utf8(error: UnicodeEncodeError) -> str:
-    """The command-line argument with bytes that are not UTF-8, which a command tried to encode. Raises `error` if the
-    bytes are in no argument.
+    """Returns the command-line argument that has bytes that are not UTF-8, which a command tried to encode. Raises
+    `error` if no argument has these bytes.
     """
     bad = error.object[error.start : error.end]
     for argument in sys.argv[1:]:
@@ -167,18 +171,22 @@ def _all_commands(
         bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
     ] = False,
 ) -> None:
-    """The callback of the program. With a callback, typer keeps the name of a command even if there is only one."""
+    """The callback of the program. With a callback, typer keeps the name of a command even if the program has only one
+    command.
+    """
 
 
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
-"""Click's UsageError: from the click inside typer, or from the installed click. Its `exit_code` is 2."""
+"""Click's class UsageError, from the copy of click inside typer or from the installed click. The `exit_code` of a
+UsageError is 2.
+"""
 
 _BEFORE_THE_PROBLEM = "Value error, "
 
 
 def usage_text(error: Any) -> str:
-    """The text that `main` prints for a UsageError: the whole help if a command was called without arguments, otherwise
-    one line.
+    """Returns the text that `main` prints for a UsageError: the whole help text if a command was called without
+    arguments, otherwise one line.
     """
     message = str(error.format_message())
     if "\n" in message:

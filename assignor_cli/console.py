@@ -1,11 +1,13 @@
-"""Exit codes and messages on stderr, the same for all commands.
+"""The exit codes of all commands, and their messages on stderr.
 
 Exit codes:
 
 - 0: success.
-- 1: the answer is no. The service has answered, or the work was done, but the result is not the desired one.
-- 2: there is no answer. The command or its input is wrong, or the service could not be reached.
-- 128 plus the number of the signal: a signal ended the command, as a shell reports it.
+- 1: the answer of the command is no. The service has responded, or the command has done its work, but the result is not
+  the desired result.
+- 2: the command has no result. The arguments or the input of the command are wrong, or the service could not be
+  reached.
+- 128 plus the number of a signal: the signal ended the command. A shell reports the same exit code.
 """
 
 import signal
@@ -25,36 +27,37 @@ EXIT_NOBODY_READS = 128 + signal.SIGPIPE
 
 
 class CannotFinish(AssignorFault):
-    """The command could not do its work. The exit code is 2, for commands whose exit code 1 is a result."""
+    """Raised if a command could not do its work and its exit code 1 is a result. The exit code of the command is 2."""
 
 
 def exit_code_of(fault: AssignorFault) -> int:
-    """The exit code of a fault: 2 for a user's mistake, for a service that could not be reached, and for a command that
-    could not finish; otherwise 1. All faults get their exit codes here.
+    """Returns the exit code of a fault: 2 for a user's mistake, for a service that could not be reached, and for a
+    command that could not finish; otherwise 1. No other function chooses the exit code of a fault.
     """
     return EXIT_UNUSABLE if isinstance(fault, InputError | Unavailable | CannotFinish) else EXIT_NO
 
 
 def exit_code_of_signal(interrupt: KeyboardInterrupt) -> int:
-    """The exit code of an interrupt: 130 for Ctrl-C. A KeyboardInterrupt that was raised for another signal has the
-    signal's number as its argument.
+    """Returns the exit code of an interrupt: 130 for Ctrl-C. A KeyboardInterrupt that was raised for another signal has
+    the number of the signal as its argument.
     """
     return 128 + int(interrupt.args[0]) if interrupt.args else EXIT_INTERRUPTED
 
 
 def print_message(text: str) -> None:
-    """Writes a message to stderr. Results go to stdout instead."""
+    """Writes a message to stderr. For results use `assignor_cli.output.show`, which writes to stdout."""
     print(lines(text), file=sys.stderr)
 
 
 def leave(code: int) -> NoReturn:
-    """Ends the command with this exit code."""
+    """Ends the command with the exit code `code`."""
     raise typer.Exit(code)
 
 
 class LinesSetAside:
-    """The input lines that a command could not use. The first five of each file are reported as file:line; the number
-    of the others is reported at the end. The command continues with the next line.
+    """The input lines that a command could not use. The first five unusable lines of each file are reported as
+    file:line; the number of further unusable lines is reported at the end. After an unusable line, the command
+    continues with the next line.
     """
 
     SHOWN = 5

@@ -1,6 +1,8 @@
-"""Commands whose extra is not installed: the help lists them, and a call prints the command that installs the extra.
+"""Registers commands whose extra is not installed: the help lists these commands, and a call prints the pip command
+that installs the extra.
 
-A module that registers commands must not import packages of its extra when it is loaded. Its `register` begins with
+A module that registers commands must not import packages of its extra when it is loaded. The `register` function of
+such a module begins with
 
     if KAFKA.is_missing:
         KAFKA.register_missing(app, "record", "lead")
@@ -18,13 +20,13 @@ from assignor_cli.console import CannotFinish
 
 
 class ExtraMissing(CannotFinish):
-    """A command was called whose extra is not installed."""
+    """Raised if a command was called whose extra is not installed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """An extra of this project. `name`: the name in `pip install 'assignor[name]'`. `modules`: the modules of other
-    projects that the extra installs; its commands need all of them.
+    """An extra of this project. `name`: the name of the extra in `pip install 'assignor[name]'`. `modules`: the modules
+    of other projects that the extra installs; the commands of the extra need all these modules.
     """
 
     name: str
@@ -39,7 +41,9 @@ class Extra:
         return f"pip install 'assignor[{self.name}]'"
 
     def register_missing(self, app: typer.Typer, *commands: str) -> None:
-        """Registers the commands of a missing extra. Each accepts any arguments, and ends with exit code 2."""
+        """Registers the commands of an extra that is not installed. Each of these commands accepts any arguments, and
+        ends with exit code 2.
+        """
         for command in commands:
             app.command(
                 command,

@@ -1,9 +1,9 @@
-"""Groups options into values. The function of a command has a few values as parameters; on the command line, each of
-them is replaced by its options.
+"""Groups command-line options into values. The function of a command has a few values as parameters; on the command
+line, each value is given by several options.
 
-A value is made by a callable whose parameters are the options: a frozen dataclass with annotated fields, checked in
-`__post_init__`, or, for a value of the library, the function that makes it. Options that several commands share are
-declared once, as one such callable. So each value can be made and tested without a command line.
+A callable whose parameters are the options makes a value. The callable is a frozen dataclass with annotated fields,
+checked in `__post_init__`, or a function that returns a value of the library. Options that several commands share are
+declared once, in one callable. So each value can be made and tested without a command line.
 """
 
 import inspect
@@ -13,8 +13,8 @@ Command = Callable[..., None]
 
 
 def options_of(**groups: Callable[..., object]) -> Callable[[Command], Command]:
-    """A decorator for a command. `groups`: parameter of the command to the callable that makes its value; the
-    parameters of the callable become the command's options.
+    """A decorator for a command. `groups`: maps a parameter of the command to the callable that makes the parameter's
+    value; the parameters of this callable become options of the command.
     """
     signatures = {name: inspect.signature(make, eval_str=True) for name, make in groups.items()}
 

@@ -2,12 +2,12 @@
 
 A command that prints one result once takes `format: FormatOption = Format.TEXT` and calls
 `show(document, text, format)`. `document` is printed as JSON or YAML. `text` is for people: a string, or a function
-that makes it for a `View` (width in columns, True for `-o wide`, the time for AGE columns). The function is called only
-for the formats text and wide. A command with several results calls `show` for each.
+that makes the string for a `View` (width in columns, True for `-o wide`, the time for AGE columns). A function `text`
+is called only for the formats text and wide. A command with several results calls `show` for each result.
 
 A command whose result changes over time takes `output: ResultOutput` made by `output_from_options` (see
 `option_groups.py`) and calls `output.show(ask, as_text)`: `ask()` returns the document, `as_text(document, view)` its
-text. With `--watch` both are called periodically until Ctrl-C:
+text. With `--watch`, `ask` and `as_text` are called periodically until Ctrl-C:
 
     @options_of(output=output_from_options)
     def list_topics(log: LogOption, output: ResultOutput) -> None:
@@ -16,7 +16,7 @@ text. With `--watch` both are called periodically until Ctrl-C:
     def topic_table(document: Any, view: View) -> str:
         return table_text("No topics.", COLUMNS, rows_of(document), view)
 
-Tables are made by `tables.py`: with headings like kubectl's, and never wider than the view.
+The module `tables.py` makes tables, with headings like kubectl's, and never wider than the view.
 """
 
 from __future__ import annotations
@@ -54,7 +54,9 @@ Document = TypeVar("Document")
 
 
 class Format(StrEnum):
-    """The output format of a result. `json` and `yaml` are for programs: complete, with full names."""
+    """The output format of a result. `json` and `yaml` are for programs: these formats have complete data with full
+    names.
+    """
 
     TEXT = "text"
     WIDE = "wide"
@@ -67,7 +69,10 @@ class Format(StrEnum):
 
 
 FormatOption = Annotated[
-    Format, typer.Option("--format", "-o", help="text for people, wide with full names and all details, json or yaml.")
+    Format,
+    typer.Option(
+        "--format", "-o", help="Output format: text for people, wide with full names and all details, json or yaml."
+    ),
 ]
 
 
@@ -75,38 +80,43 @@ ResultText = str | Callable[[View], str]
 
 
 def show(document: object, text: ResultText, format: Format) -> None:
-    """Prints one result to stdout. JSON is one line. YAML is one document after `---`, so that several can follow
-    each other.
+    """Prints one result to stdout. A JSON result is one line. A YAML result is one document after `---`, so that
+    several results can follow each other.
     """
     print(shown(document, text, format), flush=True)
 
 
 def shown(document: object, text: ResultText, format: Format) -> str:
-    """The text that `show` prints, without the last line end."""
+    """Returns the text that `show` prints, without the last line end."""
     if format.is_data:
         return data_text(document, format)
     return lines(text if isinstance(text, str) else text(view_of(format)))
 
 
 def data_text(document: object, format: Format) -> str:
-    """The document as YAML for that format, otherwise as JSON; without the last line end."""
+    """Returns the document as YAML if `format` is YAML, otherwise as JSON, without the last line end."""
     if format is not Format.YAML:
         return json_text(line_of_document(document))
-    import yaml  # imported only here, because most runs of a command do not need it
+    import yaml  # imported here, because most runs of a command do not need the yaml module
 
     text = yaml.safe_dump(document, sort_keys=False, allow_unicode=True, explicit_start=True)
-    if lines(text) != text:  # the text has characters that a terminal must not get, so escape all non-ASCII ones
+    # the text has characters that must not be sent to a terminal, so escape all non-ASCII characters
+    if lines(text) != text:
         text = yaml.safe_dump(document, sort_keys=False, allow_unicode=False, explicit_start=True)
     return text.removesuffix("\n").removesuffix("\n...")
 
 
 def view_of(format: Format) -> View:
-    """The view for this format. The width is that of COLUMNS or of the terminal; 80 without both, as in a pipe."""
+    """Returns the view for `format`. The width of the view is the value of COLUMNS or the width of the terminal; 80 if
+    neither is known, as in a pipe.
+    """
     return View(max(_columns(), FEWEST_COLUMNS), format is Format.WIDE, int(time.time() * 1000))
 
 
 def console_of(format: Format) -> Console:
-    """The console for tables of rich: as wide as the text of the other commands; without a limit for `-o wide`."""
+    """Returns the console for rich tables. The console is as wide as the view of the format, and has no limit of width
+    for `-o wide`.
+    """
     from rich.console import Console
 
     view = view_of(format)
@@ -117,7 +127,7 @@ def _columns() -> int:
     wanted = os.environ.get("COLUMNS", "")
     if wanted.isascii() and wanted.isdigit() and int(wanted) > 0:
         return int(wanted)
-    with contextlib.suppress(OSError):  # some terminals do not know their size
+    with contextlib.suppress(OSError):  # some terminals do not report their size
         if sys.stdout.isatty():
             return os.get_terminal_size(sys.stdout.fileno()).columns or DEFAULT_COLUMNS
     return DEFAULT_COLUMNS
@@ -125,16 +135,16 @@ def _columns() -> int:
 
 @dataclass(frozen=True, slots=True)
 class ResultOutput:
-    """The output options of a result that can be watched. `interval_s`: the time between two updates; None to print the
-    result once.
+    """The output options of a command whose result can be watched. `interval_s`: the time between two updates; None to
+    print the result once.
     """
 
     format: Format = Format.TEXT
     interval_s: float | None = None
 
     def show(self, ask: Callable[[], Document], as_text: Callable[[Document, View], str]) -> None:
-        """Prints the result once, or with --watch until Ctrl-C. Raises any error of the first `ask`; a later error is
-        reported, and `ask` is called again.
+        """Prints the result once, or with --watch periodically until Ctrl-C. Raises any error of the first call of
+        `ask`; the error of a later call is reported, and `ask` is called again.
         """
 
         def result() -> str:
@@ -158,7 +168,9 @@ def output_from_options(
         ),
     ] = None,
 ) -> ResultOutput:
-    """Makes the ResultOutput. Raises InputError for an interval without --watch, and for one outside 0.1 to 3600 s."""
+    """Makes the ResultOutput from the options. Raises InputError for an interval without --watch, and for an interval
+    outside 0.1 to 3600 s.
+    """
     if interval is not None and not watch:
         raise InputError("says how often --watch looks, so it needs --watch", "--interval")
     if interval is not None and not 0.1 <= interval <= 3600:
@@ -167,10 +179,10 @@ def output_from_options(
 
 
 def watch_results(result: Callable[[], str], interval_s: float, *, repaint: bool) -> None:
-    """Shows the result periodically; returns at Ctrl-C. On a terminal, with `repaint`, each result replaces the one
-    before, and the last result stays on the screen. Otherwise a result is printed only if it differs from the one
-    before, after a blank line if it has several lines. Raises any error of the first `result`; a later AssignorFault is
-    reported, and `result` is called again.
+    """Shows the result periodically; returns at Ctrl-C. On a terminal, with `repaint`, each result replaces the
+    previous result, and the last result stays on the screen. Without a terminal or without `repaint`, a result is
+    printed only if it differs from the previous result, after a blank line if the result has several lines. Raises any
+    error of the first call of `result`; an AssignorFault of a later call is reported, and `result` is called again.
     """
     with contextlib.suppress(KeyboardInterrupt):
         first = result()
@@ -198,7 +210,7 @@ def _print_changes(first: str, result: Callable[[], str], interval_s: float) -> 
 
 
 def _repaint(first: str, result: Callable[[], str], interval_s: float) -> None:
-    """Shows the result on the whole terminal (alternate screen). At Ctrl-C it restores the terminal and prints the last
+    """Shows the result on the whole terminal (alternate screen). Ctrl-C restores the terminal and prints the last
     result.
     """
     last, last_at = first, datetime.now()

@@ -1,15 +1,16 @@
-"""The start of the program `assignor`: Ctrl-C ends it without a traceback, even while it is still being imported.
+"""The start of the program `assignor`: Ctrl-C ends the program without a traceback, even while its modules are being
+imported.
 
-Importing the commands and their libraries takes a second, and many seconds on a busy machine. During this time, Python
-would print a traceback.
+Importing the commands and their libraries takes a second, and many seconds on a busy machine. Without this module,
+Python would print a traceback if Ctrl-C is pressed during the import.
 """
 
 import signal
 
 
 def main() -> None:
-    """Entry point; always raises SystemExit."""
-    # if SIGINT is ignored, as in a background job of a shell, it stays ignored
+    """The entry point of the program; always raises SystemExit."""
+    # SIGINT stays ignored if it was ignored at the start, as in a background job of a shell
     waits_for_python = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if waits_for_python:
         signal.signal(signal.SIGINT, signal.SIG_DFL)

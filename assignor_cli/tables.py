@@ -1,8 +1,8 @@
 """Tables and paragraphs for people, in the style of kubectl (`NAME ... AGE`).
 
 A table that is wider than the view is narrowed where its columns allow it: words are wrapped inside their column, and
-then names are shortened in their middle. A column that allows neither stays complete, so that programs can cut values
-out of it.
+then names are shortened in their middle. A column that allows neither wrapping nor shortening stays complete, so that
+programs can extract its values.
 """
 
 import textwrap
@@ -15,12 +15,13 @@ from assignor.names.short_names import shortened
 
 _BETWEEN = "  "
 _SHORTEST = 12
-"""No column is made narrower than this number of characters."""
+"""The smallest width, in characters, to which a column is narrowed."""
 
 
 class View(NamedTuple):
     """The settings for which a text is made. `width`: the width of the terminal in characters. `wide`: True for
-    `-o wide`, with full names, all columns and no limit of width. `now_ms`: the present time, for AGE columns.
+    `-o wide`, with full names, all columns and no limit of width. `now_ms`: the present time in milliseconds since the
+    epoch, for AGE columns.
     """
 
     width: int = 80
@@ -30,9 +31,9 @@ class View(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a table. `right`: align to the right, for numbers. `wide`: show it only with `-o wide`. `shorten`:
-    names may lose their middle. `wrap`: words may continue in the next line. `optional`: left out while all its cells
-    are empty, except with `-o wide`.
+    """A column of a table. `right`: True to align the cells to the right, for numbers. `wide`: True to show the column
+    only with `-o wide`. `shorten`: True if names may be shortened in their middle. `wrap`: True if words may continue
+    in the next line. `optional`: True to leave the column out if all its cells are empty, except with `-o wide`.
     """
 
     heading: str
@@ -44,8 +45,8 @@ class Column:
 
 
 def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[object]], view: View) -> str:
-    """The table as text, without the last line end; `nothing` if there are no rows. Each row has a cell for every
-    column, including columns that are not shown. An empty cell is shown as `-`.
+    """Returns the table as text, without the last line end; returns `nothing` if there are no rows. Each row of `rows`
+    has a cell for every column, including columns that are not shown. An empty cell is shown as `-`.
     """
     cells = [["-" if value is None or value == "" else one_line(str(value)) for value in row] for row in rows]
     if not cells:
@@ -64,8 +65,8 @@ def table_text(nothing: str, columns: Sequence[Column], rows: Iterable[Sequence[
 
 
 def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
-    """A paragraph: `label`, then the text from column `indent` on, wrapped with a hanging indent. With `-o wide` it is
-    one line.
+    """Formats a paragraph: `label`, then the text from column `indent` on, wrapped with a hanging indent. With `-o
+    wide` the paragraph is one line.
     """
     text = one_line(text)
     first = f"{label:<{indent - 1}} " if label else " " * indent
@@ -75,7 +76,8 @@ def paragraph(label: str, text: str, view: View, *, indent: int) -> str:
 
 
 def fitted(text: str, view: View) -> str:
-    """Wraps each line that is wider than the view; the rest of the line is indented by two more characters. With
+    """Wraps each line that is wider than the view; the continuation of a wrapped line is indented by two more
+    characters. With
     `-o wide` the text stays unchanged.
     """
     text = lines(text)
@@ -92,13 +94,15 @@ def _fitted_line(line: str, width: int) -> str:
 
 
 def _filled(text: str, width: int, first: str, rest: str) -> str:
-    """Wraps the text between words. `first`, `rest`: the beginning of the first line and of the other lines."""
+    """Wraps the text between words. `first`, `rest`: the indentation of the first line and of all further lines."""
     wrap = textwrap.TextWrapper(width, first, rest, break_long_words=False, break_on_hyphens=False)
     return wrap.fill(text)
 
 
 def age_text(since_ms: int | None, now_ms: int) -> str:
-    """An age in kubectl's format: 8s, 3m12s, 12m, 5h3m, 9h, 2d4h, 30d. Empty for None."""
+    """Formats an age as kubectl does: 8s, 3m12s, 12m, 5h3m, 9h, 2d4h, 30d. Returns an empty text if `since_ms` is
+    None.
+    """
     if since_ms is None:
         return ""
     seconds = max(now_ms - since_ms, 0) // 1000
@@ -115,8 +119,8 @@ def age_text(since_ms: int | None, now_ms: int) -> str:
 
 
 def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
-    """Narrows the columns to `width`: repeatedly takes one character from the widest column that allows it, first from
-    columns that wrap, then from columns that shorten.
+    """Narrows the columns to `width`: repeatedly takes one character from the widest column, first among columns that
+    wrap, then among columns that shorten.
     """
     excess = sum(widths) + len(_BETWEEN) * (len(widths) - 1) - width
     for may_give in ([column.wrap for column in columns], [column.shorten for column in columns]):
@@ -133,7 +137,7 @@ def _narrow(widths: list[int], columns: Sequence[Column], width: int) -> None:
 
 
 def _lines(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int]) -> list[str]:
-    """The lines of one row."""
+    """Returns the text lines of one table row."""
     parts = [
         textwrap.wrap(cell, width, break_on_hyphens=False) if column.wrap else [shortened(cell, width)]
         for cell, column, width in zip(cells, columns, widths, strict=True)

@@ -1,8 +1,8 @@
-"""Compares a result with a recorded result: after decoding, and to the byte.
+"""Compares this program's result with a recorded result: after decoding, and byte for byte.
 
-After decoding, the order of partitions and active tasks counts. Standby tasks and host maps are compared as sets: on
-the wire they come in the order of Java's hash maps, which means nothing to the receiver. Two errors are equal if their
-classes are equal; differences of message and cause are reported separately, as is equality to the byte.
+The comparison after decoding respects the order of partitions and active tasks. Standby tasks and host maps are
+compared as sets: their order on the wire is the order of Java's hash maps, and receivers ignore it. Two errors are
+equal if their classes are equal; differences of message and cause, and differences of bytes, are reported separately.
 """
 
 import re
@@ -17,16 +17,17 @@ from assignor.recording.rebalance import RecordedOutput
 from assignor.task_assignors.base import Placement
 
 _STREAM_THREAD = re.compile(r"stream-thread \[[^\]]*\] ")
-"""Matches the name of the leader's thread in an error text. The name is not compared: the recorded input does not have
-it, so this program leaves it empty.
+"""Matches the name of the leader's thread in an error text. The thread name is not compared: the recorded input does
+not have it, so this program's own error texts leave it empty.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """The comparison of a result with a recorded result. `differences`: one line each, empty if the two are equal after
-    decoding. `bytes_equal`: the two are equal to the byte as well. `is_error`: the recorded leader threw.
-    `error_differences`: the differences of message and cause between errors of the same class, one line each.
+    """The comparison of a result with a recorded result. `differences`: one line for each difference; empty if the
+    result and the recorded result are equal after decoding. `bytes_equal`: True if the result and the recorded result
+    are also equal byte for byte. `is_error`: True if the recorded leader threw an exception. `error_differences`: one
+    line for each difference of message or cause between two errors of the same class.
     """
 
     differences: tuple[str, ...]
@@ -51,7 +52,9 @@ def compare_rebalance(result: RebalanceResult, recorded: RecordedOutput) -> Comp
 
 
 def compare_placement(placement: Placement, recorded: Placement) -> Comparison:
-    """Compares two placements. A placement has no bytes, so equal after decoding is equal to the byte."""
+    """Compares this program's placement with the recorded placement. A placement has no bytes, so `bytes_equal` is True
+    if there are no differences.
+    """
     differences = tuple(_placement_differences(placement, recorded))
     return Comparison(differences, not differences)
 
@@ -79,7 +82,7 @@ def _rebalance_differences(result: RebalanceResult, recorded: RecordedOutput) ->
 
 def _error_differences(error: KafkaError | None, recorded: RecordedOutput) -> Iterator[str]:
     if error is None or recorded.error is None or _java_class(recorded.error) != error.kafka_name:
-        return  # no error to compare, or errors of different classes, which `_rebalance_differences` reports
+        return  # no error to compare, or the error classes differ, which `_rebalance_differences` reports
     ours, theirs = error.as_recorded(), _STREAM_THREAD.sub("stream-thread [] ", recorded.error)
     if ours != theirs:
         yield _difference("error", ours, theirs)
@@ -93,7 +96,7 @@ def _java_class(error: str) -> str:
 
 
 def assignment_differences(what: str, ours: bytes, theirs: bytes) -> Iterator[str]:
-    """Yields the differences between two ConsumerProtocolAssignments after decoding, each prefixed with `what`. Bytes
+    """Yields the differences between two ConsumerProtocolAssignments after decoding, each with the prefix `what`. Bytes
     that cannot be decoded count as a difference.
     """
     try:

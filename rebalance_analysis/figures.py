@@ -1,6 +1,6 @@
 """Creates and saves pictures with matplotlib, which the extra `batch` installs.
 
-The same figure gives the same bytes: an SVG carries no date, and its ids come from a fixed salt.
+Equal figures are saved as equal bytes: an SVG file carries no date, and its ids come from a fixed salt.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ _HASH_SALT = "assignor"
 
 
 def check_picture_path(path: str | Path) -> Path:
-    """Checks that a picture can be saved at `path`, so that a long command fails early. Raises InputError when
-    matplotlib is not installed, for a suffix other than .svg and .png, for a directory that does not exist, and for a
-    path that is a directory.
+    """Checks that a picture can be saved at `path`, so that a long command fails before its work begins. Raises
+    InputError when matplotlib is not installed, for a suffix other than .svg and .png, for a directory that does not
+    exist, and for a path that is a directory.
     """
     path = Path(path)
     _needs_matplotlib(str(path))
@@ -40,8 +40,8 @@ def check_picture_path(path: str | Path) -> Path:
 
 
 def new_figure(width: float, height: float) -> Figure:
-    """An empty figure of `width` by `height` inches, laid out so that labels have room. Raises InputError when
-    matplotlib is not installed.
+    """Returns an empty figure of `width` by `height` inches, with a layout that leaves room for labels. Raises
+    InputError when matplotlib is not installed.
     """
     _needs_matplotlib(None)
     from matplotlib.figure import Figure
@@ -55,8 +55,8 @@ def plain_text(text: str) -> str:
 
 
 def save_figure(figure: Figure, path: str | Path) -> Path:
-    """Writes an .svg or .png file, completely or not at all. Raises InputError as `check_picture_path` does, and when
-    the file cannot be written.
+    """Writes an .svg or .png file, completely or not at all. Raises InputError if `check_picture_path` refuses the
+    path, and if the file cannot be written.
     """
     path = check_picture_path(path)
     from matplotlib import rc_context
@@ -66,7 +66,7 @@ def save_figure(figure: Figure, path: str | Path) -> Path:
     metadata = {"Date": None} if kind == "svg" else {"Software": None}
     style = rc_context({"svg.hashsalt": _HASH_SALT, "svg.fonttype": "none"})
     with input_errors("cannot be written", path), whole_file(path) as stream, style, warnings.catch_warnings():
-        # matplotlib's font lacks some scripts; an SVG keeps such names as text all the same
+        # ignore warnings that matplotlib's font lacks a glyph: an SVG file keeps the characters as text
         warnings.filterwarnings("ignore", "Glyph .* missing")
         figure.savefig(stream, format=kind, dpi=dots, facecolor="white", metadata=metadata)
     return path

@@ -1,8 +1,8 @@
 """The measures of one rebalance: moved tasks, records to restore, load of the threads, standbys, racks.
 
-Replay, what-if, forecast and sweep all show these measures, and only this file computes them. Moves are counted against
-the clients' reports: an active task moved if it was active on another process, a standby moved if its process had no
-copy of the task.
+Replay, what-if, forecast and sweep show measures of rebalances, and only this module computes these measures. A move is
+counted relative to the copies that the clients reported: an active task moved if it was active on another process, a
+standby moved if its process had no copy of the task.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,16 +19,18 @@ from assignor.types import JAVA_LONG_MAX, UNKNOWN_OFFSET_SUM, ProcessId, TaskId
 
 @dataclass(frozen=True, slots=True)
 class RebalanceMeasures:
-    """The measures of one rebalance. `active_moved`: tasks active on another process than before; `active_started`:
-    tasks that were active nowhere. `standby_moved`: standbys, without warm-ups, on a process that had no copy of the
-    task. `warm_ups`: copies that exist only until they have caught up. `records_to_restore`: the sum of the lags of all
-    copies; None if a lag is not known. `thread_loads`: copies per stream thread, sorted; `skew`: the highest load minus
-    the lowest; `active_skew`: the same for active tasks only. `standby_coverage`: placed standbys divided by configured
-    standbys (num.standby.replicas for each stateful task); None if none are configured. `rack_spread`: the number of
-    racks that have copies of a stateful task, divided by the number of racks that could have copies, averaged over
-    tasks with more than one copy; None if a client has no rack or no task has several copies. `cross_rack_reads`: the
-    number of partitions without a replica on the rack of the client that reads them: source partitions of active tasks
-    and, if standbys are configured, changelog partitions of standbys without warm-ups; None if a rack is not known.
+    """The measures of one rebalance. `active_moved`: the number of tasks that are active on another process than
+    before; `active_started`: the number of active tasks that were active nowhere before. `standby_moved`: the number of
+    standbys, without warm-ups, on a process that had no copy of the task. `warm_ups`: the number of warm-up copies,
+    which are dropped once they have caught up. `records_to_restore`: the sum of the lags of all copies; None if a lag
+    is not known. `thread_loads`: the number of copies on each stream thread, sorted; `skew`: the highest thread load
+    minus the lowest; `active_skew`: the highest number of active tasks on a thread minus the lowest.
+    `standby_coverage`: placed standbys divided by configured standbys (num.standby.replicas for each stateful task);
+    None if no standbys are configured. `rack_spread`: the number of racks that have copies of a stateful task, divided
+    by the number of racks that could have copies, averaged over tasks with more than one copy; None if a client has no
+    rack or no task has several copies. `cross_rack_reads`: the number of partitions without a replica on the rack of
+    the client that reads them: source partitions of active tasks and, if standbys are configured, changelog partitions
+    of standbys without warm-ups; None if a rack is not known.
     """
 
     tasks: int
@@ -85,7 +87,9 @@ def measure(problem: PlacementProblem, placement: Placement) -> RebalanceMeasure
 
 
 def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
-    """Each task with the processes that reported it active; several processes only if their reports contradict."""
+    """Returns the processes that reported each task as active. A task has several processes only if their reports
+    contradict each other.
+    """
     owners: dict[TaskId, list[ProcessId]] = {}
     for process, client in problem.clients.items():
         for task in client.previous_active:
@@ -96,8 +100,8 @@ def previous_owners(problem: PlacementProblem) -> dict[TaskId, list[ProcessId]]:
 def moves_owned(problem: PlacementProblem, placement: Placement) -> bool:
     """True if an active task or a standby that a client reported goes to another client.
 
-    A client reports the state directory of a closed task in the same way as a standby. So at most num.standby.replicas
-    of the copies that clients report count as standbys of a task: those with the smallest lag.
+    A client reports the state directory of a closed task in the same way as a standby. So for each task, at most
+    num.standby.replicas of the copies that clients report count as standbys: the copies with the smallest lags.
     """
     owners = previous_owners(problem)
     for process, placed in placement.clients.items():
@@ -133,13 +137,15 @@ def _moves_a_standby(problem: PlacementProblem, placement: Placement) -> bool:
 
 
 def records_to_restore(problem: PlacementProblem, placement: Placement) -> int | None:
-    """The sum of the lags of all copies of stateful tasks; None if a lag is not known."""
+    """Returns the sum of the lags of all copies of stateful tasks; None if a lag is not known."""
     per_process = records_to_restore_by_process(problem, placement)
     return None if per_process is None else sum(per_process.values())
 
 
 def records_to_restore_by_process(problem: PlacementProblem, placement: Placement) -> dict[ProcessId, int] | None:
-    """The number of records that each process has to read until its copies have caught up; None if a lag is unknown."""
+    """Returns the number of records that each process has to read until its copies have caught up; None if a lag is
+    unknown.
+    """
     stateful = frozenset(problem.stateful_tasks)
     records: dict[ProcessId, int] = {}
     for process, placed in placement.clients.items():
@@ -157,11 +163,11 @@ def records_to_restore_by_process(problem: PlacementProblem, placement: Placemen
 
 
 def recorded_placement(problem: PlacementProblem, assignments: Mapping[str, bytes]) -> Placement | None:
-    """The placement in recorded assignment bytes; None if a member belongs to no client of `problem`, or if the bytes
-    cannot be decoded.
+    """Returns the placement that recorded assignment bytes describe; None if a member belongs to no client of
+    `problem`, or if the bytes cannot be decoded.
 
-    The bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it is active
-    nowhere.
+    Assignment bytes do not distinguish a warm-up from a standby. A task that is held back until its owner revokes it is
+    active nowhere.
     """
     process_of = {consumer: process for process, client in problem.clients.items() for consumer in client.consumers}
     active: dict[ProcessId, set[TaskId]] = {process: set() for process in problem.clients}
@@ -190,8 +196,8 @@ def _copies(placed: ClientPlacement) -> int:
 
 
 def _thread_loads(problem: PlacementProblem, copies: Mapping[ProcessId, int]) -> tuple[int, ...]:
-    """The number of copies of each thread, sorted. A process spreads its copies evenly over its threads (step 4 of the
-    pipeline).
+    """Returns the number of copies on each thread, sorted. A process spreads its copies evenly over its threads, as in
+    step 4 of `assignor.pipeline`.
     """
     loads: list[int] = []
     for process, client in problem.clients.items():
@@ -220,7 +226,7 @@ def _rack_spread(problem: PlacementProblem, placement: Placement) -> float | Non
 
 
 def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | None:
-    """The measure `RebalanceMeasures.cross_rack_reads`."""
+    """Computes the measure `RebalanceMeasures.cross_rack_reads`."""
     information = problem.racks
     if information is None:
         return None
@@ -242,8 +248,8 @@ def cross_rack_reads(problem: PlacementProblem, placement: Placement) -> int | N
 
 
 def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | None:
-    """The values of the configured client tags, or, if no tags are configured, the consumer's rack; None if a value is
-    missing.
+    """Returns the rack of a client: the values of the configured client tags, or the consumer's rack if no tags are
+    configured; None if a value is missing.
     """
     values = tuple(client.tags.get(tag) for tag in tags) or (client.rack,)
     known = tuple(value for value in values if value is not None)
@@ -251,5 +257,7 @@ def _rack(client: PlacementClient, tags: Iterable[str]) -> tuple[str, ...] | Non
 
 
 def _mean(values: list[float]) -> float | None:
-    """The mean. `fsum` rounds only once: the result must not depend on the order of `values`, which comes from sets."""
+    """Returns the mean of `values`; None if `values` is empty. `fsum` rounds only once, so the mean does not depend on
+    the order of `values`, which is the arbitrary order of a set.
+    """
     return fsum(values) / len(values) if values else None

@@ -1,6 +1,7 @@
-"""Runs one recorded line again: this project's own leader decides a recorded rebalance or placement problem.
+"""Runs one recorded line again: this project's own leader computes the decision for a recorded rebalance or placement
+problem.
 
-Replay, what-if, forecast and sweep all use this file, so that their results cannot differ from `assignor assign`.
+Replay, what-if, forecast and sweep all use this module, so that their results cannot differ from `assignor assign`.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -56,7 +57,9 @@ class RerunRebalance:
 
     @property
     def error(self) -> str | None:
-        """The reason why no task was placed, or the name of the error code for the members; None without an error."""
+        """The reason why no task was placed, or the name of the error code that the members receive; None if there is
+        no error.
+        """
         if self.result.error is not None:
             return self.result.error.with_hint()
         code = self.result.error_code
@@ -66,8 +69,8 @@ class RerunRebalance:
         return rebalance_output(self.result)
 
     def comparison(self) -> Comparison | None:
-        """Compares the result with the recorded output. Returns None if another leader led the rebalance or if it was
-        interrupted: such lines are not compared. Raises InputError if any other line has no output.
+        """Compares the result with the recorded output. Returns None, without a comparison, for a rebalance that
+        another leader led or that was interrupted. Raises InputError if any other rebalance has no recorded output.
         """
         if self.recorded.led_by is not None or self.recorded.interrupted:
             return None
@@ -81,7 +84,7 @@ class RerunRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RerunPlacement:
-    """A placement/1 line, and the placement by its task assignor."""
+    """A placement/1 line, and the placement that the line's task assignor computes."""
 
     recorded: RecordedPlacement
     placement: Placement
@@ -114,18 +117,22 @@ class RerunPlacement:
 Rerun = RerunRebalance | RerunPlacement
 
 LoadOwn = Callable[[str], TaskAssignor]
-"""Loads the task assignor that `module:Class` names. Loading runs user code, so the caller has to allow it."""
+"""A function that loads the task assignor `module:Class`. Loading an assignor runs user code, so only a caller that
+allows user code passes this function.
+"""
 
 
 def run(document: Mapping[str, object], load_own: LoadOwn | None = None) -> Rerun:
     """Parses a line and runs it again. Raises InputError for a document that cannot be used, NotBuiltYet for a document
-    that needs a later release, and DecodeError for bytes that cannot be decoded.
+    that needs a later release of this program, and DecodeError for bytes that cannot be decoded.
     """
     return run_recorded(parse_recorded(document), load_own)
 
 
 def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | RecordedPlacement:
-    """Parses a line according to its `format`. Raises InputError, NotBuiltYet."""
+    """Parses the document of a line according to its `format`. Raises InputError for a document that cannot be used,
+    and NotBuiltYet for a document that needs a later release of this program.
+    """
     kind = document.get("format")
     if kind == REBALANCE_FORMAT:
         return parse_recorded_rebalance(document)
@@ -136,7 +143,7 @@ def parse_recorded(document: Mapping[str, object]) -> RecordedRebalance | Record
 
 
 def run_recorded(recorded: RecordedRebalance | RecordedPlacement, load_own: LoadOwn | None = None) -> Rerun:
-    """Runs a parsed line again. Raises InputError, DecodeError, NotBuiltYet."""
+    """Runs a parsed line again. Raises InputError, DecodeError or NotBuiltYet if the line cannot be run."""
     if isinstance(recorded, RecordedRebalance):
         own = _own_assignor(recorded.snapshot.assignor, load_own)
         return RerunRebalance(recorded, assign(recorded.snapshot, recorded.now_ms, own))
@@ -161,7 +168,9 @@ def _own_assignor(name: str, load_own: LoadOwn | None) -> TaskAssignor | None:
 
 
 class _OwnAssignor:
-    """Wraps a user's own class. Any exception of the class becomes an OwnAssignorFailed, so only this line fails."""
+    """Wraps a user's own assignor class. Any exception of the class becomes an OwnAssignorFailed, so that only the line
+    being run fails.
+    """
 
     def __init__(self, path: str, assignor: TaskAssignor) -> None:
         self.name = assignor.name

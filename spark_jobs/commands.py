@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 SPARK = Extra("spark", ("pyspark", "pandas", "pyarrow", "httpx", "rocksdict"))
 WORKERS = Extra("spark", ("httpx", "rocksdict", "tenacity"))
 """The packages that instances need, on Spark and as plain processes. `assignor[spark]` contains `assignor[streams]`,
-which is enough for --local.
+whose packages are enough for `workers run --local`.
 """
 _APP_HELP = "module:name of an Application, or of a function that returns one; also looked for in this directory."
 _EXECUTORS_PATH = (
@@ -82,8 +82,8 @@ def demo(
 ) -> None:
     """Count words on Spark, kill an executor, and check.
 
-    Starts a word count on Spark executors, kills an executor and checks every count. Then runs recorded rebalances
-    of Kafka again. The command prints the address of a page that shows the group in a browser while it runs.
+    Starts a word count on Spark executors, kills an executor and checks every count. After the check, runs recorded
+    rebalances of Kafka again. The command prints the address of a page that shows the group in a browser while it runs.
     """
     from spark_jobs.demo.scenario import Demo
 
@@ -104,7 +104,10 @@ class WorkersOptions:
         bool, typer.Option("--local", help="Run instances as processes of this machine, without Spark.")
     ] = False
     instances: Annotated[
-        int, typer.Option(min=1, max=JAVA_INT_MAX, help="Instances, each one Spark task; with --local, one process.")
+        int,
+        typer.Option(
+            min=1, max=JAVA_INT_MAX, help="Number of instances: of Spark tasks, or of processes with --local."
+        ),
     ] = 1
     threads: Annotated[
         int | None,
@@ -114,7 +117,7 @@ class WorkersOptions:
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Coordinator of the group; {SEVERAL_COORDINATORS}.")
     ] = DEFAULT_URL
     wait_for_coordinator: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not answer.")
+        float, typer.Option(metavar="SECONDS", min=0, help="Longest wait for a coordinator that does not respond.")
     ] = 60.0
     token_file: Annotated[
         Path | None, typer.Option(help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}.")
@@ -126,7 +129,7 @@ class WorkersOptions:
     replace: Annotated[
         bool,
         typer.Option(
-            "--replace", help="Replace the topology while members run; members that cannot run the new one end."
+            "--replace", help="Replace the topology while members run; members that cannot run the new topology end."
         ),
     ] = False
     format: FormatOption = Format.TEXT
@@ -153,7 +156,7 @@ def spark_options(
         Path | None, typer.Option(help="File to which the driver's Spark writes its log. Default: a temporary file.")
     ] = None,
 ) -> SparkOptions:
-    """Makes the options of Spark from the command line. Raises InputError."""
+    """Makes the options of Spark from the command line. Raises InputError for options that cannot be used."""
     return SparkOptions(master, parsed_confs(conf or ()), properties_file, log_level, driver_log)
 
 
@@ -163,11 +166,11 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
 
     Instances are Spark tasks on executors, or, with --local, processes of this machine, without Spark.
 
-    Shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code is 0 when
-    all instances ended without errors, and 1 when an instance ended with an error, or fails at each start.
+    The command shows the state of the instances until the coordinator drains the group, or until Ctrl-C. The exit code
+    is 0 if all instances ended without errors, and 1 if an instance ended with an error, or fails at each start.
 
-    The coordinator's setting cluster.bootstrap.servers has to allow the application's log. An embedded log is named by
-    an absolute directory.
+    The coordinator's setting cluster.bootstrap.servers has to allow the application's log. An embedded log must be
+    named by an absolute directory.
     """
     from spark_jobs.workers.instance_starts import WorkersFailed
     from spark_jobs.workers.member_process import InstanceSettings
@@ -181,7 +184,7 @@ def run(options: WorkersOptions, spark: SparkOptions) -> None:
             "--local runs processes of this machine"
         )
     application = load_application(options.app)
-    group_body(application)  # raises for an application that cannot be declared, so that Spark is not started in vain
+    group_body(application)  # raises an error for an application that cannot be declared, before Spark is started
     token_file = token_file_of(options.token_file)
     settings = InstanceSettings(
         application,
@@ -233,7 +236,9 @@ def _run_locally(settings: InstanceSettings, options: WorkersOptions) -> Sequenc
 
 
 def _run_on_spark(settings: InstanceSettings, options: WorkersOptions, spark: SparkOptions) -> Sequence[InstanceEnd]:
-    """Declares the group before it starts Spark, so that errors of the declaration appear at once."""
+    """Declares the group, and then starts Spark and the instances. The group is declared first so that errors of the
+    declaration appear at once.
+    """
     from spark_engine.session.spark_session import spark_session
     from spark_jobs.workers.live_table import print_line, show_until_ended
     from spark_jobs.workers.running import check_picklable, start
@@ -272,7 +277,7 @@ def _declared(settings: InstanceSettings, options: WorkersOptions) -> Iterator[C
 
 @contextlib.contextmanager
 def _seconds_shown(console: Console, what: str) -> Iterator[None]:
-    """On a terminal, shows the elapsed time during the block, in a line that is removed at the end."""
+    """On a terminal, shows the elapsed time during the block, in a line that is removed at the end of the block."""
     columns = SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as progress:
         progress.add_task(what, total=None)
@@ -286,4 +291,4 @@ def _started(session: SparkSession) -> str:
 
 
 def _all_commands() -> None:
-    """Does nothing. Without a callback, Typer would make a single command `run` the command `workers` itself."""
+    """Does nothing. Without this callback, Typer would turn the only command `workers run` into a command `workers`."""

@@ -6,8 +6,8 @@ Rules:
 - If the group's rules raise an error for an event, only this event fails.
 - If a commit fails, every event of its batch fails with StoreError, because it is not certain that any of them was
   stored. After a failed commit, the group is read from the store again before the next event. If its log is damaged
-  then, this event and all later events fail. - While this process does not hold the lease of the group, all events
-  fail, and none is applied.
+  then, this event and all later events fail.
+- While this process does not hold the lease of the group, all events fail, and none is applied.
 - A deletion is a batch of its own, and an event with a recording is the last of its batch: a transaction has at most
   one of each.
 - The queue handles an event even if the event's caller disconnects.

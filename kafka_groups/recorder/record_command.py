@@ -60,7 +60,7 @@ _TOPOLOGY_HELP = (
 )
 _CONFIG_HELP = "[GROUP:]key=value of the application, such as num.standby.replicas=1; repeat for more."
 _CONFIG_FILE_HELP = "The application's properties. Keys that are not the assignor's are ignored."
-_POLL_HELP = "How often to look at topics and offsets between rebalances."
+_POLL_HELP = "Seconds between two polls of topics and offsets while no rebalance takes place."
 _LOG_HELP = "Read what JVM assignors logged instead, and write it as placement/1 lines."
 
 

@@ -1,4 +1,6 @@
-"""The commands `replay` and `sweep` of the `assignor` program. They need pyarrow; only `--engine spark` needs Spark."""
+"""The commands `replay` and `sweep` of the `assignor` program. `replay` and `sweep` need pyarrow. Spark is needed only
+for the option `--engine spark`.
+"""
 
 import typer
 

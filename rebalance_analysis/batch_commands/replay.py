@@ -19,7 +19,7 @@ from spark_engine.batch.command_line import batch_run, engine_from_options
 if TYPE_CHECKING:
     from rebalance_analysis.replay.replay_run import Ended
 
-_INPUTS = "JSON Lines, plain or gzip; Parquet; directories of them; a coordinator's database; - for stdin."
+_INPUTS = "Recordings: JSON Lines, gzip, Parquet, directories, a coordinator's database; - for stdin."
 
 
 @options_of(run_by=engine_from_options, changes=changes_from_options)
@@ -28,21 +28,22 @@ def replay_inputs(
     output: Annotated[
         Path,
         typer.Option(
-            "--output", metavar="DIR", help="Directory of the rows; the same command continues a stopped run there."
+            "--output", metavar="DIR", help="Directory for the rows. The same command continues a stopped run in DIR."
         ),
     ],
     run_by: EngineChoice,
     changes: Changes,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run recorded rebalances again, and write a row for each.
+    """Run recorded rebalances again, and write a result row for each rebalance.
 
-    A row has the comparison with the recording, the moved tasks, the balance of the load and the run time.
+    A result row has the comparison with the recording, the moved tasks, the balance of the load and the run time.
 
-    Lines that cannot be run go to rejects.jsonl with the reason. Exit 1 when a rebalance differs or was refused, 2 when
-    a line was unusable. With changes (--set, --add-instances, ...) rebalances are expected to differ.
+    Input lines that cannot be run are written to rejects.jsonl with the reason. The exit code is 1 if the result of a
+    rebalance differs from its recording or was refused, and 2 if an input line was unusable. With changes (--set,
+    --add-instances, ...) results are expected to differ from the recordings.
     """
-    # import Arrow only when the command runs, so that the other commands start faster
+    # import pyarrow only when this command runs, so that the other commands start faster
     from rebalance_analysis.replay.replay_run import replay
 
     with batch_run():

@@ -27,15 +27,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class SweepResultOptions:
-    """The output options of `sweep`: the file of the picture, the user's own measures, and the format of the front."""
+    """The output options of `sweep`: the file of the picture, the user's own measures, and the format of the Pareto
+    front.
+    """
 
     plot: Annotated[
-        str | None, typer.Option("--plot", metavar="F", help="The picture, .svg or .png; DIR/pareto.svg by default.")
+        str | None,
+        typer.Option("--plot", metavar="F", help="File of the picture, .svg or .png. Default: DIR/pareto.svg."),
     ] = None
     measures: Annotated[
         list[str] | None,
         typer.Option(
-            "--measure", metavar="M:F", help="A measure of your own, module:function; one more column. May be repeated."
+            "--measure", metavar="M:F", help="Your own measure, module:function, which adds a column. May be repeated."
         ),
     ] = None
     format: FormatOption = Format.TEXT
@@ -62,7 +65,9 @@ def sweep(
     output: Annotated[
         str,
         typer.Option(
-            "--output", metavar="DIR", help="Directory of all results; the same command continues a stopped run there."
+            "--output",
+            metavar="DIR",
+            help="Directory for all results. The same command continues a stopped run in DIR.",
         ),
     ],
     run_by: EngineChoice,
@@ -75,10 +80,10 @@ def sweep(
     Writes forecasts.parquet, the Pareto front and a picture of it.
 
     A forecast starts at every recorded rebalance whose instances or threads differ from those of the previous
-    rebalance. Exit 1 when there is no combination with which all these forecasts settle. Options of what-if (--set,
-    --remove ..) change every rebalance first.
+    rebalance. The exit code is 1 if no combination of the grid makes all forecasts reach a stable group. The options of
+    what-if (--set, --remove ..) change every recorded rebalance before the forecast.
     """
-    # import Arrow only when the command runs, so that the other commands start faster
+    # import pyarrow only when this command runs, so that the other commands start faster
     from rebalance_analysis.sweep.sweep_run import SweepOrder, run_sweep
 
     order = SweepOrder(

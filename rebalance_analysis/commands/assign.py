@@ -1,5 +1,5 @@
 """`assignor assign`: reads rebalance/1 and placement/1 lines, and writes the leader's decisions or, with --check,
-compares them with the recorded ones.
+compares these decisions with the recorded decisions.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class AssignOptions:
 def assign_files(options: AssignOptions) -> None:
     """Run recorded rebalances and placement problems again.
 
-    A line that cannot be used is reported as file:line, and the next one is run; the exit code is then 2.
+    An input line that cannot be used is reported as file:line, the next line is run, and the exit code is 2.
     """
     tally, set_aside = Tally(), LinesSetAside()
     with _results_written(options) as write:
@@ -72,7 +72,7 @@ def assign_files(options: AssignOptions) -> None:
 
 
 def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) -> Rerun | None:
-    """Runs one line. Returns None for a line that cannot be run, after it has been reported and counted."""
+    """Runs one input line. If the line cannot be run, reports and counts the line, and returns None."""
     tally.total += 1
     try:
         ran = run(line.usable_document(), load_own_assignor)
@@ -91,8 +91,8 @@ def _run(line: Line, tally: Tally, set_aside: LinesSetAside, *, compares: bool) 
 
 @contextlib.contextmanager
 def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], object]]:
-    """Gives a function that writes one result: to the file of --output (written whole or not at all), to stdout, or,
-    for --check, to nothing.
+    """Yields a function that writes one result to the file of --output or to stdout; with --check alone, the function
+    writes nothing. The file of --output is written completely or not at all.
     """
     if options.output is None:
         if options.check:
@@ -107,10 +107,10 @@ def _results_written(options: AssignOptions) -> Iterator[Callable[[Rerun], objec
 
 @dataclass(slots=True)
 class Tally:
-    """Counts of the results that equal the recorded ones, and of those that differ. `refused`: lines of a later
-    release; `unusable`: invalid lines. `errors`: recordings in which Kafka's leader threw; `errors_equal_in_text`:
-    those of them whose message and cause are equal, too. `differences`, `error_differences`: the first differences,
-    as text.
+    """Counts of the results that equal the recorded results, and of the results that differ from them. `refused`: the
+    number of lines of a later release; `unusable`: the number of invalid lines. `errors`: the number of recordings in
+    which Kafka's leader threw an exception; `errors_equal_in_text`: the number of these exceptions whose message and
+    cause are equal, too. `differences`, `error_differences`: the first differences of assignments and of error texts.
     """
 
     total: int = 0
@@ -183,7 +183,7 @@ def _document(ran: Rerun) -> dict[str, object]:
 
 
 def output_text(ran: Rerun, view: View) -> str:
-    """The decision as text, one line for each member or process."""
+    """Returns the leader's decision as text, one line for each member or process."""
     lines = _placement_lines(ran.placement) if isinstance(ran, RerunPlacement) else _result_lines(ran.result, view)
     return fitted("\n".join([ran.id, *(f"  {line}" for line in lines)]), view)
 

@@ -1,4 +1,4 @@
-"""`assignor decode`: the bytes of a subscription or assignment as text or JSON."""
+"""`assignor decode`: shows the bytes of a subscription or assignment as text or JSON."""
 
 import base64
 import contextlib
@@ -22,7 +22,8 @@ _HEX = re.compile(r"(?:0x)?(?:[0-9a-fA-F]{2})+\Z")
 
 def decode_bytes(
     value: Annotated[
-        str, typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file of either or of bytes; - for stdin.")
+        str,
+        typer.Argument(metavar="VALUE", help="Base64 or hex; @FILE for a file with base64, hex or bytes; - for stdin."),
     ],
     kind: Annotated[
         str | None,
@@ -39,7 +40,7 @@ def decode_bytes(
 
 
 def _readings(value: str) -> list[bytes]:
-    """All bytes that `value` can stand for: some texts are valid both as hex and as base64."""
+    """Returns every byte string that `value` can stand for: some texts are valid both as hex and as base64."""
     if value == STDIN:
         content = sys.stdin.buffer.read()
     elif value.startswith("@"):
@@ -62,7 +63,9 @@ def _readings_of_text(text: str) -> list[bytes]:
 
 
 def _described(readings: Sequence[bytes], kinds: Sequence[str]) -> tuple[str, dict[str, Described]]:
-    """Returns the first kind as which some reading can be decoded, and the decoded fields."""
+    """Decodes the bytes as the first of `kinds` that fits. Returns the kind of the decoded bytes and the decoded
+    fields.
+    """
     problems = []
     for raw in readings:
         for kind in kinds:

@@ -1,4 +1,4 @@
-"""`assignor diff`: the tasks that moved between two outputs or recordings."""
+"""`assignor diff`: lists the tasks that moved between two outputs or recordings."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from functools import partial
@@ -17,15 +17,15 @@ from rebalance_analysis.reading.task_owners import TaskOwners, owner_moves, owne
 
 
 def diff_files(
-    a: Annotated[str, typer.Argument(metavar="A", help="A recording or what assign wrote; FILE#ID for one line.")],
-    b: Annotated[str, typer.Argument(metavar="B", help="The same, to compare with A.")],
+    a: Annotated[str, typer.Argument(metavar="A", help="A recording or the output of assign; FILE#ID for one line.")],
+    b: Annotated[str, typer.Argument(metavar="B", help="A recording or the output of assign, to compare with A.")],
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """List the tasks that other members own in B.
+    """List the tasks whose owner in B is another member than in A.
 
-    Lines are paired by id. If A and B have one line each, these two lines are paired whatever their ids are.
+    Lines of A and B are paired by id. If A and B have one line each, the two lines are paired even if their ids differ.
 
-    Exit 1 when a task moved, like the Unix diff.
+    The exit code is 1 if a task moved, as with the Unix diff.
     """
     moved = 0
     for name, before, after in _pairs(_lines_of(a), _lines_of(b)):
@@ -38,7 +38,9 @@ def diff_files(
 
 
 def _lines_of(source: str) -> dict[str, TaskOwners]:
-    """Returns the task owners of each line by its id. Raises InputError for a line that has no output."""
+    """Returns the task owners of each line of `source` by the line's id. Raises InputError for a line that has no
+    output.
+    """
     file, _, wanted = source.partition("#")
     lines: dict[str, TaskOwners] = {}
     for line in read_with_bar([file]):
@@ -71,7 +73,9 @@ def _pairs(a: Mapping[str, TaskOwners], b: Mapping[str, TaskOwners]) -> Iterator
 
 
 def _text(document: Mapping[str, Any], view: View) -> str:
-    """A line for each moved task, below the id of the compared lines; with `-o wide` the id begins each line."""
+    """Returns a line for each moved task, below the id of the compared lines; with `-o wide` each line begins with the
+    id.
+    """
     name, short = document["id"], {} if view.wide else short_members(_members(document["moves"]))
     lines = diff_rows(document, short)
     if view.wide:

@@ -1,11 +1,11 @@
-"""`assignor explain`: recorded rebalances and their reasons, as the history of each group or of one task.
+"""`assignor explain`: shows recorded rebalances and their reasons as the history of each group or of one task.
 
 With a FILE, a data format and none of --last, --group and --all, each line of the file is explained by itself: the
-output has a document for each task. In all other cases, the output is a history.
+output has a document for each task. With other options, the output of `assignor explain` is a history.
 
-An option that selects tasks changes three files: the option stands here, the text of a history in
-`presentation/history_rows.py`, its JSON in `presentation/history_documents.py`. The change of a task is
-`title_of(task_rebalance)` in `presentation/moves.py` (`is_move` for moves), for a file by itself `Explanation.outcome`.
+An option that selects tasks changes three files: this file has the option, `presentation/history_rows.py` the text of a
+history, and `presentation/history_documents.py` its JSON. The change of a task is `title_of(task_rebalance)` in
+`presentation/moves.py` (`is_move` for moves); for a file that is explained by itself it is `Explanation.outcome`.
 """
 
 import sys
@@ -39,7 +39,7 @@ DEFAULT_LAST = 10
 
 @dataclass(frozen=True, slots=True)
 class ExplainOptions:
-    """The options of `explain`. Raises InputError for options that do not go together."""
+    """The options of `explain`. The constructor raises InputError for options that exclude each other."""
 
     files: Annotated[
         list[str] | None,
@@ -54,7 +54,9 @@ class ExplainOptions:
     ] = None
     group: Annotated[
         str | None,
-        typer.Option("--group", metavar="GROUP", help="Only this group. Required with --task where there are several."),
+        typer.Option(
+            "--group", metavar="GROUP", help="Only this group. Required with --task if the input has several groups."
+        ),
     ] = None
     last: Annotated[
         int | None,
@@ -64,7 +66,7 @@ class ExplainOptions:
     ] = None
     every: Annotated[
         bool,
-        typer.Option("--all", help="In text: each task by itself, changed or not, with every step of its reason."),
+        typer.Option("--all", help="In text output: every task by itself, with every step of its reason."),
     ] = False
     coordinator: Annotated[
         str | None,
@@ -102,7 +104,7 @@ class ExplainOptions:
 
     @property
     def only_task(self) -> TaskId | None:
-        """The task of --task; None without this option. Raises InputError for text that is no task id."""
+        """The task that --task names; None without --task. Raises InputError for text that is no task id."""
         if self.task is None:
             return None
         try:
@@ -115,12 +117,13 @@ class ExplainOptions:
 def explain_files(options: ExplainOptions) -> None:
     """Explain recorded rebalances: each change and its reason.
 
-    For each rebalance of a group, shows its trigger, the old and the new place of each task that changed, and the
-    reason. One line counts the tasks that stay where they are. FILEs have recordings; without a FILE the command asks a
-    running coordinator. With --format json or yaml, a FILE alone prints one document for each task of each
+    For each rebalance of a group, shows its trigger, and for each task that changed, the old process, the new process
+    and the reason. One line counts the tasks that the rebalance did not move. FILE is a file of recordings; without a
+    FILE, the command reads the recordings of a running coordinator. With --format json or yaml, a FILE alone prints one
+    document for each task of each
     rebalance, with its reason; --last, --group and --all print the history in numbers.
 
-    Exit 1 when there is nothing to explain.
+    The exit code is 1 if there is nothing to explain.
     """
     task = options.only_task
     set_aside = LinesSetAside()
@@ -134,7 +137,9 @@ def explain_files(options: ExplainOptions) -> None:
 
 
 def _print_histories(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Prints the histories. Returns the reason why there is none; None if a history was printed."""
+    """Prints the histories of the chosen groups. Returns the reason why there is no history to print; None if a history
+    was printed.
+    """
     nothing: str | None = "there are no rebalances" if options.id is None else "no such task or id"
     for number, history in enumerate(_chosen(options, set_aside)):
         nothing = _print_history(history, task, options, set_aside, first=number == 0)
@@ -158,8 +163,9 @@ def _chosen(options: ExplainOptions, set_aside: LinesSetAside) -> list[RecordedG
 def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
-    """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history; None if it
-    was printed. `first`: no history was printed before, so no blank line is needed.
+    """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history to print;
+    None if it was printed. `first`: True if this is the first printed history; a blank line precedes each later
+    history.
     """
     past = history.run_again(set_aside)
     before = next(past, None) if len(history.lines) > options.most else None
@@ -181,7 +187,9 @@ def _print_history(
 
 
 def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAside) -> str | None:
-    """Explains each line by itself, as data. Returns the reason why nothing was explained; None if something was."""
+    """Prints the explanations of each line by itself, as data. Returns the reason why there is nothing to explain; None
+    if an explanation was printed.
+    """
     explained = 0
     lines = (
         line
@@ -194,7 +202,7 @@ def _explain(options: ExplainOptions, task: TaskId | None, set_aside: LinesSetAs
 
 
 def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
-    """Prints the explanations of one rebalance, and returns their number."""
+    """Prints the explanations of one rebalance, and returns the number of printed explanations."""
     explanations = ran.explanations(only)
     for explanation in explanations:
         print(data_text({"id": ran.id, **explanation_document(explanation)}, format))
@@ -207,13 +215,13 @@ def _print(ran: Rerun, only: TaskId | None, format: Format) -> int:
 
 _INDENT = 2
 _LABELS = 11
-"""Width of the column of labels, in characters."""
+"""Width of the label column of a history, in characters."""
 
 
 def history_text(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, view: View, *, every: bool
 ) -> str:
-    """The rows of a history as text; `-o wide` has every task and every rebalance in full."""
+    """Returns the rows of a history as text; `-o wide` shows every task and every rebalance in full."""
     names = FullNames(history.instances) if view.wide else InstanceNames(history.instances)
     rows = history_rows(group_id, history, recorded, names, every=every or view.wide)
     return "\n".join(_line(row, view) for row in with_terms_explained(rows))

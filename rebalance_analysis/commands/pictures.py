@@ -1,9 +1,9 @@
 """The pictures of `what-if` and `simulate`.
 
 The what-if picture shows the task copies of every instance: the recorded rebalance on the left, the changed rebalance
-on the right. Each instance has one bar, in the same row on both sides, and both sides have one scale, so that bars can
-be compared. The forecast picture shows over time the numbers of tasks that have moved so far, that are warming up, and
-that have no owner.
+on the right. Each instance has one bar on the left and one on the right, in the same row and on the same scale, so that
+the two bars can be compared. The forecast picture shows three numbers over time: the tasks that have moved so far, the
+tasks that are warming up, and the tasks without an owner.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 PictureOption = Annotated[
     str | None,
-    typer.Option("--picture", metavar="F", help="Draw the result (only one may be selected): a .svg or .png file."),
+    typer.Option("--picture", metavar="F", help="Draw the result of one selected rebalance as a .svg or .png file."),
 ]
 
 _UNITS = (("h", 3_600_000), ("min", 60_000), ("s", 1000))
@@ -42,8 +42,8 @@ _MOST_ROWS = 150
 _BAR = 0.74
 _LINE = "#444444"
 
-# The hue shows the role. A lighter shade with hatches shows copies that are new on the instance. The parts also differ
-# when printed in grey.
+# The hue of a bar part shows the role of its copies. A lighter shade with hatches shows copies that are new on the
+# instance. Hatches and shades keep the parts of a bar distinct in a greyscale print.
 _PARTS: tuple[tuple[str, Callable[[ProcessCopies], int], str, str], ...] = (
     ("active, stays", lambda copies: copies.active_kept, "#2b6ca8", ""),
     ("active, new", lambda copies: copies.active_moved_in, "#8fc1ec", "////"),
@@ -56,8 +56,8 @@ Copies = Mapping[ProcessId, ProcessCopies]
 
 
 def draw_what_if(before: Rerun, after: Rerun) -> Figure:
-    """Draws the what-if picture. Raises InputError if one of the two rebalances placed no tasks, or if matplotlib is
-    not installed.
+    """Draws the what-if picture. Raises InputError if `before` or `after` placed no tasks, or if matplotlib is not
+    installed.
     """
     sides = _copies(before, "as it is"), _copies(after, "what if")
     labels = process_labels([before, after])
@@ -80,8 +80,8 @@ def draw_what_if(before: Rerun, after: Rerun) -> Figure:
 
 
 def _rows(before: Copies, after: Copies, labels: Mapping[ProcessId, str]) -> list[ProcessId]:
-    """The instances to draw, sorted by name, new instances last. If there are more than `_MOST_ROWS`, only those whose
-    copies change most.
+    """Returns the instances to draw, sorted by name, new instances last. If there are more than `_MOST_ROWS` instances,
+    returns only those whose copies change most.
     """
 
     def change(process: ProcessId) -> int:

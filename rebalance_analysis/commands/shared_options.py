@@ -1,7 +1,7 @@
 """The options that several commands share, and the values made from them: the choice of recorded lines, the changes
 (`--set`, `--add-instances` and so on), and a forecast's assumptions about members and cluster.
 
-With one definition, an option means the same in what-if, simulate, replay and sweep.
+An option is defined once, so it means the same in what-if, simulate, replay and sweep.
 """
 
 import gzip
@@ -60,7 +60,7 @@ def read_with_bar(inputs: Sequence[str]) -> Iterator[Line]:
 
 
 class _Bars(ReadingProgress):
-    """One bar for each source."""
+    """A terminal progress bar for each input source."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -97,7 +97,9 @@ def results_of_choice(
 
 
 def usable(lines: Iterable[Line], use: Callable[[Line], Value], set_aside: LinesSetAside) -> Iterator[Value]:
-    """Yields the result of `use` for each line. Sets aside, and skips, a line for which `use` raises AssignorFault."""
+    """Yields the result of `use` for each line. If `use` raises AssignorFault for a line, passes the line to
+    `set_aside` and continues with the next line.
+    """
     for line in lines:
         try:
             found = use(line)
@@ -148,7 +150,9 @@ def changes_from_options(
     ] = None,
     topology: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Another topology: the JSON of rebalance/1, or a file that contains it."),
+        typer.Option(
+            metavar="FILE", help="Another topology: a file with its JSON, a group definition or a rebalance/1 line."
+        ),
     ] = None,
     lags: Annotated[
         Several,
@@ -158,10 +162,10 @@ def changes_from_options(
         ),
     ] = None,
 ) -> Changes:
-    """Makes the `Changes` of the options; `Changes()` without options. Reads the file that `topology` names.
+    """Makes the `Changes` that the options describe; `Changes()` without options. Reads the file named by `topology`.
 
-    Raises InputError, which names the option, for an invalid value. The existence of processes, topics and tasks is
-    checked later, when a rebalance is changed.
+    Raises InputError, which names the option, for an invalid value. Does not check that the named processes, topics and
+    tasks exist: a change is checked when it is applied to a rebalance.
     """
     pairs = typed_configs(set or (), "--set")
     also_set = pairs.pop(_ASSIGNOR_AS_CONFIG, None)
@@ -203,8 +207,8 @@ def _tags(texts: Sequence[str], where: str) -> dict[str, dict[str, str]]:
 
 
 def _topology(file: str) -> GroupTopology:
-    """Reads a topology from a file that has the topology itself, the definition of a group as in a PUT request, or a
-    whole rebalance/1.
+    """Reads a topology from a file. The file has the topology itself, the definition of a group as in a PUT request, or
+    a whole rebalance/1 document.
     """
     where = f"--topology {file}"
     with input_errors("cannot be read", where, EOFError, ValueError):
@@ -231,11 +235,13 @@ _OPTIONS = {
     "standby_records_per_s": "--standby-rate",
     "appended_records_per_s": "--append-rate",
 }
-"""The options of those fields of `ForecastModel` whose option is not named like the field."""
+"""The option of each field of `ForecastModel` whose option name differs from the field name."""
 
 
 class ForecastAsked(NamedTuple):
-    """The options of a forecast. `max_rounds`: largest number of rebalances, including the recorded one."""
+    """The options of a forecast. `max_rounds`: the largest number of rebalances in a forecast, including the recorded
+    rebalance.
+    """
 
     model: ForecastModel
     max_rounds: int
@@ -265,7 +271,9 @@ def forecast_from_options(
     ] = _MODEL.jitter,
     seed: Annotated[int, typer.Option(help="Seed from which the jitter is drawn.")] = _MODEL.seed,
 ) -> ForecastAsked:
-    """Makes the model of the options. Raises InputError, which names the option, for a value that is out of bounds."""
+    """Makes the forecast model from the options. Raises InputError, which names the option, for a value that is out of
+    bounds.
+    """
     model = ForecastModel(
         restore_rate, standby_rate, append_rate, rebalance_ms, session_timeout_ms, state_cleanup_delay_ms, jitter, seed
     )

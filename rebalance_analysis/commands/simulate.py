@@ -38,7 +38,7 @@ class SimulateOptions:
 
 @dataclass(frozen=True, slots=True)
 class _TitledForecast:
-    """A forecast with its title. `id`: the id of the recorded rebalance; `title`: this id and the changes."""
+    """A forecast with its title. `id`: the id of the recorded rebalance; `title`: the id and the changes as text."""
 
     id: str
     title: str
@@ -54,9 +54,8 @@ def simulate_files(
 ) -> None:
     """Forecast the rebalances of a group until it is stable.
 
-    Computes the rebalances that follow a recorded rebalance. Exit 1 when the group never becomes stable.
-
-    Starts from the last rebalance of each group, unless --id names another or --all selects every rebalance.
+    Computes the rebalances that follow a recorded rebalance. The exit code is 1 if the group never becomes stable. The
+    forecast starts from the last rebalance of each group, unless --id names another or --all selects every rebalance.
     """
     if options.picture is not None:
         check_picture_path(options.picture)
@@ -79,7 +78,7 @@ def simulate_files(
 
 
 def _forecast(line: Line, ahead: ForecastAsked, changes: Changes) -> _TitledForecast:
-    """Forecasts from one line. Raises AssignorFault for a line that cannot be used."""
+    """Makes a forecast from one input line. Raises AssignorFault for a line that cannot be used."""
     as_recorded = parse_recorded(line.usable_document())
     recorded = changed(as_recorded, changes)
     forecast_ahead = forecast(

@@ -1,6 +1,6 @@
 """`assignor what-if`: runs recorded rebalances again under other conditions, and shows the differences.
 
-With --all, prints a row as soon as a rebalance has been run, and totals at the end.
+With --all, `assignor what-if` prints a row as soon as a rebalance has been run, and totals at the end.
 """
 
 import contextlib
@@ -48,7 +48,9 @@ _Write = Callable[[bytes], object]
 
 @dataclass(frozen=True, slots=True)
 class WhatIfOptions:
-    """The options of `what-if` for measures and output. Raises InputError for a restore rate that is not positive."""
+    """The options of `what-if` for measures and output. The constructor raises InputError for a restore rate that is
+    not positive.
+    """
 
     restore_rate: RestoreRateOption = RESTORE_RECORDS_PER_S
     picture: PictureOption = None
@@ -65,7 +67,7 @@ class WhatIfOptions:
 
 @dataclass(frozen=True, slots=True)
 class _Compared:
-    """One recorded rebalance, run as it was recorded and with the changes."""
+    """One recorded rebalance with two results: run as it was recorded, and run with the changes."""
 
     before: Rerun
     after: Rerun
@@ -79,9 +81,9 @@ class _Compared:
 def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, options: WhatIfOptions) -> None:
     """Show the effect of other conditions on recorded rebalances.
 
-    Runs each rebalance as recorded and with the changes, and compares the two results.
+    Runs each rebalance as recorded and with the changes, and compares the result with and without the changes.
 
-    Takes the last rebalance of each group, unless --id names another or --all selects every rebalance.
+    Uses the last rebalance of each group, unless --id names another or --all selects every rebalance.
     """
     if changes == Changes():
         raise InputError("nothing is to be different; say what with --set, --add-instances, --remove, ... (--help)")
@@ -116,7 +118,9 @@ def what_if_files(files: Recordings, *, choice: LineChoice, changes: Changes, op
 
 
 def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
-    """Runs and compares the rebalance of one line. Raises AssignorFault for a line that cannot be used."""
+    """Runs the rebalance of one input line with and without the changes, and compares the results. Raises AssignorFault
+    for a line that cannot be used.
+    """
     recorded = parse_recorded(line.usable_document())
     before = run_recorded(recorded, load_own_assignor)
     after = run_recorded(changed(recorded, changes), load_own_assignor)
@@ -125,13 +129,13 @@ def _compare(line: Line, changes: Changes, restore_rate: float) -> _Compared:
 
 @contextlib.contextmanager
 def _lines_written(file: str | None) -> Iterator[_Write | None]:
-    """Gives a function that writes to the file; None without a file. The file is written whole or not at all, and is
-    compressed with gzip if its name ends in .gz.
+    """Yields a function that writes a line to the file; yields None if no file is named. The file is written completely
+    or not at all, and is compressed with gzip if its name ends in .gz.
     """
     if file is None:
         yield None
         return
-    # private: recordings are readable by their owner only
+    # private=True: the file mode of a recording lets only its owner read it
     with input_errors("cannot be written", file), whole_file(file, private_opener) as raw:
         if file.endswith(".gz"):
             with gzip.GzipFile("", "wb", fileobj=raw, mtime=0) as packed:
@@ -157,12 +161,14 @@ _WIDE_COLUMNS: _Columns = (
 
 
 _SUMMED = ("active_moved", "standby_moved", "warm_ups", "records_to_restore")
-"""The fields of `RebalanceMeasures` in the rows and, summed, in the totals."""
+"""The fields of `RebalanceMeasures` that rows show and that totals sum up."""
 _UNKNOWN_LAGS, _PROBING = "rounds_with_unknown_lags", "probing_rebalances"
 
 
 def _no_totals() -> Counter[str]:
-    """Sums over the rebalances that placed tasks. `records_to_restore` leaves out rebalances with unknown lags."""
+    """Returns totals with the value 0. The totals count rebalances that placed tasks; `records_to_restore` leaves out
+    rebalances with unknown lags.
+    """
     return Counter(dict.fromkeys((*_SUMMED, _UNKNOWN_LAGS, _PROBING), 0))
 
 
@@ -177,7 +183,7 @@ def _add(totals: Counter[str], figures: Mapping[str, int | None], compared: Comp
 
 
 class _History:
-    """Prints each row at once and keeps only totals: a history may not fit into memory."""
+    """Prints the row of each rebalance at once and keeps only totals, because a history may not fit into memory."""
 
     def __init__(self, format: Format) -> None:
         self._format = format
@@ -247,7 +253,9 @@ def _cells(before: Mapping[str, int | None], after: Mapping[str, int | None], el
 
 
 def _line(name: str, cells: list[str], format: Format) -> str:
-    """Formats one row. Cells without a column are left out: only the wide table has a column for the time."""
+    """Formats one table row. Leaves out the time unless `format` is wide: only the wide table has a column for the
+    time.
+    """
     columns, first = _COLUMNS, f"{shortened(name, _ID_WIDTH):<{_ID_WIDTH}}"
     if format is Format.WIDE:
         columns, first = _WIDE_COLUMNS, f"{name:<{_WIDE_ID_WIDTH}}"
@@ -256,7 +264,7 @@ def _line(name: str, cells: list[str], format: Format) -> str:
     view = view_of(format)
     if view.wide or len(line) <= view.width:
         return line
-    # if a figure is wider than its column, the name is shortened to make room
+    # if a number is wider than its column, shorten the name to make room for the number
     room = max(view.width - len(figures) - 2, _SHORTEST_ID)
     return fitted(f"{shortened(name, room):<{room}}  {figures}", view)
 

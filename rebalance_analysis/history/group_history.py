@@ -1,4 +1,4 @@
-"""The history of a group over recorded rebalances: the triggers and task moves of each."""
+"""The history of a group over recorded rebalances: the triggers and task moves of each rebalance."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -11,9 +11,10 @@ from rebalance_analysis.history.task_history import TaskRebalance, task_rebalanc
 
 
 class Move(NamedTuple):
-    """A change of the process of an active task. `giver`: the process after the previous rebalance; None if the task
-    had no process, or nothing earlier is recorded. `receiver`: the process after this rebalance; None if the task has
-    no process. `held_back`: the receiver gets the task only after the previous owner has revoked it.
+    """A change of the process of an active task. `giver`: the process of the task after the previous rebalance; None if
+    the task had no process, or no earlier rebalance is recorded. `receiver`: the process of the task after this
+    rebalance; None if the task has no process. `held_back`: True if the receiver gets the task only after the previous
+    owner has revoked it.
     """
 
     task: TaskId
@@ -25,10 +26,10 @@ class Move(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class GroupRebalance:
     """One rebalance of a group. `moves`: the moves of active tasks, sorted by task. `handed_over`: the number of tasks
-    that the previous rebalance held back and that run now. `held_back`: the number of tasks that no member was given
-    yet, including those that only change their thread. `differing`: the number of tasks that this program would have
-    placed elsewhere. `task_rebalances`: the changes of every task, sorted by task; empty unless `group_history` was
-    called with `every_task`.
+    that the previous rebalance held back and that this rebalance assigned. `held_back`: the number of tasks that wait
+    for their old owner to revoke them, including tasks that only change their thread. `differing`: the number of tasks
+    whose recorded placement differs from this program's. `task_rebalances`: the changes of every task, sorted by task;
+    empty unless `group_history` was called with `every_task`.
     """
 
     facts: RebalanceFacts
@@ -45,23 +46,25 @@ class GroupRebalance:
 
 @dataclass(frozen=True, slots=True)
 class GroupHistory:
-    """The history of one group. `instances`: the name of each process, see `SeenRebalance.instances`."""
+    """The history of one group. `instances`: the name of each process, as `SeenRebalance.instances` defines it."""
 
     rebalances: tuple[GroupRebalance, ...]
     instances: Mapping[ProcessId, str | None]
 
     @property
     def moves(self) -> int:
-        """The number of moves. Tasks that ran nowhere before, as in the first rebalance, are not counted."""
+        """The number of moves of active tasks in the history. The first placement of a task that had no process is not
+        counted.
+        """
         return sum(1 for each in self.rebalances for move in each.moves if move.giver is not None)
 
 
 def group_history(
     rebalances: Iterable[PastRebalance], before: PastRebalance | None = None, *, every_task: bool = False
 ) -> GroupHistory:
-    """Makes the history of one group. `rebalances`: the group's rebalances, oldest first; they are read one at a time.
-    `before`: the rebalance before the first of `rebalances`; it is not part of the history. `every_task`: fill in
-    `task_rebalances`, which explains every task and so takes longer.
+    """Makes the history of one group. `rebalances`: the group's rebalances, oldest first; the iterable is read one
+    rebalance at a time. `before`: the rebalance before the first of `rebalances`; it is not part of the history.
+    `every_task`: fill in `GroupRebalance.task_rebalances`, which takes longer because it explains every task.
     """
     found: list[GroupRebalance] = []
     seen: SeenRebalance | None = None
@@ -84,7 +87,7 @@ def group_history(
 def _tasks(
     past: PastRebalance, seen: SeenRebalance, before: Mapping[TaskId, TaskRebalance]
 ) -> dict[TaskId, TaskRebalance]:
-    """Returns the changes of every task of this rebalance and of the previous one (`before`)."""
+    """Returns the changes of every task that exists in this rebalance or in the previous rebalance (`before`)."""
     explanations = {explanation.task: explanation for explanation in past.ran.explanations(None)}
     tasks = {*explanations, *seen.placed.differing, *before}
     return {task: task_rebalance(task, seen, explanations.get(task), before.get(task)) for task in tasks}

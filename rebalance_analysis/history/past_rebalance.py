@@ -1,9 +1,9 @@
-"""One recorded rebalance as a history needs it: the differences from the previous rebalance, and the copies that
-result from it.
+"""One recorded rebalance of a history: its differences from the previous rebalance, and the task copies after it.
 
-A recording has the assignment bytes; this program's own run has the reasons. For most recordings the two agree. A
-rebalance of another leader, or of another release, can differ in some tasks. The copies of those tasks are then read
-from the recorded bytes, which show a warm-up as a standby and a task that is held back as active nowhere.
+A recording has the assignment bytes; this program's own run has the reasons. For most recordings, the recorded bytes
+and this program's run agree. A rebalance of another leader, or of another release, can differ in some tasks. The copies
+of tasks that differ are read from the recorded bytes, which show a warm-up as a standby and a task that is held back as
+active nowhere.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 
 
 class PastRebalance(NamedTuple):
-    """A recorded rebalance, run again. `generation`: the group's generation; a placement problem has no generation, so
-    its position in the history stands for it.
+    """A recorded rebalance, run again. `generation`: the group's generation; for a placement problem, which has no
+    generation, the position in the history.
 
-    `interrupted`: the number of generations since the previous rebalance that are recorded as interrupted.
+    `interrupted`: the number of generations after the previous rebalance that are recorded as interrupted.
     """
 
     generation: int
@@ -37,12 +37,13 @@ class PastRebalance(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceFacts:
-    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch, and None for
-    placement problems.
+    """The facts about a rebalance that every history shows. Times are in milliseconds since the epoch; a placement
+    problem has None for each time.
 
-    `interrupted`: the number of generations between the previous rebalance and this one that never got an assignment;
-    `not_recorded`: the number of other generations between the two. `note`: the recording's own note. `error`: the
-    reason why no task was placed. `created`: topics that the rebalance created and the group reads.
+    `interrupted`: the number of generations between the previous rebalance and this rebalance that never got an
+    assignment; `not_recorded`: the number of generations between the two rebalances that are not in the recording.
+    `note`: the note in the recording. `error`: the reason why no task was placed. `created`: topics that the rebalance
+    created and the group reads.
     """
 
     generation: int
@@ -62,7 +63,7 @@ class RebalanceFacts:
 
 @dataclass(frozen=True, slots=True)
 class SeenRebalance:
-    """A rebalance compared with the previous rebalance."""
+    """A recorded rebalance and its comparison with the previous rebalance."""
 
     facts: RebalanceFacts
     view: RebalanceView
@@ -73,12 +74,12 @@ class SeenRebalance:
         return self.view.processes
 
     def instances(self) -> dict[ProcessId, str | None]:
-        """For every process, the common beginning of its threads' client ids; None if there is no common beginning."""
+        """For every process, the common prefix of its threads' client ids; None if there is no common prefix."""
         return {process: view.name for process, view in self.view.processes.items()}
 
 
 def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
-    """Compares a rebalance with `before`, the previous rebalance; None for the first recorded rebalance."""
+    """Compares a rebalance with `before`, the previous rebalance. `before` is None for the first recorded rebalance."""
     ran = past.ran
     processes = processes_of(ran)
     placed = _placed_after(ran, processes)
@@ -106,8 +107,8 @@ def see(past: PastRebalance, before: SeenRebalance | None) -> SeenRebalance:
 
 
 def _error(ran: Rerun) -> str | None:
-    """Returns the recorded error. If no output is recorded, or the output has only an error code for the members,
-    returns the error of this program's own run.
+    """Returns the recorded error. If no output is recorded, or the recorded output has no error text, returns the error
+    or error code of this program's own run.
     """
     if isinstance(ran, RerunPlacement):
         return None
@@ -118,9 +119,10 @@ def _error(ran: Rerun) -> str | None:
 
 
 class PlacedCopy(NamedTuple):
-    """A copy after a rebalance. `member`: the thread that has the copy; `name`: the member's instance id, client id or
-    member id. `member` and `name` are None if threads are not known. `lag`: the lag in records that the leader used.
-    `held_back`: the task does not run on this process yet.
+    """A copy of a task after a rebalance. `member`: the member id of the thread that has the copy; `name`: the member's
+    instance id, client id or member id. `member` and `name` are None if threads are not known. `lag`: the lag of the
+    copy, in records, that the leader used. `held_back`: True if the process of the copy has to wait until another
+    process revokes the task.
     """
 
     role: Role
@@ -143,8 +145,8 @@ _OwnedCopies = dict[TaskId, list[_OwnedCopy]]
 @dataclass(frozen=True, slots=True)
 class RecordedCopies:
     """The copies of all tasks after a recorded rebalance. `problem`: the placement problem; None if the rebalance ended
-    before tasks were placed. `held_back`: tasks that no member was given yet. `differing`: tasks whose recorded copies
-    are not where this program places them; `recorded` has these copies.
+    before tasks were placed. `held_back`: tasks that wait for their old owner to revoke them. `differing`: tasks whose
+    recorded placement differs from this program's; `recorded` has the copies of these tasks.
     """
 
     problem: PlacementProblem | None
@@ -165,7 +167,9 @@ class RecordedCopies:
         return active
 
     def copies(self, task: TaskId, explanation: Explanation | None) -> tuple[PlacedCopy, ...]:
-        """The copies of a task, the active copy first. `explanation`: the task's explanation by this program's run."""
+        """Returns the copies of a task, the active copy first. `explanation`: the explanation of the task by this
+        program's own run.
+        """
         if task in self.differing:
             found = [(*copy, False) for copy in _in_order(self.recorded.get(task, ()))]
         else:
@@ -179,14 +183,14 @@ class RecordedCopies:
         return None if member is None else self.names.get(member, member)
 
     def lag(self, task: TaskId, process: ProcessId | None) -> int | None:
-        """The lag in records that the leader used; None if the leader was given no lag."""
+        """Returns the lag of a copy, in records, that the leader used; None if the leader did not know the lag."""
         client = None if self.problem is None or process is None else self.problem.clients.get(process)
         return client.lags.lag_for(task) if client is not None and task in client.lags else None
 
 
 def _placed_after(ran: Rerun, processes: Mapping[ProcessId, ProcessView]) -> RecordedCopies:
-    """Returns the copies after a rebalance. `processes`: the rebalance's processes, whose members assign the recorded
-    bytes to processes.
+    """Returns the task copies after a rebalance. `processes`: the processes of the rebalance; their member ids show the
+    process of each recorded assignment.
     """
     names = {member: name for view in processes.values() for member, name in view.members.items()}
     if isinstance(ran, RerunPlacement):
@@ -212,7 +216,7 @@ def _active(copies: _OwnedCopies, task: TaskId) -> list[_OwnedCopy]:
 
 
 def _in_order(copies: Sequence[_OwnedCopy]) -> list[_OwnedCopy]:
-    """Active copies first, in the order of their processes, so that two recordings can be compared."""
+    """Sorts the copies, active copies first, then by process, so that two recordings can be compared."""
     active = [copy for copy in copies if copy.role is Role.ACTIVE]
     return sorted(active) + sorted((copy for copy in copies if copy.role is not Role.ACTIVE), key=str)
 
@@ -223,7 +227,9 @@ def _differing(ours: _OwnedCopies, recorded: _OwnedCopies) -> frozenset[TaskId]:
 
 
 def _by_member(assignments: Mapping[str, bytes], process_of: Mapping[str, ProcessId]) -> _OwnedCopies:
-    """Returns the copies by task. A member whose bytes cannot be decoded counts as having no tasks."""
+    """Returns the recorded copies by task. A member whose assignment bytes cannot be decoded counts as having no
+    tasks.
+    """
     copies: _OwnedCopies = {}
     for member, raw in assignments.items():
         process = process_of.get(member)

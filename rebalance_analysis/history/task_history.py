@@ -1,7 +1,8 @@
 """The history of one task over recorded rebalances.
 
-For each rebalance: the task's copies before and after, the kind of change, and the event that the task waits for. Over
-all rebalances: the number of moves, and the time without an owner.
+For each rebalance, the history has the task's copies before and after, the kind of change, and the event that the task
+waits for. For all rebalances together, the history has the number of moves of the task, and the time that the task had
+no owner.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,16 +19,17 @@ from rebalance_analysis.history.past_rebalance import PastRebalance, PlacedCopy,
 
 
 class TaskChange(StrEnum):
-    """The change that a rebalance made to a task, by the recordings. If several kinds apply, the first one counts.
+    """The kind of change that a rebalance made to a task, according to the recordings. If several kinds apply, the kind
+    that is listed first counts.
 
-    `ChangeTitle` in `presentation/moves.py` has the kinds of changes as they are shown to people.
+    `ChangeTitle` in `presentation/moves.py` has the kinds of changes that are shown to users.
     """
 
     ABSENT = "not there"  # the rebalance has no such task
-    NOT_PLACED = "not placed"  # the rebalance placed no tasks at all, or gave this one to no member
-    FIRST = "placed"  # the task ran nowhere before, or nothing earlier is recorded
+    NOT_PLACED = "not placed"  # the rebalance placed no tasks, or assigned this task to no member
+    FIRST = "placed"  # the task had no process before, or no earlier rebalance is recorded
     HELD_BACK = "held back"  # the new owner gets the task once the old owner has revoked it
-    HANDED_OVER = "handed over"  # the task was held back, and runs now
+    HANDED_OVER = "handed over"  # the task was held back before this rebalance, and runs now
     MOVED = "moved"  # the task is active on another process than before
     THREAD = "to another thread"  # the task is active on another thread of the same process
     COPIES = "standbys changed"
@@ -38,9 +40,9 @@ _WAITS = (DecisionKind.WAITING_FOR_REVOCATION, DecisionKind.WARM_UP, DecisionKin
 
 
 class TaskWaiting(NamedTuple):
-    """The event that a task waits for: `member` has to revoke the task, or `process` has to catch up or to become one
-    of max.warmup.replicas. `lag`: the lag of `process` in records. `next_round_ms`: the time of the next probing
-    rebalance.
+    """The event that a task waits for: `member` has to revoke the task, or `process` has to catch up as a warm-up, or
+    max.warmup.replicas other warm-ups have to end before `process` gets a warm-up of the task. `lag`: the lag of
+    `process` in records. `next_round_ms`: the time of the next probing rebalance.
     """
 
     kind: DecisionKind
@@ -52,10 +54,10 @@ class TaskWaiting(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TaskRebalance:
-    """One task in one rebalance. `before`: the task's copies when the rebalance began, as the previous rebalance left
-    them; empty for the first recorded rebalance. `outcome`, `reason` and `explanation` come from this program's own
-    run; `differs`: this run placed the task elsewhere than the recording. `is_held_back`: no member was given the task
-    yet. `problem`: the input of the assignor.
+    """One task in one rebalance. `before`: the task's copies after the previous rebalance; empty for the first recorded
+    rebalance. `outcome`, `reason` and `explanation` come from this program's own run; `differs`: True if this program's
+    own run placed the task elsewhere than the recording. `is_held_back`: True if the task waits for its old owner to
+    revoke it. `problem`: the placement problem that the assignor solved.
     """
 
     task: TaskId
@@ -73,15 +75,16 @@ class TaskRebalance:
 
     @property
     def owner(self) -> PlacedCopy | None:
-        """The active copy, unless it is held back."""
+        """The active copy of the task; None if the task has no active copy or is held back."""
         return next((copy for copy in self.copies if copy.role is Role.ACTIVE and not copy.held_back), None)
 
 
 def task_rebalance(
     task: TaskId, seen: SeenRebalance, explanation: Explanation | None, was: TaskRebalance | None
 ) -> TaskRebalance:
-    """Makes the entry of a task for one rebalance. `explanation`: the explanation of this program's own run; None if
-    the run did not place the task. `was`: the task in the previous rebalance; None for the first rebalance.
+    """Makes the history entry of a task for one rebalance. `explanation`: the explanation of the task by this program's
+    own run; None if that run did not place the task. `was`: the task in the previous rebalance; None for the first
+    rebalance.
     """
     placed = seen.placed
     copies = placed.copies(task, explanation)
@@ -125,12 +128,14 @@ def _change(copies: Sequence[PlacedCopy], was: TaskRebalance | None, *, is_held_
 
 
 def active_of(copies: Sequence[PlacedCopy]) -> PlacedCopy | None:
-    """The active copy, even if it is held back."""
+    """Returns the active copy, including an active copy that is held back; None if no copy is active."""
     return next((copy for copy in copies if copy.role is Role.ACTIVE), None)
 
 
 def _others(copies: Sequence[PlacedCopy]) -> set[tuple[Role, ProcessId]]:
-    """The standbys and warm-ups by process; a change of the thread within a process does not count as a difference."""
+    """Returns the standbys and warm-ups by process, without their threads: a change of the thread within a process does
+    not count as a change.
+    """
     return {(copy.role, copy.process) for copy in copies if copy.role is not Role.ACTIVE}
 
 
@@ -146,10 +151,10 @@ def _waiting(explanation: Explanation, seen: SeenRebalance) -> TaskWaiting | Non
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """The history of a task in numbers. `moves`: the number of times that the process that runs the task changed.
-    `without_owner_ms`: the sum of the times from a rebalance that gave the task to no member to the next rebalance; the
-    time between the failure of an owner and the rebalance that follows is not included. `without_owner_since_ms`: the
-    time of the last rebalance if it gave the task to no member, else None.
+    """The history of a task in numbers. `moves`: the number of times that the process with the active task changed.
+    `without_owner_ms`: the sum of the times from a rebalance that assigned the task to no member to the next rebalance;
+    the time between the failure of an owner and the rebalance that follows is not included. `without_owner_since_ms`:
+    the time of the last rebalance if that rebalance assigned the task to no member, else None.
     """
 
     moves: int
@@ -162,7 +167,7 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True)
 class TaskHistory:
-    """The history of one task. `instances`: the name of each process, see `SeenRebalance.instances`."""
+    """The history of one task. `instances`: the name of each process, as `SeenRebalance.instances` defines it."""
 
     task: TaskId
     rebalances: tuple[TaskRebalance, ...]
@@ -176,8 +181,8 @@ class TaskHistory:
 
 
 def task_history(rebalances: Iterable[PastRebalance], task: TaskId, before: PastRebalance | None = None) -> TaskHistory:
-    """Makes the history of `task`. `rebalances`: the rebalances of one group, oldest first; they are read one at a
-    time. `before`: the rebalance before the first of `rebalances`; it is not part of the history.
+    """Makes the history of `task`. `rebalances`: the rebalances of one group, oldest first; the iterable is read one
+    rebalance at a time. `before`: the rebalance before the first of `rebalances`; it is not part of the history.
     """
     found: list[TaskRebalance] = []
     seen: SeenRebalance | None = None

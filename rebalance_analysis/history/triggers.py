@@ -1,9 +1,9 @@
 """The triggers of a rebalance, found by comparing it with the previous recorded rebalance.
 
-A recording has the members' requests, not the events that caused them. So a trigger is a difference: a new process, a
-task that waited to be revoked, a deadline that has passed. If nothing differs, either the leader saw topics appear that
-it had created, or a member rejoined for a reason that the recording does not show. A rebalance can have several
-triggers.
+A recording has the members' requests, not the events that caused them. So a trigger is a difference between two
+rebalances, for example a new process, a task that waited to be revoked, or a deadline that has passed. If a rebalance
+does not differ from the previous rebalance, either topics appeared that the leader had created, or a member rejoined
+for a reason that the recording does not show. A rebalance can have several triggers.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -21,18 +21,22 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement
 
 
 class TriggerKind(StrEnum):
-    FIRST = "first-round"  # nothing earlier is recorded
-    JOINED = "joined"  # a new process; names = its members
-    LEFT = "left"  # a process that is gone; names = its members
-    RETURNED = "returned"  # a process with new members; names = these members; before = its earlier id, if that changed
-    THREADS = "threads"  # before and after = the number of members of a process
+    FIRST = "first-round"  # the group has no earlier recorded rebalance
+    JOINED = "joined"  # a process is new; names = the members of the process
+    LEFT = "left"  # a process has left; names = the members of the process
+    # a process has new members; names = the new members; before = the earlier process id if it changed
+    RETURNED = "returned"
+    THREADS = "threads"  # a process has more or fewer members; before and after = the numbers of members
     TAGS = "tags"  # the client tags of a process changed
-    CONFIG = "config"  # names = the key, before and after = its value; the assignor counts as a config
-    TOPOLOGY = "topology"  # subtopologies, their topics or their stores changed
-    TOPIC = "topic"  # names = the source topic; before and after = its partitions, None when it did not exist
-    FOLLOW_UP = "followup-rebalance"  # names = tasks that the previous rebalance held back until they were revoked
-    CREATED = "topics-created"  # names = topics the group reads that the previous rebalance created
-    PROBING = "probing-rebalance"  # after = milliseconds since the probing deadline of the previous rebalance
+    # a config or the assignor changed; names = the config key; before and after = the values
+    CONFIG = "config"
+    TOPOLOGY = "topology"  # the topology changed: subtopologies, their topics or their stores
+    TOPIC = (
+        "topic"  # a partition count changed; names = the source topic; before and after = the counts, None if absent
+    )
+    FOLLOW_UP = "followup-rebalance"  # a follow-up is due; names = tasks that the previous rebalance held back
+    CREATED = "topics-created"  # topics appeared; names = topics of the group that the previous rebalance created
+    PROBING = "probing-rebalance"  # the probing deadline has passed; after = milliseconds since the deadline
     REJOINED = "rejoined"  # a member rejoined for a reason that the recording does not show
 
 
@@ -45,9 +49,9 @@ class Trigger(NamedTuple):
 
 
 class ProcessView(NamedTuple):
-    """One process in one rebalance. `members`: each member id with the name to show: the instance id, the client id,
-    or the member id itself. `instances`: the members' group.instance.ids. `name`: the common beginning of the threads'
-    client ids; None if there is no common beginning.
+    """One process in one rebalance. `members`: maps each member id to the name to show, which is the instance id, the
+    client id or the member id. `instances`: the members' group.instance.ids. `name`: the common prefix of the threads'
+    client ids; None if there is no common prefix.
     """
 
     members: Mapping[str, str]
@@ -59,9 +63,9 @@ class ProcessView(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceView:
-    """The part of a rebalance with which the next rebalance is compared. `held_back`: tasks that no member was given
-    yet. `created`: topics that the rebalance created and the group reads; a leader whose consumer sees them appear asks
-    for another rebalance.
+    """The part of a rebalance that the next rebalance is compared with. `held_back`: tasks that wait for their old
+    owner to revoke them. `created`: topics that the rebalance created and the group reads; the leader requests another
+    rebalance when its consumer's metadata includes these topics.
     """
 
     processes: Mapping[ProcessId, ProcessView]
@@ -74,8 +78,8 @@ class RebalanceView:
 
 
 def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: Iterable[TaskId]) -> RebalanceView:
-    """Returns the view of a rebalance. `followup` and `probing_at_ms` are the recorded ones; if no output is recorded,
-    those of this program's run.
+    """Returns the view of a rebalance. `followup` and `probing_at_ms` come from the recorded output, or from this
+    program's own run if no output is recorded.
     """
     if isinstance(ran, RerunPlacement):
         configs = {**dotted_configs(ran.recorded.problem.configs), "assignor": ran.recorded.assignor}
@@ -95,15 +99,15 @@ def view_of(ran: Rerun, processes: Mapping[ProcessId, ProcessView], held_back: I
 
 
 def processes_of(ran: Rerun) -> dict[ProcessId, ProcessView]:
-    """The processes of a rebalance, in the order in which the leader received the members; without members whose
-    subscription cannot be decoded.
+    """Returns the processes of a rebalance, in the order in which the leader received their members. Members whose
+    subscription cannot be decoded are left out.
     """
     return _placement_processes(ran) if isinstance(ran, RerunPlacement) else _processes(ran.recorded.snapshot)
 
 
 def triggers(before: RebalanceView | None, now: RebalanceView, now_ms: int | None) -> tuple[Trigger, ...]:
-    """Returns the triggers in this order: changes of processes, changes of configs and topology, then the rebalances
-    that the previous rebalance asked for. Never empty.
+    """Returns the triggers in this order: changes of processes, changes of configs and topology, then rebalances that
+    the previous rebalance requested. The returned tuple is never empty.
     """
     if before is None:
         return (Trigger(TriggerKind.FIRST),)
@@ -168,8 +172,8 @@ def _topology_triggers(before: RebalanceSnapshot | None, now: RebalanceSnapshot 
 
 
 def _source_partitions(snapshot: RebalanceSnapshot) -> dict[str, int]:
-    """The partition counts of the user's own source topics. Repartition topics are left out: rebalances create them,
-    which is the trigger `CREATED`.
+    """Returns the partition counts of the user's own source topics. Repartition topics are left out, because a
+    rebalance creates them and their appearance is the trigger `CREATED`.
     """
     internal = {
         topic.name for subtopology in snapshot.topology.subtopologies for topic in subtopology.repartition_source_topics

@@ -58,7 +58,9 @@ def difference_sentence(difference: Difference) -> str:
 
 
 def difference_summary(document: Mapping[str, Any]) -> str:
-    """Counts the copies that are on other instances. `document`: the output of `assignor what-if -o json`."""
+    """Returns the numbers of copies that a what-if places on other instances. `document`: the output of `assignor
+    what-if -o json`.
+    """
     if any(document[side].get("error") is not None for side in ("before", "after")):
         return "one of the two rebalances places no task, so there is nothing to compare"
     parts = [
@@ -129,7 +131,7 @@ MEASURES: Mapping[str, str] = {
     "active_skew": "active tasks per thread, most minus fewest",
     "records_to_restore": "records to restore",
 }
-"""The names to show for the fields of `RebalanceMeasures`, in the order of the table."""
+"""The labels of the fields of `RebalanceMeasures`, in the order of the what-if table."""
 
 TIME_TO_RESTORE = "time to restore"
 _SHARES = ("standby_coverage", "rack_spread")
@@ -159,7 +161,7 @@ def _rows(*sides: ComparedRebalance) -> Iterator[tuple[str, ...]]:
 def _cells(
     sides: Sequence[ComparedRebalance], values: Sequence[float | None], write: _Write, nothing: str
 ) -> tuple[str, ...]:
-    """The value of each side, and the second value minus the first."""
+    """Returns the value before, the value after, and the value after minus the value before, as text."""
     cells = [
         (_NONE if side.error is not None else nothing) if value is None else write(value)
         for side, value in zip(sides, values, strict=True)
@@ -193,8 +195,9 @@ def _tags_text(tags: Mapping[str, str]) -> str:
 
 
 def diff_rows(document: Mapping[str, Any], names: Mapping[str, str]) -> list[str]:
-    """A line for each task that other members have, and a line with their number. `document`: the output of
-    `assignor diff -o json`. `names`: for each member, the name to show instead.
+    """Returns a line for each task whose owners differ, and a line with the number of these tasks. `document`: the
+    output of
+    `assignor diff -o json`. `names`: maps a member to the name to show for it.
     """
     moves = (str(copy_changes(move, lambda name: names.get(name, name))) for move in document["moves"])
     return [*moves, diff_summary(document)]

@@ -1,5 +1,5 @@
-"""A forecast as text: a table of its rebalances, and its end. The input is the JSON document of a forecast, because the
-commands and the coordinator's responses share this document.
+"""Formats a forecast as text: a table of its rebalances, and its outcome. The input of each function is the JSON
+document of a forecast, because the commands and the coordinator's responses use this document.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,9 @@ Document = Mapping[str, Any]
 
 
 def forecast_text(title: str, forecast: Document) -> str:
-    """Returns the title, the table and the final sentence. `title`: names the recorded rebalance and the changes."""
+    """Returns the title, the table and the final sentence of a forecast. `title`: text that names the recorded
+    rebalance and the changes.
+    """
     lines = [title]
     if forecast["rounds"]:
         lines += _table(forecast["rounds"])
@@ -28,7 +30,9 @@ def forecast_text(title: str, forecast: Document) -> str:
 
 
 def forecast_sentence(forecast: Document) -> str:
-    """Returns the end of the forecast, its moves and warm-ups; begins in lower case and has no full stop."""
+    """Returns a text about the outcome, the moves and the warm-ups of the forecast. The text begins in lower case and
+    has no full stop.
+    """
     ending = forecast_ending(forecast)
     match forecast["end"]:
         case End.ERROR:
@@ -47,8 +51,8 @@ def forecast_sentence(forecast: Document) -> str:
 
 
 def forecast_ending(forecast: Document) -> str:
-    """Returns the end of the forecast, such as `stable after 5 rebalances, 5 follow-ups and 4 min 2 s`; begins in lower
-    case and has no full stop.
+    """Returns the outcome of the forecast, such as `stable after 5 rebalances, 5 follow-ups and 4 min 2 s`. The text
+    begins in lower case and has no full stop.
     """
     match forecast["end"]:
         case End.ERROR:
@@ -61,13 +65,15 @@ def forecast_ending(forecast: Document) -> str:
 
 
 def verdict(forecast: Document) -> str:
-    """Returns the end of the forecast as a sentence by itself."""
+    """Returns the outcome of the forecast as a sentence."""
     subject = "The forecast" if forecast["end"] == End.ERROR else "The group is"
     return f"{subject} {forecast_ending(forecast).removesuffix('.')}."
 
 
 def _table(rebalances: Sequence[Document]) -> list[str]:
-    """The lines of the table. If there are more than `MAX_ROWS` rebalances, only the first and the last ones."""
+    """Returns the lines of the table of rebalances. If there are more than `MAX_ROWS` rebalances, the table has only
+    the first and the last rebalances.
+    """
     left_out = max(len(rebalances) - MAX_ROWS, 0)
     shown = [*rebalances[:_FIRST_ROWS], *rebalances[_FIRST_ROWS + left_out :]]
     lines = [f"  {line}" for line in aligned([_HEADINGS, *map(_row, shown)], left=_TEXT_COLUMNS)]
@@ -130,7 +136,9 @@ def _loop(forecast: Document) -> str:
 
 
 def _wait_ms(forecast: Document, each: Document) -> int:
-    """The time from a rebalance of a loop to the next one; the first rebalance of the loop follows the last."""
+    """Returns the time from a rebalance to the next rebalance of an endless loop; the first rebalance of the loop
+    follows the last.
+    """
     rebalances = forecast["rounds"]
     if each["number"] < len(rebalances):
         until_ms: int = rebalances[each["number"]]["at_ms"]

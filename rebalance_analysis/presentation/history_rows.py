@@ -1,8 +1,8 @@
-"""The histories of a group and of one task as rows: trigger, was, is, because.
+"""The histories of a group and of one task as rows with the labels trigger, was, is and because.
 
 In the history of a task, consecutive rebalances that changed nothing share one row. In the history of a group, tasks
-with the same change and the same reason share rows, and tasks that stay where they are share one row. Every task that
-moves is named, unless there are very many.
+with the same change and the same reason share rows, and tasks that do not move share one row. Every task that moves is
+named, unless very many tasks move.
 """
 
 from collections import Counter
@@ -48,14 +48,16 @@ from rebalance_analysis.presentation.rebalances import (
 
 BLOCKS_SHOWN = 8
 PLACES_SHOWN = 12
-"""The largest number of moves (from a process to a process) that a row lists for tasks without a block of their own."""
+"""The largest number of moves (from a process to a process) that a row lists for tasks whose block is not shown."""
 INSTANCES_SHOWN = 6
 
 _ORDER = list(ChangeTitle)
 
 
 class _HistoryBlock(NamedTuple):
-    """The texts about a task. Tasks with equal blocks share rows. An empty text gets no row."""
+    """The texts about a task in the history of a group. Tasks with equal blocks share rows. An empty text of a block
+    gets no row.
+    """
 
     change: ChangeTitle
     where: str
@@ -65,9 +67,9 @@ class _HistoryBlock(NamedTuple):
 
 
 class _TitledTask(NamedTuple):
-    """A task with its texts. `block`: the texts about all copies. `without_standbys`: the texts about the active copy
-    alone. `place`: the old and the new process of the active copy, as text. `lags`: the lags for the template of the
-    reason.
+    """A task with its texts. `block`: the texts about all copies of the task. `without_standbys`: the texts about the
+    active copy alone. `place`: the old and the new process of the active copy, as text. `lags`: the lags that fill the
+    template of the reason.
     """
 
     task: TaskId
@@ -80,9 +82,9 @@ class _TitledTask(NamedTuple):
 def history_rows(
     group_id: str, history: GroupHistory | TaskHistory, recorded: int | None, names: ShortNames, *, every: bool
 ) -> Iterator[FactRow]:
-    """Returns the rows of a history. The history of a group must have been made with `every_task`. `recorded`: the
-    number of all recorded rebalances; None if not known. `every`: show each task of a group, or each rebalance of a
-    task, by itself, even without a change, with every step of the reason.
+    """Returns the rows of a history. The history of a group must have been made with `group_history(every_task=True)`.
+    `recorded`: the number of all recorded rebalances of the group; None if not known. `every`: True to show each task
+    of a group, or each rebalance of a task, in rows of its own with every step of the reason, even if nothing changed.
     """
     if isinstance(history, TaskHistory):
         return _task_history_rows(group_id, history, recorded, names, every)
@@ -126,7 +128,7 @@ def _each_task(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
 
 
 def _blocks(each: GroupRebalance, names: ShortNames) -> Iterator[FactRow]:
-    """Yields the changes, most important first, and the number of tasks that stay where they are."""
+    """Yields rows about the changes, most important first, and the number of tasks that did not move."""
     found = [(title_of(task), task) for task in each.task_rebalances]
     titled = [_titled(task, change, names) for change, task in found if change is not ChangeTitle.GONE or task.before]
     changed = [task for task in titled if task.block.change is not ChangeTitle.STAYS]
@@ -154,7 +156,9 @@ def _alike(
 
 
 def _rest(tasks: Sequence[_TitledTask]) -> Iterator[FactRow]:
-    """Yields a row for each kind of change, with the tasks and their old and new processes, but without reasons."""
+    """Yields a row for each kind of change, with the changed tasks and their old and new processes, but without
+    reasons.
+    """
     for change in _ORDER:
         same = [task for task in tasks if task.block.change is change]
         if not same:
@@ -174,8 +178,8 @@ def _by_place(task: _TitledTask) -> tuple[str, TaskId]:
 def _state_rows(
     each: GroupRebalance, previous: GroupRebalance | None, is_last: bool, names: ShortNames
 ) -> Iterator[FactRow]:
-    """Yields the tasks that wait and the tasks without standbys, if they changed since the previous rebalance or if the
-    rebalance is the last one.
+    """Yields rows about the tasks that wait and the tasks without standbys, if these tasks changed since the previous
+    rebalance or if the rebalance is the last one.
     """
     waiting = _waiting_texts(each, names)
     if waiting and (is_last or previous is None or waiting != _waiting_texts(previous, names)):
@@ -226,7 +230,7 @@ def _titled(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> _Tit
 
 
 def _owners(each: TaskRebalance, names: ShortNames) -> list[str]:
-    """The names of the processes that had the active copy."""
+    """Returns the names of the processes that had the active copy of the task before the rebalance."""
     process = active_process(each.before)
     return [names.short(process)] if process is not None else [" and ".join(map(names.short, owners_before(each)))]
 
@@ -243,7 +247,7 @@ def _owners_by_members(each: TaskRebalance, names: ShortNames) -> list[str]:
 
 
 def _giver(each: TaskRebalance, names: ShortNames) -> str:
-    """The name of the owner that has to revoke a task that is held back."""
+    """Returns the name of the owner that has to revoke a task that is held back."""
     previous = owners_before(each)
     if active_process(each.copies) in previous:
         return "its other thread"
@@ -251,7 +255,9 @@ def _giver(each: TaskRebalance, names: ShortNames) -> str:
 
 
 def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
-    """A text for each instance that tasks wait for: the tasks run elsewhere until the instance is caught up."""
+    """Returns a text for each instance that tasks wait for: these tasks run on other instances until the instance has
+    caught up.
+    """
     texts = []
     waiting = [(task.waiting, task.task) for task in each.task_rebalances if task.waiting is not None]
     rows = sorted((wait.kind, str(wait.process), task, wait) for wait, task in waiting if wait.kind in WAITED_FOR)
@@ -265,7 +271,7 @@ def _waiting_texts(each: GroupRebalance, names: ShortNames) -> list[str]:
 
 
 def _summary(history: GroupHistory, names: ShortNames) -> Iterator[FactRow]:
-    """Yields the number of moves, where the tasks are now, and the rebalance that follows."""
+    """Yields rows with the number of moves, the present processes of the tasks, and the next rebalance."""
     yield FactRow(f"{counted(history.moves, 'move')} of active tasks in {rebalances_text(len(history.rebalances))}")
     last = history.rebalances[-1]
     active = [copy for task in last.task_rebalances for copy in task.copies if copy.role is Role.ACTIVE]
@@ -286,7 +292,7 @@ def _running_text(running: Counter[ProcessId], names: ShortNames) -> str:
 
 
 def _follows(last: GroupRebalance) -> str:
-    """The next rebalance that the group asked for, as text; empty if the recording does not show it."""
+    """Returns the next rebalance that the leader requested, as text; empty if the recording does not show it."""
     facts: RebalanceFacts = last.facts
     if facts.now_ms is None or facts.error is not None:
         return ""
@@ -380,7 +386,7 @@ def _outcome(each: TaskRebalance) -> str:
 
 
 def _is_unchanged(each: TaskRebalance, before: TaskRebalance | None) -> bool:
-    """True if neither the task nor the kind of event that it waits for changed."""
+    """True if the rebalance changed neither the copies of the task nor the kind of event that the task waits for."""
     if before is None or each.differs or each.facts.error is not None:
         return False
     if each.facts.not_recorded or each.facts.interrupted:
@@ -410,7 +416,7 @@ def _unchanged_rows(rebalances: Sequence[TaskRebalance], names: ShortNames) -> I
 
 
 def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactRow]:
-    """Sums up all rebalances of a history for the task."""
+    """Returns rows with the totals of a task over all rebalances of its history."""
     times = "once" if summary.moves == 1 else f"{summary.moves} times" if summary.moves else "never"
     warm_ups = f"{rebalances_text(summary.warm_up_rounds)} had a warm-up copy of it"
     yield FactRow(times, "moved", 1)
@@ -421,8 +427,8 @@ def task_summary_rows(summary: TaskSummary, names: ShortNames) -> Iterator[FactR
 
 
 def _without_owner(summary: TaskSummary) -> str:
-    """The time without an owner, as text. It is an upper limit: the old owner runs the task until it learns of the
-    rebalance.
+    """Returns the time that the task had no owner, as text. The time is an upper limit: the old owner runs the task
+    until a heartbeat response tells it to rejoin.
     """
     parts = []
     if summary.without_owner_ms:

@@ -16,8 +16,8 @@ NOT_HANDED_OUT = "not handed out yet"
 
 
 class CopyRow(NamedTuple):
-    """A copy of a task as texts. `process`: the name of its process. `about`: its thread and its lag, as far as they
-    are known. `held_back`: a remark that the task does not run there yet; else empty.
+    """A copy of a task as texts. `process`: the name of the process of the copy. `about`: the thread and the lag of the
+    copy, if known. `held_back`: a remark that the task does not run on the process yet; else empty.
     """
 
     role: str
@@ -41,7 +41,7 @@ def copies_text(copies: Sequence[PlacedCopy], names: ShortNames, *, lags: bool =
 
 
 def waiting_text(waiting: TaskWaiting | None, names: ShortNames) -> str:
-    """The event that a task waits for, as text: `b (lag 12) to catch up`."""
+    """Returns the event that a task waits for, as text: `b (lag 12) to catch up`."""
     if waiting is None:
         return "nothing"
     if waiting.kind is DecisionKind.WAITING_FOR_REVOCATION:
@@ -66,9 +66,10 @@ class Title(NamedTuple):
 
 
 class ChangeTitle(Enum):
-    """Kinds of changes as they are shown to people, most important first.
+    """The kinds of changes that are shown to users, most important first.
 
-    `TaskChange` in `history/task_history.py` has the kinds of changes by the recordings; `title_of` converts them.
+    `TaskChange` in `history/task_history.py` has the kinds of changes that recordings show; `title_of` converts a
+    `TaskChange` to a `ChangeTitle`.
     """
 
     MOVES = Title("moves", "move")
@@ -105,8 +106,8 @@ _SAME = {
 
 
 def title_of(each: TaskRebalance) -> ChangeTitle:
-    """Returns the kind of change of a task. For the first recorded rebalance, the previous owners come from the
-    members' subscriptions.
+    """Returns the kind of change of a task. For the first recorded rebalance, the previous owners of the task are read
+    from the members' subscriptions.
     """
     active = active_process(each.copies)
     previous = owners_before(each)
@@ -122,19 +123,19 @@ def title_of(each: TaskRebalance) -> ChangeTitle:
 
 
 def owners_before(each: TaskRebalance) -> tuple[ProcessId, ...]:
-    """The processes that ran the task before, according to the members' subscriptions."""
+    """Returns the processes that ran the task before the rebalance, according to the members' subscriptions."""
     return () if each.explanation is None else each.explanation.previous
 
 
 def active_process(copies: Sequence[PlacedCopy]) -> ProcessId | None:
-    """The process of the active copy, even of one that is held back."""
+    """Returns the process of the active copy, including an active copy that is held back."""
     active = active_of(copies)
     return None if active is None else active.process
 
 
 def same_copies(each: TaskRebalance) -> bool:
-    """True if the task's copies are on the same processes in the same roles as before, copies that were held back
-    included.
+    """True if the task's copies are on the same processes in the same roles as before the rebalance. Copies that were
+    held back count as copies.
     """
     return places(each.before) == places(each.copies)
 
@@ -160,8 +161,8 @@ def _of_standbys(each: TaskRebalance) -> ChangeTitle:
 
 class CopyChanges(NamedTuple):
     """The changed copies of a task, with the names to show of processes or members. `active`: the old and the new owner
-    of the active copy; None if they are the same. `to_restore`: the records to restore on each process, as text; empty
-    if there are none.
+    of the active copy; None if the owner did not change. `to_restore`: the number of records to restore on each
+    process, as text; empty if there are no records to restore.
     """
 
     task: str
@@ -173,7 +174,7 @@ class CopyChanges(NamedTuple):
     to_restore: str = ""
 
     def __str__(self) -> str:
-        """All changes as a line, such as `0_3: active a -> b; standby -b; to restore: 5,000 on b`."""
+        """Formats all changes as a line, such as `0_3: active a -> b; standby -b; to restore: 5,000 on b`."""
         parts = [] if self.active is None else [f"active {' -> '.join(self.active)}"]
         for role, signed in (("standby", self.standby), ("warm-up", self.warm_up)):
             parts += [f"{role} {signed}"] if signed else []
@@ -182,7 +183,7 @@ class CopyChanges(NamedTuple):
 
     @property
     def standby(self) -> str:
-        """The lost and the new standbys, such as `-a +b`."""
+        """The removed and the added standbys, such as `-a +b`."""
         return _signed(self.standby_gone, self.standby_new)
 
     @property
@@ -192,7 +193,7 @@ class CopyChanges(NamedTuple):
 
 def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> CopyChanges:
     """Makes the texts for one task. `document`: the task in the output of `assignor what-if -o json` or
-    `assignor diff -o json`. `name`: returns the name to show of a process or a member.
+    `assignor diff -o json`. `name`: a function that returns the name to show for a process or a member.
     """
     active, warm_up = document["active"], document.get("warm_up", {"gone": (), "new": ()})
     records: Mapping[str, int | None] = document.get("records_to_restore", {})
@@ -215,7 +216,7 @@ def copy_changes(document: Mapping[str, Any], name: Callable[[str], str]) -> Cop
 
 
 def _owners(owners: str | Sequence[str] | None, name: Callable[[str], str]) -> str:
-    """The owners as text: the process in a what-if, the members in a diff."""
+    """Returns the owners of a task as text: the process in a what-if, the members in a diff."""
     if isinstance(owners, str):
         return name(owners)
     return ", ".join(map(name, owners)) if owners else "nobody"

@@ -9,29 +9,31 @@ UNKNOWN = "unknown"
 
 NAMES_SHOWN = 4
 TASKS_SHOWN = 12
-"""The largest number of task ranges in a text; the JSON has all tasks."""
+"""The largest number of task ranges in a text; JSON documents list all tasks."""
 
 _PAGE_UNITS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1_000, "s"))
 
 
 def time_text(time_ms: int) -> str:
-    """The time in UTC, to the millisecond: `2026-11-23 07:23:49.120Z`."""
+    """Formats a time in UTC, to the millisecond: `2026-11-23 07:23:49.120Z`."""
     at = _utc(time_ms)
     return f"{time_ms} ms" if at is None else at.isoformat(" ", "milliseconds").replace("+00:00", "Z")
 
 
 def utc(at_ms: int) -> str:
-    """The time in UTC, to the second: `2026-11-23 07:23:49 UTC`."""
+    """Formats a time in UTC, to the second: `2026-11-23 07:23:49 UTC`."""
     return (_utc(at_ms) or datetime.fromtimestamp(0, UTC)).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def utc_iso(at_ms: int) -> str:
-    """The time for the attribute `datetime` of the HTML element `<time>`."""
+    """Formats a time for the attribute `datetime` of the HTML element `<time>`."""
     return (_utc(at_ms) or datetime.fromtimestamp(0, UTC)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def _utc(at_ms: int) -> datetime | None:
-    """None for a number that `datetime` cannot represent: recordings and reports may contain any number."""
+    """Converts milliseconds since the epoch. Returns None for a number that `datetime` cannot represent: recordings and
+    reports may contain any number.
+    """
     try:
         return datetime.fromtimestamp(at_ms / 1000, UTC)
     except (OverflowError, ValueError, OSError):
@@ -39,7 +41,7 @@ def _utc(at_ms: int) -> datetime | None:
 
 
 def duration_text(ms: float) -> str:
-    """The duration in at most two units: 120 ms, 1.2 s, 7 min 5 s, 7 h 50 min, 3 d 2 h."""
+    """Formats a duration in at most two units: 120 ms, 1.2 s, 7 min 5 s, 7 h 50 min, 3 d 2 h."""
     if ms < 0:
         return f"-{duration_text(-ms)}"
     if round(ms) < 1000:
@@ -61,8 +63,8 @@ def _two_units(large: int, large_unit: str, small: int, small_unit: str) -> str:
 
 
 def clock_duration(ms: int) -> str:
-    """The remaining time for a countdown on a page, in whole seconds: `2 min 5 s`, or `0 s` when it is over.
-    static/countdown.js formats the following seconds in the same way.
+    """Formats the remaining time of a countdown on a web page, in whole seconds: `2 min 5 s`, or `0 s` when the
+    countdown is over. The script static/countdown.js updates the countdown in the same format.
     """
     left = max(ms, 0)
     parts: list[tuple[int, str]] = []
@@ -76,30 +78,32 @@ def clock_duration(ms: int) -> str:
 
 
 def count_text(count: float) -> str:
-    """The number with thousands separators: `12,345`."""
+    """Formats a number with thousands separators: `12,345`."""
     return f"{count:,.0f}"
 
 
 def counted(count: int, noun: str, plural: str | None = None) -> str:
-    """The number with the noun in singular or plural: `1 member`, `2 members`, `1,000 processes`."""
+    """Formats a number and a noun in singular or plural: `1 member`, `2 members`, `1,000 processes`."""
     return f"{count:,} {noun if count == 1 else plural or noun + 's'}"
 
 
 def lag_text(lag: int | None) -> str:
-    """The lag of a copy in records: `lag 1,282`; empty if the leader was given no lag for the copy."""
+    """Formats the lag of a copy in records: `lag 1,282`; empty if the leader did not know the lag of the copy."""
     if lag is None:
         return ""
     return {LATEST_OFFSET: "running it", UNKNOWN_OFFSET_SUM: "lag unknown"}.get(lag, f"lag {lag:,}")
 
 
 def listed(names: Sequence[str], most: int = NAMES_SHOWN) -> str:
-    """The first `most` names and the number of the others: `a, b and 2 more`."""
+    """Returns the first `most` names and the number of the remaining names: `a, b and 2 more`."""
     more = f" and {len(names) - most:,} more" if len(names) > most else ""
     return ", ".join(names[:most]) + more
 
 
 def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
-    """The rows as lines of a table. Column `left` is aligned to the left, all other columns to the right."""
+    """Formats rows as lines of a table. The column with the number `left` is aligned to the left, all other columns to
+    the right.
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return [
         "  ".join(
@@ -111,8 +115,8 @@ def aligned(rows: Sequence[Sequence[str]], left: int) -> list[str]:
 
 
 def task_ranges(tasks: Sequence[TaskId]) -> str:
-    """The tasks as text, such as `0_0 to 0_3, 2_1`. Three or more consecutive partitions become a range; only the first
-    `TASKS_SHOWN` entries are listed.
+    """Formats task ids as text, such as `0_0 to 0_3, 2_1`. Three or more consecutive partitions become a range; only
+    the first `TASKS_SHOWN` entries are listed.
     """
     ranges: list[list[TaskId]] = []
     for task in sorted(tasks):

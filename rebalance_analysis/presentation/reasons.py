@@ -1,6 +1,5 @@
-"""The reason for the place of a task in one clause: the decisive step, without the steps that only confirmed it.
-
-`assignor.explain` has a text for every step. A history shows only this clause, once for all tasks with the same reason.
+"""The reason for the placement of a task in one clause: the decisive step, without the steps that only confirmed the
+decision. `assignor.explain` has a text for every step. A history shows one clause for all tasks with the same reason.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -18,10 +17,10 @@ from rebalance_analysis.presentation.quantities import lag_text
 from rebalance_analysis.presentation.rebalances import SEPARATOR, FactRow, led_by
 
 LAG = "\0"
-"""The placeholder for a number of records in a template."""
+"""The placeholder for a number of records in the template of a reason."""
 
 ROUND_ROBIN = "(round robin"
-"""The beginning of a remark in every reason that comes from round robin; `with_terms_explained` searches for it."""
+"""The beginning of the remark in every reason of a round-robin placement; `with_terms_explained` searches for it."""
 
 _ROUND_ROBIN_EXPLAINED = (
     "round robin: in each rebalance, HighAvailabilityTaskAssignor deals the tasks with state out anew, one to each "
@@ -33,7 +32,7 @@ NameProcess = Callable[[ProcessId | None], str]
 
 class ShortReason(NamedTuple):
     """A reason as one clause. `template`: the clause, with LAG in place of each of `lags`, so that tasks whose reasons
-    differ in numbers alone can share one row.
+    differ only in numbers can share one row.
     """
 
     template: str
@@ -44,7 +43,9 @@ class ShortReason(NamedTuple):
 
 
 def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
-    """The reason with its numbers. `lags`: the lags of each task; different numbers become a range."""
+    """Returns the reason with its numbers filled in. `lags`: the lags of each task that shares the reason; different
+    numbers become a range.
+    """
     parts = template.split(LAG)
     text = parts[0]
     for column, part in enumerate(parts[1:]):
@@ -55,14 +56,14 @@ def with_lags(template: str, lags: Sequence[tuple[int, ...]]) -> str:
 
 
 def full_reason(each: TaskRebalance, names: ShortNames) -> str | None:
-    """The reason with every step, as text; None if there is no reason."""
+    """Returns the reason with every step, as text; None if there is no reason."""
     if each.explanation is None or each.problem is None:
         return each.reason
     return reason_in_full(each.explanation, each.problem, names) or None
 
 
 def reason_sentences(each: TaskRebalance, names: ShortNames) -> list[str]:
-    """A sentence for each step of the reason; empty if the rebalance did not place the task."""
+    """Returns a sentence for each step of the reason; empty if the rebalance did not place the task."""
     reason = full_reason(each, names)
     return [] if reason is None else [f"{part[:1].upper()}{part[1:]}." for part in reason.split("; ")]
 
@@ -72,7 +73,9 @@ def decided_elsewhere(each: TaskRebalance) -> str:
 
 
 def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> ShortReason:
-    """The reason for the change of a task in one clause; an empty clause if the assignor logged no step."""
+    """Returns the reason for the change of a task in one clause; the clause is empty if the assignor recorded no step
+    for the task.
+    """
     explanation, problem = each.explanation, each.problem
     if each.differs:
         return ShortReason(decided_elsewhere(each))
@@ -92,7 +95,7 @@ def reason_for(each: TaskRebalance, change: ChangeTitle, names: ShortNames) -> S
 
 
 def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
-    """The reason why the processes `gone` have no copy any more; empty if it is not known."""
+    """Returns the reason why the processes `gone` have no copy any more; empty if the reason is not known."""
     clients = {} if each.problem is None else each.problem.clients
     steps = () if each.explanation is None else each.explanation.steps
     left = sorted(names.short(process) for process in gone if process not in clients)
@@ -104,7 +107,7 @@ def _lost(each: TaskRebalance, gone: set[ProcessId], names: ShortNames) -> str:
 
 
 def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
-    """Yields the rows, and after them an explanation of round robin if a row mentions it."""
+    """Yields the rows, and then an explanation of the term round robin if a row contains this term."""
     explains_round_robin = False
     for row in rows:
         explains_round_robin |= ROUND_ROBIN in row.text
@@ -115,7 +118,7 @@ def with_terms_explained(rows: Iterable[FactRow]) -> Iterator[FactRow]:
 
 
 def short_reason(explanation: Explanation, problem: PlacementProblem, name: NameProcess) -> ShortReason | None:
-    """The reason for the place of the active copy; None if the assignor has logged no reason."""
+    """Returns the reason for the process of the active copy; None if the assignor recorded no reason."""
     steps = {step.kind: step for step in explanation.steps if step.role is Role.ACTIVE and step.process is not None}
     reason = _Reason(explanation, problem, name)
     belongs = reason.belonging(steps)
@@ -125,7 +128,9 @@ def short_reason(explanation: Explanation, problem: PlacementProblem, name: Name
 
 
 def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: NameProcess) -> str | None:
-    """The reason why standbys and warm-ups are on `hosts`, which did not have them before; None if it is not known."""
+    """Returns the reason why `hosts` got standbys and warm-ups that they did not have before; None if the reason is not
+    known.
+    """
     warming = sorted(
         name(step.process)
         for step in explanation.steps
@@ -142,7 +147,9 @@ def standby_reason(explanation: Explanation, hosts: frozenset[ProcessId], name: 
 
 
 def missing_standbys(explanation: Explanation) -> int:
-    """The number by which the standbys fall short of num.standby.replicas, because no client is left for them."""
+    """Returns the number of standbys that are missing from num.standby.replicas because no client is left to place them
+    on.
+    """
     return sum(step.detail or 0 for step in explanation.steps if step.kind is DecisionKind.NO_STANDBY_HOST)
 
 
@@ -180,12 +187,14 @@ class _Reason:
         self._name = name
 
     def made(self, text: str) -> ShortReason:
-        """Splits the lags out of `text`, where a lag is NUL, number, NUL. So the lags have the order of the text."""
+        """Replaces the lags in `text` with placeholders, and collects the lags in the order of the text. A lag is
+        marked in `text` by a NUL character before and after the number.
+        """
         parts = text.split(LAG)
         return ShortReason(LAG.join(parts[::2]), tuple(int(number) for number in parts[1::2]))
 
     def belonging(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """The clause about the process on which the task belongs once all processes are caught up."""
+        """Returns the clause about the process that is to run the task once all processes have caught up."""
         moved = steps.get(DecisionKind.RACK_MOVED)
         if moved is not None:
             return f"it belongs on {self._name(moved.process)}, {rack_reason(moved, self._problem)}"
@@ -197,7 +206,7 @@ class _Reason:
         return ""
 
     def running(self, steps: Mapping[DecisionKind, Decision]) -> str:
-        """The clause about the process on which the task runs for now."""
+        """Returns the clause about the process that runs the task until another process has caught up."""
         for kind, words in _RUNS:
             step = steps.get(kind)
             if step is not None:

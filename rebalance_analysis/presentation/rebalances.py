@@ -10,12 +10,13 @@ from rebalance_analysis.history import RebalanceFacts, Trigger, TriggerKind
 from rebalance_analysis.presentation.quantities import counted, duration_text, listed, time_text
 
 SAME_SHOWN = 3
-"""The largest number of triggers of one kind that a text names; the JSON has all of them."""
+"""The largest number of triggers of one kind that a text names; JSON documents list all triggers."""
 
 
 class FactRow(NamedTuple):
-    """One row of a history. `label`: the subject of the text; None for a sentence by itself. `depth`: 0 for a heading,
-    1 for a row below a heading, 2 for a row below a row of depth 1. A row with an empty text separates its neighbours.
+    """One row of a history. `label`: the label before the text; None for a row without a label. `depth`: 0 for a
+    heading, 1 for a row below a heading, 2 for a row below a row of depth 1. A row with an empty text is a blank line
+    between two rows.
     """
 
     text: str
@@ -31,7 +32,7 @@ def rebalances_text(count: int) -> str:
 
 
 def triggers_text(triggers: Sequence[Trigger], processes: ShortNames, task: TaskId | None) -> str:
-    """The triggers as text. `task`: the task to name first among the tasks that waited."""
+    """Returns the triggers of a rebalance as text. `task`: the task to name first among the tasks that waited."""
     parts = []
     for kind, several in groupby(sorted(triggers, key=_order), key=lambda trigger: trigger.kind):
         same = list(several)
@@ -79,7 +80,9 @@ def _trigger_text(trigger: Trigger, processes: ShortNames, task: TaskId | None) 
 
 
 def _members_text(trigger: Trigger, processes: ShortNames) -> str:
-    """The number of threads (`2 threads`) if all members are named by their threads, else the names of the members."""
+    """Returns the number of threads (`2 threads`) if every member name is the name of a stream thread, else the names
+    of the members.
+    """
     threads = sorted(processes.thread(trigger.process, name) for name in trigger.names)
     if threads and all(name.startswith("thread ") for name in threads):
         return counted(len(threads), "thread")
@@ -98,7 +101,9 @@ def _waited(tasks: Sequence[str], task: TaskId | None) -> str:
 
 
 def history_heading(subject: str, facts: Sequence[RebalanceFacts], recorded: int | None) -> FactRow:
-    """The heading of a history. `recorded`: the number of all recorded rebalances; None if not known."""
+    """Returns the heading of a history. `recorded`: the number of all recorded rebalances of the group; None if not
+    known.
+    """
     if not facts:
         return FactRow(f"{subject}: no rebalances")
     first, last = facts[0].generation, facts[-1].generation
@@ -120,9 +125,9 @@ def rebalance_heading(facts: RebalanceFacts) -> FactRow:
 def cause_rows(
     facts: RebalanceFacts, before: RebalanceFacts | None, names: ShortNames, task: TaskId | None
 ) -> Iterator[FactRow]:
-    """Yields the rows about gaps before the rebalance, and about its triggers. `before`: the rebalance in the rows
-    above; parts of its note are not repeated. The trigger, with which a recorder begins its notes, is not repeated
-    either. `task`: the task to name first.
+    """Yields the rows about missing rebalances before this rebalance, and about the triggers of this rebalance.
+    `before`: the previously shown rebalance; parts of its note are not repeated. The trigger at the beginning of a
+    recorder's note is not repeated. `task`: the task to name first among the tasks that waited.
     """
     if facts.not_recorded:
         yield FactRow(f"{rebalances_text(facts.not_recorded)} before this one not recorded", "gap", 1)

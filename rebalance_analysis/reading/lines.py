@@ -1,6 +1,6 @@
-"""Reads the sources that `sources.py` finds, line by line.
+"""Reads recordings line by line from the sources that `sources.py` finds.
 
-A line that cannot be used does not end the reading: it is returned with its problem, and the next line is read.
+A line that cannot be used is returned with its problem, and reading continues with the next line.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from rebalance_analysis.reading.sources import (
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One line of a recording. `document` is None if there is a `problem`. `where`: file:line. `content`: the bytes of
-    the line; None where the source could not be read any further.
+    """One line of a recording. `document` is None if there is a `problem`. `where`: the place of the line as file:line.
+    `content`: the bytes of the line; None for an error that ends the reading of the source.
     """
 
     where: str
@@ -30,14 +30,14 @@ class Line:
     content: bytes | None = None
 
     def usable_document(self) -> Mapping[str, object]:
-        """Returns the document. Raises InputError, with the line's problem, if the line has no document."""
+        """Returns the document of the line. Raises InputError, with the line's problem, if the line has no document."""
         if self.document is None:
             raise InputError(self.problem or "is not usable")
         return self.document
 
     def has_id(self, id: str) -> bool:
-        """True if the document has this id. A recorder makes ids such as `group.generation@partition:offset`; the part
-        from the @ on may be left out.
+        """True if the line's document has this id. A recorder makes ids such as `group.generation@partition:offset`;
+        the caller may omit the part that begins with @.
         """
         own = None if self.document is None else self.document.get("id")
         return own == id or (isinstance(own, str) and own.rpartition("@")[0] == id)
@@ -55,7 +55,7 @@ def read_lines(inputs: Sequence[str], progress: ReadingProgress = NO_PROGRESS) -
 
 
 def as_read(raw: RawLine) -> Line:
-    """Parses a line. The result has the document or the problem."""
+    """Parses a line of JSON. The result has either a document or a problem."""
     try:
         return Line(raw.where, document_of_line(raw.content), content=raw.content)
     except InputError as error:
@@ -64,11 +64,12 @@ def as_read(raw: RawLine) -> Line:
 
 @dataclass(frozen=True, slots=True)
 class LineChoice:
-    """A choice of lines. `id`, `group`: None for any. `all`: every rebalance instead of the last one of each group.
+    """A choice of input lines. `id`, `group`: the id or group to choose; None to choose any id or group. `all`: True to
+    choose every rebalance instead of the last rebalance of each group.
 
-    The last rebalance of a group is the one with the latest `now_ms`; among equal times, the one that is read last. So
-    the files of a history may come in any order. Placement problems have neither time nor group: the one that is read
-    last counts.
+    The last rebalance of a group is the one with the latest `now_ms`; if several have the latest `now_ms`, the one that
+    is read last. The files of a history may therefore be named in any order. Placement problems have neither time nor
+    group, so the placement problem that is read last is chosen.
     """
 
     id: str | None = None
@@ -76,7 +77,9 @@ class LineChoice:
     all: bool = False
 
     def among(self, lines: Iterable[Line]) -> Iterator[Line]:
-        """Yields the chosen lines. A line without a document is always chosen, so that the command can report it."""
+        """Yields the lines of the choice. A line without a document is always chosen, so that the command can report
+        it.
+        """
         last: dict[str, tuple[int, Line]] = {}
         for line in lines:
             if line.document is None:

@@ -1,6 +1,8 @@
-"""Loads a user's own task assignor, named `module:Class`, also from the directory where the command was started.
+"""Loads a user's own task assignor, named `module:Class`. The module may be in the directory where the command was
+started.
 
-Executors and worker processes load the assignor as well, so the work that is sent to them has the directory's path.
+Executors and worker processes load the assignor as well, so the path of the directory is part of the work that they
+receive.
 """
 
 import os
@@ -16,20 +18,23 @@ from assignor.task_assignors.registry import task_assignor_named
 @dataclass(frozen=True, slots=True)
 class OwnAssignors:
     """Loads a user's own task assignor, also from `directory`, in which the command was started. Executors find the
-    assignor there if they share a file system with the command.
+    assignor in `directory` if they share a file system with the command.
     """
 
     directory: str
 
     def __call__(self, path: str) -> TaskAssignor:
-        """Loads the assignor `path` (module:Class). Raises InputError with the problem of the module or the class."""
+        """Loads the assignor `path` (module:Class). Raises InputError that describes the problem of the module or
+        class.
+        """
         if self.directory not in sys.path and os.path.isdir(self.directory):
             sys.path.insert(0, self.directory)
         return task_assignor_named(path)
 
     def check(self, names: Iterable[str | None]) -> None:
-        """Loads those of `names` that are the user's own. So errors appear before any work is done, and the modules are
-        imported, because Spark sends only imported modules. Raises InputError.
+        """Loads each of `names` that is a user's own assignor. The early load reports errors before any work is done,
+        and imports the modules, because Spark sends only imported modules to executors. Raises InputError if an
+        assignor cannot be loaded.
         """
         for name in names:
             if name is not None and is_class_path(name):
@@ -37,5 +42,7 @@ class OwnAssignors:
 
 
 def load_own_assignor(path: str) -> TaskAssignor:
-    """Loads a user's own task assignor in the process of the command. Raises InputError as `OwnAssignors` does."""
+    """Loads a user's own task assignor in the process of the command. Raises InputError if `OwnAssignors` cannot load
+    the assignor.
+    """
     return OwnAssignors(os.getcwd())(path)

@@ -1,8 +1,8 @@
 """The last recorded rebalances of one group, from recordings of many groups or from a running coordinator.
 
-Lines may come in any order; while they are read, only the newest lines of each group are kept. The coordinator's
-package asks a running coordinator: it registers a function (address, group, last, token file) in the entry-point group
-`assignor.histories`, so that this package does not depend on it.
+Lines may come in any order; reading keeps only the newest lines of each group in memory. The package `coordinator_api`
+sends the request to a running coordinator: it registers a function (address, group, last, token file) in the
+entry-point group `assignor.histories`, so that `rebalance_analysis` does not depend on `coordinator_api`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -20,10 +20,10 @@ from rebalance_analysis.rerun import run
 ENTRY_POINT_GROUP = "assignor.histories"
 GROUPS_LISTED = 20
 UNCHAINED = "placements"
-"""The name of the group for placement problems that do not name the chain to which they belong."""
+"""The group name of placement problems that do not name a chain."""
 
 SetAside = Callable[[str, AssignorFault], None]
-"""Receives the place (file:line) and the fault of each line that cannot be used."""
+"""A callback that receives the place (file:line) and the fault of each line that cannot be used."""
 
 _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]]
 
@@ -31,9 +31,9 @@ _AskCoordinator = Callable[[str, str | None, int, str | None], Iterable[RawLine]
 @dataclass(frozen=True, slots=True)
 class RecordedGroup:
     """The newest recorded rebalances of one group. `lines`: the generation and line of each rebalance, oldest first.
-    They begin with one rebalance more than the caller asked for, if there is one, for comparison. `recorded`: the
-    number of all recorded rebalances of the group; None if not known. `interrupted`: generations that never got an
-    assignment, according to their lines; they are not among `lines`.
+    If available, one older rebalance precedes the rebalances that the caller requested, for comparison. `recorded`: the
+    number of all recorded rebalances of the group; None if not known. `interrupted`: the generations that are recorded
+    as interrupted, so that no assignment followed; `lines` does not contain them.
     """
 
     group_id: str
@@ -42,8 +42,8 @@ class RecordedGroup:
     interrupted: frozenset[int] = frozenset()
 
     def only(self, id: str) -> Self | None:
-        """Returns the group with only the rebalance of this id and the previous rebalance, if there is one. Returns
-        None if no rebalance has this id.
+        """Returns a copy of the group that has only the rebalance with this id and the previous rebalance, if one
+        exists. Returns None if no rebalance has this id.
         """
         for index, (_, line) in enumerate(self.lines):
             if line.has_id(id):
@@ -51,7 +51,9 @@ class RecordedGroup:
         return None
 
     def run_again(self, set_aside: SetAside) -> Iterator[PastRebalance]:
-        """Yields each rebalance, run again, in order. A rebalance that cannot be run is passed to `set_aside`."""
+        """Runs each rebalance of the group again, and yields the results in order. A rebalance that cannot be run is
+        passed to `set_aside`.
+        """
         before: int | None = None
         for generation, line in self.lines:
             interrupted = 0 if before is None else sum(1 for each in self.interrupted if before < each < generation)
@@ -63,8 +65,8 @@ class RecordedGroup:
 
 
 def history_from_coordinator(url: str, token_file: str | None, group: str | None, last: int) -> Iterator[Line]:
-    """Yields the lines of the group's `last` + 1 newest rebalances. Raises InputError if no coordinator answers, if it
-    does not have the group, and if it has several groups and `group` is None.
+    """Yields the lines of the group's `last` + 1 newest rebalances. Raises InputError if no coordinator responds, if
+    the coordinator does not have the group, and if the coordinator has several groups and `group` is None.
     """
     try:
         ask: _AskCoordinator = plug_in(ENTRY_POINT_GROUP, "coordinator")
@@ -74,9 +76,9 @@ def history_from_coordinator(url: str, token_file: str | None, group: str | None
 
 
 def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> RecordedGroup:
-    """The last rebalances of `group`, or, if `group` is None, of the only group in the lines. The history is empty if
-    all lines were set aside. Raises InputError if the lines do not have the group, and if they have several groups and
-    `group` is None.
+    """Returns the last rebalances of `group`, or of the only group in the lines if `group` is None. The result is empty
+    if all lines were passed to `set_aside`. Raises InputError if the lines do not have the group, and if they have
+    several groups and `group` is None.
     """
     found = histories_of(lines, group, last, set_aside)
     if len(found) > 1:
@@ -86,8 +88,9 @@ def history_of(lines: Iterable[Line], group: str | None, last: int, set_aside: S
 
 
 def histories_of(lines: Iterable[Line], group: str | None, last: int, set_aside: SetAside) -> list[RecordedGroup]:
-    """The last rebalances of every group of the lines, or of `group` alone, in the order in which the groups appear.
-    The list is never empty. Raises InputError if there is no such rebalance.
+    """Returns the last rebalances of every group in the lines, or of `group` alone, in the order in which the groups
+    appear in the lines. The returned list is never empty. Raises InputError if the lines have no rebalance of the
+    chosen groups.
     """
     groups: dict[str, _Newest] = {}
     any_set_aside = False
@@ -139,8 +142,9 @@ class _Newest:
 
 
 def _place(line: Line) -> tuple[str, int | None, int]:
-    """Returns the group, generation and time of a line. A placement problem has generation None; its generation is its
-    position among the lines of its group. Raises InputError for a line that is no rebalance.
+    """Returns the group, generation and time of a line. The generation is None for a placement problem, for which the
+    caller uses the position among the lines of the group. Raises InputError for a line that is not a rebalance or
+    placement problem.
     """
     document = line.usable_document()
     if document.get("format") == PLACEMENT_FORMAT:
@@ -153,7 +157,7 @@ def _place(line: Line) -> tuple[str, int | None, int]:
 
 
 def chain_of(document: Mapping[str, object]) -> str | None:
-    """The chain to which a placement problem belongs according to its `meta`; None if it names no chain."""
+    """Returns the chain that the `meta` field of a placement problem names; None if `meta` names no chain."""
     meta = document.get("meta")
     chain = meta.get("chain") if isinstance(meta, Mapping) else None
     return chain if isinstance(chain, str) else None

@@ -1,8 +1,8 @@
 """The sources of recordings: JSON Lines, plain or gzip, directories, Parquet, a coordinator's database, stdin.
 
-The kind of a file is recognised by its first bytes, not by its name. JSON Lines are read here. Parquet files and
-databases are read by other packages, which register `read(name) -> Iterator[RawLine]` under the kind's name in the
-entry-point group `assignor.recordings`. So reading one kind does not need the libraries of another.
+The kind of a file is recognised by its first bytes, not by its name. This module reads JSON Lines. Other packages read
+Parquet files and databases, which register `read(name) -> Iterator[RawLine]` under the kind's name in the entry-point
+group `assignor.recordings`. So reading one kind of source does not need the libraries of another kind.
 """
 
 import gzip
@@ -26,7 +26,9 @@ from spark_engine.batch import RESULT_FORMAT, RESULT_MARK
 STDIN = "-"
 ENTRY_POINT_GROUP = "assignor.recordings"
 SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".json.gz", ".parquet")
-"""Suffixes of the files that are read in a directory. A file that the user names directly may have any name."""
+"""If a source is a directory, only files with one of these suffixes are read. A file that the user names directly may
+have any suffix.
+"""
 
 _GZIP_MAGIC = b"\x1f\x8b"
 _PARQUET_MAGIC = b"PAR1"
@@ -54,14 +56,18 @@ class Source(NamedTuple):
 
 
 class RawLine(NamedTuple):
-    """One line of JSON, not parsed yet. `where`: the place of the line as file:line, or in a form of its source."""
+    """One line of JSON, not parsed yet. `where`: the place of the line as file:line, or in the format of a database or
+    Parquet file.
+    """
 
     where: str
     content: bytes
 
 
 class DamagedSource(InputError):
-    """The rest of one source cannot be read. The lines before the damage and the other sources can be used."""
+    """Raised if the rest of a source cannot be read. The lines before the damage, and the other sources, are still
+    usable.
+    """
 
     def __init__(self, reason: str, where: str) -> None:
         super().__init__(reason, where)
@@ -69,8 +75,8 @@ class DamagedSource(InputError):
 
 
 def find_sources(inputs: Sequence[str]) -> list[Source]:
-    """The sources that `inputs` name; a directory stands for the files in it. Raises InputError for an input that
-    cannot be opened, and for a directory without recordings.
+    """Returns the sources that `inputs` name; a directory is replaced by the recordings in the directory. Raises
+    InputError for an input that cannot be opened, and for a directory without recordings.
     """
     sources: list[Source] = []
     for name in inputs:
@@ -86,23 +92,29 @@ def find_sources(inputs: Sequence[str]) -> list[Source]:
 
 
 class ReadingProgress:
-    """Receives the progress of reading, one source after the other. This base class shows nothing."""
+    """Receives the progress of reading sources one after the other. The base class `ReadingProgress` shows nothing."""
 
     def begin(self, name: str, size: int | None) -> None:
-        """A source is opened. `size`: its size in bytes; None if not known. `name`: its name without passwords."""
+        """Called when a source is opened. `size`: the size of the source in bytes; None if not known. `name`: the name
+        of the source without passwords.
+        """
 
     def advance(self, position: int | None) -> None:
-        """A line was read. `position`: the number of bytes read so far; None for a source without positions."""
+        """Called when a line was read. `position`: the number of bytes of the source that have been read so far; None
+        for a source without positions, such as a pipe.
+        """
 
     def end(self) -> None:
-        """The source has been read to its end, or as far as possible."""
+        """Called when the source has been read to its end, or as far as possible."""
 
 
 NO_PROGRESS = ReadingProgress()
 
 
 def raw_lines(source: Source, progress: ReadingProgress = NO_PROGRESS) -> Iterator[RawLine]:
-    """Yields each line that is not blank. Raises InputError, and DamagedSource where the readable part ends."""
+    """Yields each line that is not blank. Raises InputError if the source cannot be opened, and DamagedSource where the
+    readable part of the source ends.
+    """
     if source.kind in _EXTRAS:
         progress.begin(shown(source.name), None)
         for line in plug_in_lines(source):
@@ -131,7 +143,7 @@ def _position(raw: io.BufferedReader) -> int | None:
 
 
 def shown(name: str) -> str:
-    """The name for messages: the URL of a database without its password."""
+    """Returns the name of a source for messages: a database URL without the password."""
     return _PASSWORD.sub(_hidden, name) if _DATABASE_URL.match(name) else name
 
 
@@ -141,7 +153,7 @@ def _hidden(match: re.Match[str]) -> str:
 
 @contextmanager
 def opened(source: Source) -> Iterator[io.BufferedReader]:
-    """Opens a source of JSON Lines as a stream of bytes. Raises InputError."""
+    """Opens a source of JSON Lines as a stream of bytes. Raises InputError if the source cannot be opened."""
     if source.kind is SourceKind.STDIN:
         buffer = sys.stdin.buffer
         yield buffer if isinstance(buffer, io.BufferedReader) else io.BufferedReader(io.BytesIO(buffer.read()))
@@ -153,8 +165,8 @@ def opened(source: Source) -> Iterator[io.BufferedReader]:
 
 
 def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
-    """Yields the lines of a source of JSON Lines. Gzip is recognised here by the first bytes: the content of a pipe is
-    not known before.
+    """Yields the lines of a source of JSON Lines. Recognises gzip by the first bytes, because the content of a pipe is
+    not known before it is read.
     """
     name = "stdin" if source.kind is SourceKind.STDIN else source.name
     number = 0
@@ -176,7 +188,9 @@ def lines_of(source: Source, raw: io.BufferedReader) -> Iterator[RawLine]:
 
 
 def plug_in_lines(source: Source) -> Iterator[RawLine]:
-    """Yields the lines of a source that another package reads. Raises InputError, also if the package is missing."""
+    """Yields the lines of a source that another package reads. Raises InputError if a line cannot be read, and if the
+    other package is not installed.
+    """
     what, extra = _EXTRAS[source.kind]
     try:
         read: Callable[[str], Iterable[RawLine]] = plug_in(ENTRY_POINT_GROUP, str(source.kind))
@@ -186,8 +200,8 @@ def plug_in_lines(source: Source) -> Iterator[RawLine]:
 
 
 def plug_in(group: str, name: str) -> Any:
-    """The function that another package has registered under `name`. Raises ImportError if there is none, or if it
-    cannot be loaded.
+    """Returns the function that another package has registered under `name`. Raises ImportError if no package has
+    registered `name`, or if the function cannot be loaded.
     """
     for entry_point in entry_points(group=group, name=name):
         return entry_point.load()
@@ -195,10 +209,9 @@ def plug_in(group: str, name: str) -> Any:
 
 
 def _in_directory(directory: str) -> list[Source]:
-    """The files in the directory and below it, sorted by path.
-
-    Names that begin with `_` or a dot are left out: they are Spark's markers and unfinished files. Results of a run
-    are left out, too, so that they may be kept beside the recordings.
+    """Returns the recordings in the directory and its subdirectories, sorted by path. Files whose names begin with `_`
+    or a dot are left out: they are Spark's markers and unfinished files. Results of a replay or sweep are left out, so
+    that users can keep results beside the recordings.
     """
     if _has_results(directory):
         raise InputError("has the results of a run, and no recordings", directory)

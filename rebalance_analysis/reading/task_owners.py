@@ -1,4 +1,4 @@
-"""The owners of each task, read from any line with an output: a recording, or a line that `assignor assign` wrote."""
+"""Reads the owners of each task from a line with an output: a recording, or a line that `assignor assign` wrote."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -11,15 +11,15 @@ from assignor.types import TaskId
 
 @dataclass(slots=True)
 class TaskOwners:
-    """The members (rebalance/1) or processes (placement/1) that have each task."""
+    """The members (rebalance/1) or processes (placement/1) that own each task."""
 
     active: dict[TaskId, list[str]] = field(default_factory=dict)
     standby: dict[TaskId, list[str]] = field(default_factory=dict)
 
 
 def owners_in(document: Mapping[str, object]) -> TaskOwners:
-    """Reads the owners from a line. Raises InputError for a document without a usable output, and DecodeError for bytes
-    that cannot be decoded.
+    """Reads the task owners from the document of a line. Raises InputError for a document without a usable output, and
+    DecodeError for assignment bytes that cannot be decoded.
     """
     output = as_object(document.get("output"), "output")
     if "clients" in output:
@@ -28,14 +28,14 @@ def owners_in(document: Mapping[str, object]) -> TaskOwners:
 
 
 def tasks_of(before: TaskOwners, after: TaskOwners) -> set[TaskId]:
-    """Every task that has an owner in `before` or `after`."""
+    """Returns every task that has an owner in `before` or `after`."""
     return {*before.active, *before.standby, *after.active, *after.standby}
 
 
 def owner_moves(before: TaskOwners, after: TaskOwners) -> Iterator[dict[str, object]]:
-    """Yields each task whose owners in `after` differ, sorted: `{"task", "active", "standby"}`.
+    """Yields each task whose owners differ between `before` and `after`, sorted: `{"task", "active", "standby"}`.
 
-    `active`: `{"from", "to"}`, or None if the active owners are the same; `standby`: `{"gone", "new"}`.
+    `active`: `{"from", "to"}`, or None if the active owners are equal; `standby`: `{"gone", "new"}`.
     """
     for task in sorted(tasks_of(before, after)):
         move = _move(task, before, after)

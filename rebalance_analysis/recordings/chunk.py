@@ -1,12 +1,12 @@
 """A chunk of recordings: the position and number of consecutive lines of one input. A chunk does not contain the lines:
 the worker that runs the chunk reads them.
 
-An input that can be read only once, or only by the driver (a pipe, a database), is spooled to a file: each line of it
-has the place of the recorded line as JSON text, a tab, and the recorded line.
+An input that can be read only once, or only by the driver (a pipe, a database), is spooled to a file: each line of a
+spool file has the place of the recorded line as JSON text, a tab, and the recorded line.
 
-Rule: a later chunk of the same gzip file continues with the open reader, so that nothing is decompressed twice. The
-next chunk of a Parquet file continues with the open reader, too. In plain files the reader seeks the chunk's byte
-offset.
+A worker reads later chunks of the same gzip file with the same open reader, so that nothing is decompressed twice. A
+worker also reads the next chunk of a Parquet file with the same open reader. In a plain file, a new reader seeks to the
+chunk's byte offset.
 """
 
 import hashlib
@@ -25,7 +25,9 @@ from spark_engine.batch.work import REFUSED, UNUSABLE, Reject
 
 
 class ChunkKind(StrEnum):
-    """The format of the file. `SPOOLED`: the format of `write_spool`, with its place in front of each line."""
+    """The format of a chunk's file. `SPOOLED`: the format of `write_spool`, which has the place of a line before the
+    line.
+    """
 
     PLAIN = "plain"
     GZIP = "gzip"
@@ -34,19 +36,19 @@ class ChunkKind(StrEnum):
 
 
 def as_text(name: str) -> str:
-    """The name as text that can be encoded in UTF-8: the bytes of a file name may be no valid text."""
+    """Returns a file name as text that can be encoded in UTF-8: the bytes of a file name are not always valid UTF-8."""
     return name if name.isascii() else name.encode("utf-8", "backslashreplace").decode()
 
 
 @dataclass(frozen=True, slots=True)
 class RecordingChunk:
-    """Consecutive lines of one input. `number`: the chunk's number, from 0. `source`: the input's name in the places of
-    lines; `path`: the file to read.
+    """Consecutive lines of one input. `number`: the chunk's number, from 0. `source`: the name of the input, for
+    messages about a line; `path`: the file to read.
 
     `start`: the byte (plain, spooled), line (gzip) or row (Parquet) of the first line, from 0. `first_line`: the number
-    of the first line in the input, from 1, blank lines counted. `readable`: the number of lines that are not blank, or
-    of rows. `damage`: the error at which reading the input ends, in the last chunk of a damaged input; it counts as one
-    more line, at `damaged_at`.
+    in the input of the chunk's first line, from 1; blank lines are counted. `readable`: the number of the chunk's lines
+    that are not blank, or the number of Parquet rows. `damage`: the error that ends reading, in the last chunk of a
+    damaged input; the error counts as one more line, with the place `damaged_at`.
     """
 
     number: int
@@ -67,12 +69,12 @@ class RecordingChunk:
         return self.readable + (self.damage is not None)
 
 
-_TAB = b"\t"  # JSON text never contains a raw tab
+_TAB = b"\t"  # safe separator: JSON text never contains a raw tab
 
 
 def write_spool(lines: Iterable[RawLine], path: Path) -> None:
     """Writes `lines` to a spool file. Raises InputError if the file cannot be written, and passes on any error of
-    `lines`; the lines before the error are kept.
+    `lines`; the lines before the error stay in the spool file.
     """
     with input_errors("cannot be written", path):
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -84,20 +86,22 @@ def write_spool(lines: Iterable[RawLine], path: Path) -> None:
 
 
 def rejected(where: str, content: bytes | None, error: AssignorFault, reason: str | None = None) -> Reject:
-    """The reject for a line that gave no row. `reason`: a text that replaces the text of `error`."""
+    """Returns the reject for an input line without a result row. `reason`: a text that replaces the text of `error`."""
     kind = REFUSED if isinstance(error, NotBuiltYet) else UNUSABLE
     line = None if content is None else content.rstrip(b"\r\n").decode("utf-8", "backslashreplace")
     return Reject(as_text(where), kind, as_text(reason or str(error)), line)
 
 
 def digest(path: Path) -> str:
-    """The sha256 of the file, which identifies its lines."""
+    """Returns the SHA-256 of the file, which identifies the lines of the file."""
     with path.open("rb") as source:
         return hashlib.file_digest(source, "sha256").hexdigest()
 
 
 class ChunkLines(NamedTuple):
-    """A chunk with its lines, without blank lines. `damage`: the error at which reading the input ended, if any."""
+    """A chunk with its lines, without blank lines. `damage`: the error that ended reading the input; None if there was
+    no error.
+    """
 
     chunk: RecordingChunk
     lines: list[RawLine]
@@ -105,7 +109,9 @@ class ChunkLines(NamedTuple):
 
 
 def read_chunks(chunks: Iterable[RecordingChunk]) -> Iterator[ChunkLines]:
-    """Yields each chunk with its lines, read on demand. Raises InputError if an input has lost lines since planning."""
+    """Yields each chunk with its lines, which are read on demand. Raises InputError if an input has fewer lines than
+    when the chunks were planned.
+    """
     reader: _RecordingReader | None = None
     try:
         for chunk in chunks:
@@ -146,8 +152,9 @@ class _RecordingReader:
         return chunk.kind is ChunkKind.PARQUET and self._next_line == chunk.first_line
 
     def take(self, chunk: RecordingChunk) -> tuple[list[RawLine], DamagedSource | None]:
-        """Reads the chunk's lines; fewer, and the damage, if the input is damaged. Raises InputError if the input ends
-        too early.
+        """Returns the chunk's lines, and the damage of the input. The damage is None for an undamaged chunk; the lines
+        of a damaged chunk end before the damage. Raises InputError if the input has fewer lines than when the chunk was
+        planned.
         """
         lines: list[RawLine] = []
         taken = 0
@@ -169,11 +176,11 @@ class _RecordingReader:
 
 
 _Numbered = Generator[tuple[int, RawLine], None, None]
-"""The number of each line in its input, and the line."""
+"""Yields the number of each line in its input, and the line."""
 
 
 def _plain(chunk: RecordingChunk) -> _Numbered:
-    """Reads a plain file, or a spooled file, where each line has its place in front."""
+    """Reads a plain file or a spooled file. In a spooled file the place of a line precedes the line."""
     with opened(Source(chunk.path, SourceKind.JSONL)) as raw:
         raw.seek(chunk.start)
         for number, content in enumerate(raw, chunk.first_line):

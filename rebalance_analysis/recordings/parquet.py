@@ -4,9 +4,9 @@ The place of a line is file:row, from 1. A file is read in batches of `ROWS_AT_O
 not need much memory.
 
 A table has either one text column `value` with lines of JSON, or the fields of rebalance/1 or placement/1 as columns.
-Text and numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list) that Spark
-makes of JSON. In a nested type null means absent, and fields that Spark left out because they were empty in every row
-are put back. Binary values become base64, as in the JSON.
+Fields with text or numbers are plain columns. Objects and lists are JSON text, or the nested types (struct, map, list)
+that Spark makes of JSON. In a nested type, null means that the field is absent. Fields that Spark left out because they
+were empty in every row are added again. Binary values become base64 text, as in JSON Lines recordings.
 """
 
 import base64
@@ -25,20 +25,25 @@ ROWS_AT_ONCE = 256
 
 
 def read(name: str) -> Iterator[RawLine]:
-    """Yields all rows except blank ones. Raises InputError, and DamagedSource where the readable part ends."""
+    """Yields all rows of a file that are not blank. Raises InputError for a file that is no recording, and
+    DamagedSource where the readable part of the file ends.
+    """
     return (line for line in rows_from(name, 0, name) if line.content.strip())
 
 
 def count_rows(path: str) -> int:
-    """The number of rows. Raises InputError if the file is no Parquet file, or has not the columns of recordings."""
+    """Returns the number of rows of a file. Raises InputError if the file is no Parquet file, or does not have the
+    columns of recordings.
+    """
     with _opened(path) as source:
         _columns(source, path)
         return int(source.metadata.num_rows)
 
 
 def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
-    """Yields the rows from number `start` (0-based), including blank ones. `name`: the file's name in the places of
-    lines. Raises InputError and DamagedSource as `read` does.
+    """Yields the rows of a file from row `start` (0-based) on, including blank rows. `name`: the file name to show in
+    messages about a row. Raises InputError for a file that is no recording, and DamagedSource where the readable part
+    of the file ends.
     """
     row = start
     with _opened(path) as source:
@@ -54,7 +59,9 @@ def rows_from(path: str, start: int, name: str) -> Iterator[RawLine]:
 
 
 def _columns(source: pq.ParquetFile, path: str) -> list[str]:
-    """The columns to read. Raises InputError."""
+    """Returns the columns to read from a file. Raises InputError if the file does not have the columns of
+    recordings.
+    """
     columns = read_columns(source.schema_arrow.names, path)
     if columns == [LINE_COLUMN]:
         check_line_type(source.schema_arrow.field(source.schema_arrow.names.index(LINE_COLUMN)).type, path)
@@ -73,7 +80,7 @@ def _opened(path: str) -> Iterator[pq.ParquetFile]:
 
 
 def _batches(source: pq.ParquetFile, start: int, columns: list[str]) -> Iterator[pa.RecordBatch]:
-    """Yields the rows from number `start`. Reads one row group at a time, so that damage in a row group does not affect
+    """Yields the rows from row `start` on. Reads one row group at a time, so that damage in a row group does not affect
     the rows of earlier groups.
     """
     skip = start
@@ -93,7 +100,7 @@ FORMAT_COLUMN = "format"
 SCALARS = ("format", "id", "group_id", "generation_id", "now_ms", "source", "note", "led_by", "interrupted", "assignor")
 _OBJECTS = ("input", "output", "configs", "clients", "meta", "task_partitions", "changelog_partitions")
 OBJECTS = (*_OBJECTS, "partition_racks", "tasks", "stateful")
-"""Objects and lists, which may also be JSON text."""
+"""Fields whose values are objects or lists. A column of objects or lists may also contain JSON text."""
 
 _NULL = "null"
 _EMPTY = "empty"
@@ -115,8 +122,8 @@ _REQUIRED = {
         "error": _NULL,
     },
 }
-"""Fields that a line must have and that a row of nested types may lack: objects that were empty in every row, and
-nulls.
+"""Fields that a JSON line must have but that a row of nested types may lack, because they are null or are objects that
+were empty in every row.
 """
 _OF_PLACEMENTS = frozenset({"probing_rebalance_needed", "clients"})
 _OF_REBALANCES = frozenset({"assignments", "internal_topics", "probing_rebalance_at_ms", "error"})
@@ -125,7 +132,9 @@ Convert = Callable[[object], object]
 
 
 def read_columns(names: Sequence[str], where: str | None = None) -> list[str]:
-    """The columns to read from a table with these column names. Raises InputError if recordings have other columns."""
+    """Returns the columns to read from a table with these column names. Raises InputError if the names are not the
+    columns of recordings.
+    """
     if FORMAT_COLUMN not in names:
         if LINE_COLUMN in names:
             return [LINE_COLUMN]
@@ -161,7 +170,7 @@ def lines_of_batch(batch: pa.RecordBatch) -> Iterator[bytes]:
 
 
 def check_line_type(kind: pa.DataType, where: str | None = None) -> None:
-    """Checks the type of the column `value`. Raises InputError if it is neither text nor binary."""
+    """Checks the type of the column `value`. Raises InputError if the column is neither text nor binary."""
     if not _is_text(kind) and not _is_binary(kind):
         raise InputError(f"column {LINE_COLUMN!r} must be text with a line of JSON, not {kind}", where)
 
@@ -174,7 +183,7 @@ def _value_lines(column: pa.Array) -> Iterator[bytes]:
 
 
 def _member(name: str, value: object, convert: Convert) -> str:
-    """A member of the JSON object, `"name":value`; empty for a field that the row does not have."""
+    """Returns a member of the JSON object of a row, `"name":value`; empty for a field that the row does not have."""
     if value is None:
         return ""
     if name in OBJECTS and isinstance(value, str | bytes):
@@ -183,7 +192,9 @@ def _member(name: str, value: object, convert: Convert) -> str:
 
 
 def _json_text(value: str | bytes) -> str:
-    """The value if it is JSON. Otherwise the value as a JSON string, which the parser of the line then refuses."""
+    """Returns `value` if it is JSON text. Returns text that is not JSON as a JSON string, which the parser of the line
+    refuses.
+    """
     text = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
     try:
         json.loads(text)
@@ -193,7 +204,7 @@ def _json_text(value: str | bytes) -> str:
 
 
 def _converter(kind: pa.DataType, path: str) -> Convert:
-    """The function that turns a value of this type into JSON."""
+    """Returns a function that converts a value of the Arrow type `kind` to a JSON value."""
     types = pa.types
     if types.is_struct(kind):
         return _struct_converter(kind, path)
@@ -226,8 +237,9 @@ def _struct_converter(kind: pa.DataType, path: str) -> Convert:
 
 
 def _missing(path: str, names: set[str]) -> list[tuple[str, bool]]:
-    """The fields to put back, each with True for an empty object and False for null. If no row has
-    `changelog_end_offsets`, they were empty; null would mean that the request for them had failed.
+    """Returns the missing fields to add to a row, each with True for an empty object and False for null. If no row has
+    `changelog_end_offsets`, the field was an empty object in every row: null would mean that the request for end
+    offsets had failed.
     """
     required = _REQUIRED.get(path, {})
     if path == "output":

@@ -1,8 +1,8 @@
 """Divides inputs into chunks in one pass: plain files by bytes, gzip by lines, Parquet by rows.
 
-Every chunk has the number of lines that `batch/work.py` sets, or fewer if the lines are very long; the last chunk of an
-input has the rest. An input that can be read only once, or only by the driver (stdin, pipes, databases), is first
-spooled to a file.
+Every chunk has the number of lines that `spark_engine/batch/work.py` sets, or fewer if the lines are very long; the
+last chunk of an input has the remaining lines. An input that can be read only once, or only by the driver (stdin,
+pipes, databases), is first spooled to a file.
 """
 
 import functools
@@ -34,7 +34,7 @@ from rebalance_analysis.recordings.parquet import count_rows
 from spark_engine.batch.work import BYTES_A_CHUNK, LINES_A_CHUNK
 
 Advance = Callable[[int], None]
-"""Receives the number of bytes of the input that have been scanned."""
+"""A callback that receives the number of bytes of the input that have been scanned."""
 
 
 def plan_recordings(
@@ -56,8 +56,8 @@ def plan_recordings(
 
 
 def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, object]]:
-    """The identity of each input across runs, as JSON: name, size and modification time, or the sha256 of a spooled
-    input.
+    """Returns the identity of each input, which a later run compares: name, size and modification time of a file, or
+    the SHA-256 of a spooled input.
 
     Raises InputError if an input no longer exists.
     """
@@ -65,10 +65,10 @@ def identity_of_inputs(chunks: Sequence[RecordingChunk]) -> list[dict[str, objec
 
 
 def check_of_inputs(chunks: Sequence[RecordingChunk]) -> Callable[[], None]:
-    """Notes the present state of the files, and returns a function that compares their later state with it. The
-    function raises InputError for a rewritten file.
+    """Records the present state of the input files, and returns a function that compares the files with the recorded
+    state. The returned function raises InputError for a rewritten file.
 
-    Appended lines are allowed, since they are not read. So is the removal of a file.
+    The returned function allows appended lines, because they are not read, and the removal of a file.
     """
     files = {chunk.path: chunk.source for chunk in chunks if chunk.kind is not ChunkKind.SPOOLED}
     before = {path: found for path in files if (found := _stat(path)) is not None}
@@ -90,7 +90,7 @@ def _stat(path: str) -> os.stat_result | None:
 
 
 def _goes_on(then: os.stat_result, now: os.stat_result) -> bool:
-    """True if the file is the same one, unchanged or appended to."""
+    """True if both states are of the same file, and the file is unchanged or longer."""
     same_file = (then.st_dev, then.st_ino) == (now.st_dev, now.st_ino)
     return same_file and (
         now.st_size > then.st_size or (now.st_size, now.st_mtime_ns) == (then.st_size, then.st_mtime_ns)
@@ -112,7 +112,9 @@ def _advance(progress: Progress, bar: TaskID, done: int) -> None:
 
 
 class _PlannedLine(NamedTuple):
-    """The start of a line (byte offset, or line number in gzip files), its number, and its length in bytes."""
+    """The start of a line (byte offset, or line number in gzip files), the number of the line, and its length in
+    bytes.
+    """
 
     place: int
     number: int
@@ -123,7 +125,7 @@ _KINDS = {SourceKind.JSONL: ChunkKind.PLAIN, SourceKind.GZIP: ChunkKind.GZIP, So
 
 
 def _chunks(source: Source, spool: Path, size: int, advance: Advance) -> Iterator[RecordingChunk]:
-    """The chunks of one input, not yet numbered."""
+    """Yields the chunks of one input, without chunk numbers."""
     if source.kind in (SourceKind.STDIN, SourceKind.DATABASE) or not _is_file(source):
         yield from _spooled(source, spool, size, advance)
         return
@@ -155,7 +157,9 @@ def _spooled(source: Source, spool: Path, size: int, advance: Advance) -> Iterat
 
 
 def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iterator[_PlannedLine]:
-    """Yields every line that is not blank, with its byte offset. Raises `damage`, if given, at the end."""
+    """Yields every line that is not blank, with its byte offset. Raises `damage`, if it is not None, after the last
+    line.
+    """
     offset = 0
     for number, content in enumerate(raw, 1):
         if content.strip():
@@ -166,7 +170,9 @@ def _numbered(raw: Iterable[bytes], damage: DamagedSource | None = None) -> Iter
 
 
 def _cut(empty: RecordingChunk, lines: Iterator[_PlannedLine], size: int, advance: Advance) -> Iterator[RecordingChunk]:
-    """Yields chunks of `size` lines, or fewer if the lines are long. The last chunk has the damage of the input."""
+    """Yields chunks of `size` lines, or fewer if the lines are long. The last chunk of a damaged input has the
+    damage.
+    """
     chunk, readable, length = empty, 0, 0
     damage: DamagedSource | None = None
     try:

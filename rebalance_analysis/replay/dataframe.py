@@ -1,13 +1,15 @@
-"""Replay inside a Spark program: turns a DataFrame of recorded rebalances into a DataFrame with a row for each of them.
+"""Replay inside a Spark program: turns a DataFrame of recorded rebalances into a DataFrame with a result row for each
+rebalance.
 
     from rebalance_analysis.replay.dataframe import replayed
 
     rebalances = replayed(spark.read.text("s3://…/rebalances/"))
     rebalances.where("equal = false").select("id", "difference").show()
 
-The rows are those of `assignor replay`, without the columns `input` and `line`, because a DataFrame has no line
-numbers; a rebalance that could not be run is a row with `reject` set. Executors need this project: installed, or sent
-by `spark.sparkContext.addPyFile(write_code_archive(directory))` (`spark_engine.session` does that by itself).
+The result rows are those of `assignor replay` without the columns `input` and `line`, because a DataFrame has no line
+numbers. A rebalance that could not be run has a row with `reject` set. This project must be installed on the executors,
+or sent to them by `spark.sparkContext.addPyFile(write_code_archive(directory))`. `spark_engine.session` sends the
+project by itself.
 """
 
 import os
@@ -37,7 +39,8 @@ _ROWS = pa.schema(
 
 
 def replayed(df: DataFrame, column: str = LINE_COLUMN, *, changes: Changes = NO_CHANGES) -> DataFrame:
-    """Returns a DataFrame with a row for each rebalance of `df`, made by `mapInArrow`. Blank lines get no row.
+    """Returns a DataFrame with a row for each rebalance of `df`, made by `mapInArrow`. A blank line of `df` gets no
+    result row.
 
     `df` has a text column `column` with lines of JSON (`spark.read.text`), or the fields of rebalance/1 or placement/1
     as columns (`rebalance_analysis.recordings.parquet`). The result has the columns of docs/batch/replay.md, and

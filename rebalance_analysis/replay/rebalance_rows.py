@@ -1,8 +1,9 @@
-"""The columns of rounds.parquet, and the row of one rebalance that was run again.
+"""The columns of rounds.parquet, and the result row of one rebalance that was run again.
 
-The measures are those of `rebalance_analysis.measures`; `recorded_…` are the same measures of the recorded placement.
-If the rerun equals the recording, the recorded placement is the one of the rerun. Otherwise it is read from the
-recorded bytes, where a warm-up is a standby, and a task that is held back until its owner revokes it is active nowhere.
+The measures of a result row are those of `rebalance_analysis.measures`; the columns `recorded_…` have measures of the
+recorded placement. If the rerun equals the recording, the placement of the rerun is used as the recorded placement.
+If the rerun differs, the recorded placement is read from the recorded bytes, where a warm-up is a standby, and a task
+that is held back until its owner revokes it is active nowhere.
 """
 
 from collections.abc import Sequence
@@ -22,14 +23,14 @@ from rebalance_analysis.rerun import Rerun, RerunPlacement, RerunRebalance
 Recorded = RecordedRebalance | RecordedPlacement
 
 MAX_THREADS = 1_000_000
-"""A rebalance with more threads gets no measures: a line may have any capacity, and `thread_loads` has an entry for
-each thread.
+"""A rebalance with more than MAX_THREADS threads gets no measures: a line may have any capacity, and `thread_loads` has
+an entry for each thread.
 """
 
 COMPUTE_COLUMN = "compute_ms"
 TIMING_COLUMNS = ("input", "line", "id")
-"""The columns of the file of compute times that identify a row. Compute times differ from run to run, so they have a
-file of their own.
+"""The columns that identify a row in the file of compute times. Compute times are in a separate file, because they
+differ from run to run.
 """
 
 
@@ -67,10 +68,11 @@ SCHEMA = pa.schema(
 
 
 class Replayed(NamedTuple):
-    """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the rerun, with the changes if there
-    are any.
+    """A rebalance that was run again. `recorded`: the recorded rebalance. `ran`: the rerun, with the changes of the
+    command's options if there are any.
 
-    `as_recorded`: the rerun without changes, the same as `ran` if there are no changes; None if there was no such run.
+    `as_recorded`: the rerun without the changes; equal to `ran` if there are no changes; None if the rebalance was not
+    run without the changes.
     """
 
     recorded: Recorded
@@ -80,7 +82,7 @@ class Replayed(NamedTuple):
 
 
 def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, object]:
-    """One row of SCHEMA."""
+    """Returns the result row of a rebalance, with the columns of SCHEMA."""
     comparison = compared(replayed.recorded, replayed.ran)
     has_bytes = isinstance(replayed.ran, RerunRebalance)
     return {
@@ -100,7 +102,9 @@ def row_of(input_name: str, line: int | None, replayed: Replayed) -> dict[str, o
 
 
 def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
-    """Compares the rerun with the recording; None without a recorded output, or if another leader led the rebalance."""
+    """Compares the rerun with the recording. Returns None if no output is recorded, or if another leader than Kafka
+    Streams led the rebalance.
+    """
     if recorded.output is None:
         return None
     if isinstance(ran, RerunRebalance):
@@ -111,7 +115,7 @@ def compared(recorded: Recorded, ran: Rerun) -> Comparison | None:
 
 
 def _of_format(recorded: Recorded, ran: Rerun) -> dict[str, object]:
-    """The columns that rebalances and placement problems fill differently."""
+    """Returns the columns whose values come from different fields in rebalances and placement problems."""
     if isinstance(ran, RerunPlacement):
         return {
             "format": PLACEMENT_FORMAT,
@@ -135,7 +139,9 @@ def _of_format(recorded: Recorded, ran: Rerun) -> dict[str, object]:
 
 
 def _measures(placed: tuple[PlacementProblem, Placement] | None) -> RebalanceMeasures | None:
-    """The measures of a rebalance; None without a placement, or with more than MAX_THREADS threads."""
+    """Returns the measures of a rebalance; None if there is no placement, or if there are more than MAX_THREADS
+    threads.
+    """
     if placed is None:
         return None
     problem, placement = placed
@@ -175,12 +181,12 @@ def _measures_as_recorded(recorded: Recorded, as_recorded: Rerun | None) -> Reba
 
 
 def batch_of(rows: Sequence[dict[str, object]]) -> pa.RecordBatch:
-    """Rows of `row_of` as a batch. A column missing from a row is null."""
+    """Converts rows of `row_of` to an Arrow record batch. A column that is missing in a row is null."""
     return pa.RecordBatch.from_pylist(
         [{name: storable(row.get(name)) for name in SCHEMA.names} for row in rows], SCHEMA
     )
 
 
 def storable(value: object) -> object:
-    """The value in a form that Parquet can store: text may contain bytes that are not UTF-8."""
+    """Converts a value to a form that Parquet can store: text may contain bytes that are not UTF-8."""
     return as_text(value) if isinstance(value, str) else value

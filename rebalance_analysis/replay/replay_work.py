@@ -1,4 +1,5 @@
-"""The work of a replay on one chunk: runs every line again and makes a row or a reject of each. Every engine uses it.
+"""The work of a replay on one chunk: runs every line again, and makes a result row or a reject for each line. Local
+processes and Spark executors run the work of this module.
 
 A line is rejected for the same reasons, and with the same texts, as by `assignor assign`: "refused" if it needs a
 feature of a later release, "unusable" if it is invalid. A rebalance to which the changes cannot be applied is
@@ -27,8 +28,8 @@ NO_CHANGES = Changes()
 
 @dataclass(frozen=True, slots=True)
 class ReplayWork:
-    """Runs the lines of chunks again. `changes` are made to every rebalance; the row still compares the result with the
-    recorded output.
+    """Runs the lines of chunks again. `changes` are applied to every rebalance; the result row still compares the
+    result with the recorded output.
     """
 
     own_assignors: OwnAssignors
@@ -57,7 +58,7 @@ class ReplayWork:
         return ChunkOutput(batch_of(rows), tuple(rejects))
 
     def line(self, line: RawLine) -> dict[str, object] | Reject:
-        """The row of one line, or a reject with the reason why there is no row."""
+        """Returns the result row of one line, or a reject with the reason why the line has no row."""
         try:
             return self._row(line)
         except AssignorFault as error:
@@ -78,8 +79,8 @@ class ReplayWork:
         return row_of(input_name, number, Replayed(recorded, ran, as_recorded, compute_ms))
 
     def _as_recorded(self, recorded: Recorded) -> Rerun | None:
-        """Runs the rebalance without the changes, for the `recorded_...` measures; None if no output is recorded, or if
-        the rebalance cannot be run.
+        """Runs the rebalance without the changes, for the `recorded_...` measures. Returns None if the recording has no
+        output, or if the rebalance cannot be run.
         """
         if recorded.output is None:
             return None
@@ -90,7 +91,9 @@ class ReplayWork:
 
 
 def place(where: str) -> tuple[str, int | None]:
-    """Splits `input:line` into the two parts; the line is None if there is no line number."""
+    """Splits a place `input:line` into the input and the line number. The line number is None if `where` has no line
+    number.
+    """
     name, colon, number = where.rpartition(":")
     if colon and number.isascii() and number.isdigit() and len(number) <= 18:
         return name, int(number)

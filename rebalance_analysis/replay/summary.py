@@ -1,7 +1,6 @@
-"""The summary of a replay, computed from its files, for `summary.json` and for the tables on stdout. Lines are counted
-as `assignor assign --check` counts them.
-
-The files are read in batches of some thousand rows, and only totals and one entry per input are kept in memory.
+"""The summary of a replay, computed from its files, for `summary.json` and for the tables on stdout. The summary counts
+lines as `assignor assign --check` counts them. The result files are read in batches of some thousand rows, and only
+totals and one entry per input are kept in memory.
 """
 
 from __future__ import annotations
@@ -28,8 +27,9 @@ _COLUMNS = [name for name in SCHEMA.names if name not in ("thread_loads", COMPUT
 
 @dataclass(slots=True)
 class Counts:
-    """Numbers of lines, counted as `assignor assign --check` counts them, but lines without a recorded output have a
-    count of their own, `nothing_recorded`. `not_compared`: rebalances led by another leader than Kafka Streams 4.3.1.
+    """Numbers of lines, as `assignor assign --check` counts them, except that lines without a recorded output have the
+    separate count `nothing_recorded`. `not_compared`: the number of rebalances led by another leader than Kafka Streams
+    4.3.1.
     """
 
     total: int = 0
@@ -70,7 +70,7 @@ class Counts:
 
 
 class ColumnSums:
-    """Sums and means of columns, over the rows whose value is a number."""
+    """Sums and means of columns. Rows whose value in a column is not a number do not count for this column."""
 
     def __init__(self) -> None:
         self._sums: defaultdict[str, float] = defaultdict(int)
@@ -97,8 +97,8 @@ _AVERAGED = ("skew", "active_skew", "standby_coverage", "rack_spread")
 
 @dataclass(slots=True)
 class MeasureSums:
-    """Sums and means of the measures. `measured`: the number of rebalances with measures; the sums and means are over
-    these rebalances.
+    """Sums and means of the measures. `measured`: the number of rebalances with measures; only these rebalances count
+    in sums and means.
 
     `records_to_restore` counts only rebalances in which all lags are known; `cross_rack_reads` only rebalances in which
     all racks are known.
@@ -137,7 +137,7 @@ _MOVED = ("active_moved", "standby_moved")
 
 @dataclass(slots=True)
 class Beside:
-    """Sums over the rebalances that have measures both of the recorded placement and of the rerun."""
+    """Sums of measures over the rebalances that have measures both of the recorded placement and of the rerun."""
 
     rounds: int = 0
     columns: ColumnSums = field(default_factory=ColumnSums)
@@ -160,8 +160,8 @@ class Beside:
 
 
 class ComputeTimes:
-    """Compute times in milliseconds, counted in classes of 1 % width, so that quantiles of millions of values need only
-    a few kilobytes.
+    """A histogram of compute times in milliseconds, with classes of 1 % width, so that quantiles of millions of values
+    need only a few kilobytes.
     """
 
     def __init__(self) -> None:
@@ -175,7 +175,7 @@ class ComputeTimes:
         self._max_ms = max(self._max_ms, milliseconds)
 
     def quantile(self, share: float) -> float | None:
-        """The time within which this share of the rebalances was computed; None without rebalances."""
+        """Returns the time within which this share of the rebalances was computed; None if there are no rebalances."""
         rank = share * self._classes.total()
         passed = 0
         for each in sorted(self._classes):
@@ -196,10 +196,10 @@ class ComputeTimes:
 
 @dataclass(slots=True)
 class Summary:
-    """The summary of a replay. `differences`: the first ten, as text. `refusals`: the number of lines by reason, for at
-    most 50 reasons.
+    """The summary of a replay. `differences`: the first ten differences from recordings, as text. `refusals`: the
+    number of refused lines by reason, for at most 50 reasons.
 
-    `changes`: the changes as a document; empty if the rebalances were run as recorded.
+    `changes`: the changes of the replay as a document; empty if the rebalances were run as recorded.
     """
 
     changes: Mapping[str, object]
@@ -212,7 +212,7 @@ class Summary:
 
     @property
     def counts(self) -> Counts:
-        """The counts over all inputs."""
+        """The counts of lines over all inputs."""
         total = Counts()
         for counts in self.inputs.values():
             total = total.plus(counts)
@@ -260,7 +260,9 @@ class Summary:
 
 
 def summarized(outcome: RunOutcome, changes: Mapping[str, object], sources: Iterable[str] = ()) -> Summary:
-    """Reads the files of a complete run. `sources`: the inputs, in the order of the output."""
+    """Computes the summary from the files of a complete run. `sources`: the inputs, in the order in which the summary
+    is to list them.
+    """
     summary = Summary(changes)
     with pq.ParquetFile(outcome.rows_file) as rows:
         for batch in rows.iter_batches(_ROWS_AT_ONCE, columns=_COLUMNS):

@@ -35,18 +35,20 @@ _BESIDE = {"active_moved": "active tasks moved", "standby_moved": "standby tasks
 
 
 def print_summary(summary: Summary, console: Console, *, wide: bool = False) -> None:
-    """Prints counts by input, the measures, refusals and differences. `wide`: print columns without any lines, too."""
+    """Prints counts by input, the measures, refusals and differences. `wide`: True to also print columns in which all
+    counts are 0.
+    """
     console.print(_counts_table(summary, console.width, wide))
     console.print()
     console.print(_measures_table(summary))
     if summary.changes:
         console.print()
         console.print(_beside_table(summary))
-    differences = [] if summary.changes else summary.differences  # with changes, rebalances are meant to differ
+    differences = [] if summary.changes else summary.differences  # after changes, results are expected to differ
     for reason, lines in summary.refusals.items():
         console.print(Text(one_line(f"refused: {reason} ({lines:,} lines)")), soft_wrap=True)
     for text in differences:
-        # soft_wrap: users copy the path in the line, so no line breaks may be inserted
+        # soft_wrap inserts no line breaks, because users copy the path in the line
         console.print(Text(one_line(f"difference: {text}")), soft_wrap=True)
 
 
@@ -68,7 +70,7 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
     table.add_column("input", overflow="fold")
     for name in columns:
         table.add_column(name, justify="right", overflow="fold")
-    of_all = _cells(counts, columns)  # the totals are the widest figures of their columns
+    of_all = _cells(counts, columns)  # a total is the widest number of its column
     figures = sum(max(len(cell), *map(len, name.split("\n"))) + GAP for name, cell in zip(columns, of_all, strict=True))
     room = max(width - figures, _SHORTEST_INPUT)
     for name, of_input in _shown(summary.inputs):
@@ -79,14 +81,16 @@ def _counts_table(summary: Summary, width: int, wide: bool) -> Group:
 
 
 def _common_directory(names: Iterable[str]) -> str:
-    """The directory that all names have in common, with a slash at its end; empty if there is none."""
+    """Returns the directory that all names have in common, with a slash at its end; empty if the names have no common
+    directory.
+    """
     directories = (name.split("/")[:-1] for name in names)
     common = itertools.takewhile(lambda level: len(set(level)) == 1, zip(*directories, strict=False))
     return "".join(f"{level[0]}/" for level in common)
 
 
 def _shown(inputs: Mapping[str, Counts]) -> Iterator[tuple[str, Counts]]:
-    """Yields the first `INPUTS_SHOWN` inputs, and one entry for all others."""
+    """Yields the counts of the first `INPUTS_SHOWN` inputs, and one entry with the sums of all other inputs."""
     rest = Counts()
     for place, (name, counts) in enumerate(inputs.items()):
         if place < INPUTS_SHOWN:

@@ -1,10 +1,11 @@
-"""Forecasts the rebalances of a group after a recorded rebalance, until nothing moves any more. Call `forecast`.
+"""Forecasts the rebalances of a group after a recorded rebalance, until no task moves any more. The entry point is the
+function `forecast`.
 
-The leader is the real one (`rebalance_analysis.rerun`); only the members are a model, which `ForecastModel` describes.
-There are two leaders: `placement_leader` for a placement problem and `rebalance_leader` for a rebalance. For
-`placement_leader` a member is a whole process, and a model of the pipeline holds a moved task back until its owner has
-revoked it. For `rebalance_leader` a member is a stream thread with its subscription bytes, and the pipeline itself
-holds the task back.
+A forecast uses the real leader (`rebalance_analysis.rerun`) and a model of the members, which `ForecastModel`
+describes. `placement_leader` runs the leader for a placement problem, and `rebalance_leader` runs the leader for a
+rebalance. For `placement_leader` a member is a whole process, and a model of the assignment pipeline holds a moved task
+back until its owner has revoked the task. For `rebalance_leader` a member is a stream thread with its subscription
+bytes, and the assignment pipeline itself holds a moved task back.
 """
 
 from rebalance_analysis.simulate.forecasting import forecast

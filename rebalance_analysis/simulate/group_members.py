@@ -1,14 +1,16 @@
-"""The members of a group during a forecast: their open tasks, the closed state on their disks, and the offset sums that
-they would report. `first_members` makes the members as they were when the recorded rebalance began, from their
-subscriptions.
+"""Models the members of a group during a forecast: their open tasks, the closed state on their disks, and the offset
+sums that they would report. `first_members` makes the members as they were when the recorded rebalance began, from
+their subscriptions.
 
 A process keeps the state of a task that it closed until the clean-up delay has passed. In Kafka, the thread that is the
-first to lock a state directory when all members rejoin reports this state. That is usually the thread that had the task
-open last, because it locks the directory as soon as it has closed the task. In this model it is always that thread.
+first to lock a state directory when all members rejoin reports the state in the directory. Usually the thread that had
+the task open last reports the state, because this thread locks the directory as soon as it has closed the task. In this
+model, the thread that had the task open last always reports the state.
 
-In a group where tasks run, a task without an owner is taken as left behind by an owner that failed: it ran nowhere for
-the session timeout, until the group noticed the failure. There is one exception: a process that is still alive may have
-just revoked the task, as happens between a rebalance and its follow-up. A group in which no task runs has just started.
+In a group where tasks run, the model assumes that the owner of a task without an owner failed: the task ran nowhere for
+the session timeout, until the group noticed the failure. Exception: a task whose process is still in the group may have
+just been revoked, as happens between a rebalance and its follow-up. The model assumes that a group in which no task
+runs has just started.
 """
 
 from collections.abc import Iterable, Mapping
@@ -26,7 +28,7 @@ _Copy = tuple[ProcessId, TaskId]
 
 
 class HandedOut(NamedTuple):
-    """The tasks that one thread has open from now on."""
+    """The tasks that one thread has open after an assignment."""
 
     active: tuple[TaskId, ...] = ()
     standby: tuple[TaskId, ...] = ()
@@ -37,8 +39,8 @@ class Decided:
     """The decision of one rebalance. `handed_out`: the tasks of each thread, by the thread's name. `held_back`: tasks
     that wait until their owner has revoked them.
 
-    `rejoin`: the members rejoin as soon as they have applied their assignments. `probing_at_ms`: the time of the
-    probing rebalance since the recorded rebalance.
+    `rejoin`: True if the members rejoin as soon as they have applied their assignments. `probing_at_ms`: the time of
+    the next probing rebalance, in milliseconds since the recorded rebalance; None if no probing rebalance is requested.
     """
 
     problem: PlacementProblem
@@ -50,8 +52,8 @@ class Decided:
 
 
 class ClosedState(NamedTuple):
-    """State on disk that no thread has open. `offset_sum` may be UNKNOWN_OFFSET_SUM. `since_ms`: the time at which it
-    was closed. `reporter`: the thread that reports this state.
+    """State on disk that no thread has open. `offset_sum` may be UNKNOWN_OFFSET_SUM. `since_ms`: the time at which the
+    state was closed. `reporter`: the thread that reports this state.
     """
 
     offset_sum: int
@@ -62,7 +64,7 @@ class ClosedState(NamedTuple):
 @dataclass(slots=True)
 class Members:
     """The members of a group at one time of a forecast. `threads`: the stream threads by name, in the order of the
-    recorded members. All times are since the recorded rebalance.
+    recorded members. All times are in milliseconds since the recorded rebalance.
     """
 
     threads: Mapping[str, ModelledThread]
@@ -72,11 +74,13 @@ class Members:
     closed: dict[_Copy, ClosedState] = field(default_factory=dict)
 
     def owners(self) -> dict[TaskId, ModelledThread]:
-        """The thread that has each task active, whether the task runs already or is still being restored."""
+        """Returns the thread that has each task active, whether the task already runs or is still being restored."""
         return {task: thread for thread in self.threads.values() for task in thread.active}
 
     def offset_sums(self, now_ms: int) -> dict[str, dict[TaskId, int]]:
-        """The offset sums that every thread reports: those of its open tasks, and of the closed state it reports."""
+        """Returns the offset sums that every thread reports: the offset sums of its open tasks, and of the closed state
+        that the thread reports.
+        """
         self._clean_up(now_ms)
         reported = {name: thread.offset_sums(self.ends, now_ms) for name, thread in self.threads.items()}
         for (_, task), state in self.closed.items():
@@ -84,8 +88,8 @@ class Members:
         return reported
 
     def hand_out(self, handed_out: Mapping[str, HandedOut], now_ms: int) -> None:
-        """Lets every thread close the tasks it loses and open the tasks it gets. A thread that `handed_out` does not
-        name loses all its tasks.
+        """Applies an assignment: every thread closes its revoked tasks and opens its new tasks. A thread that is not in
+        `handed_out` closes all its tasks.
         """
         self._clean_up(now_ms)
         on_disk = self._on_disk(now_ms)
@@ -106,18 +110,20 @@ class Members:
         self._close(on_disk, reporters, now_ms)
 
     def caught_up_ms(self) -> int | None:
-        """The time at which every copy will have caught up if nothing is handed out any more; None for never."""
+        """Returns the time at which every copy will have caught up if there is no further assignment; None if a copy
+        never catches up.
+        """
         times = [thread.caught_up_ms(self.ends) for thread in self.threads.values()]
         known = [at_ms for at_ms in times if at_ms is not None]
         return max(known, default=0) if len(known) == len(times) else None
 
     def never_caught_up(self) -> tuple[TaskId, ...]:
-        """Tasks with a copy on a thread that reads more slowly than records are appended."""
+        """Returns the tasks that have a copy on a thread that reads records more slowly than they are appended."""
         slow = [thread for thread in self.threads.values() if thread.caught_up_ms(self.ends) is None]
         return tuple(sorted({task for thread in slow for task in thread.standby}))
 
     def behind(self, now_ms: int) -> tuple[TaskId, ...]:
-        """Tasks with an open copy that has not reached the end of its changelogs."""
+        """Returns the tasks that have an open copy that has not reached the end of its changelogs."""
         late: set[TaskId] = set()
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -134,7 +140,9 @@ class Members:
         return to_restore_from(on_disk.get((thread.process, task)))
 
     def _on_disk(self, now_ms: int) -> dict[_Copy, int]:
-        """Offset sums of all state, open and closed; for a task that ran until now, the sum of the end offsets."""
+        """Returns the offset sums of all state, open and closed. The offset sum of a running task is the sum of its end
+        offsets.
+        """
         on_disk = {copy: state.offset_sum for copy, state in self.closed.items()}
         for thread in self.threads.values():
             for task, offset_sum in thread.offset_sums(self.ends, now_ms).items():
@@ -143,14 +151,14 @@ class Members:
         return on_disk
 
     def _reporters(self) -> dict[_Copy, str]:
-        """The thread that reports each piece of state, open or closed."""
+        """Returns the thread that reports the state of each copy, open or closed."""
         reporters = {copy: state.reporter for copy, state in self.closed.items()}
         for name, thread in self.threads.items():
             reporters.update(((thread.process, task), name) for task in (*thread.active, *thread.standby))
         return reporters
 
     def _close(self, on_disk: Mapping[_Copy, int], reporters: Mapping[_Copy, str], now_ms: int) -> None:
-        """Sets `closed` to the state on disk that no thread has open any more. State that was closed before keeps its
+        """Sets `closed` to the state on disk that no thread has open. State that was closed earlier keeps its closing
         time.
         """
         opened = {
@@ -169,12 +177,12 @@ class Members:
 
 
 _Disks = Mapping[ProcessId, Mapping[TaskId, int]]
-"""The offset sums of the state that each process reported."""
+"""The offset sums of the state on each process, by process and task."""
 
 
 class Past(NamedTuple):
-    """Facts about the time before the rebalance, which a what-if does not change. `configs`: the configs of that time.
-    `left_behind`: tasks whose owners the what-if removes.
+    """Facts about the time before the rebalance, which a what-if does not change. `configs`: the configs before the
+    rebalance. `left_behind`: tasks whose owners the what-if removes.
     """
 
     configs: AssignmentConfigs
@@ -190,9 +198,9 @@ def first_members(
     model: ForecastModel,
     past: Past,
 ) -> Members:
-    """Makes the members as they were when the recorded rebalance began. `threads`: the threads, with no task open yet.
-    `active`: the tasks that each thread reported as active; if several threads reported a task, the first one owns it.
-    `reported`: the tasks whose state each thread reported.
+    """Makes the members as they were when the recorded rebalance began. `threads`: the stream threads, which have no
+    open tasks yet. `active`: the tasks that each thread reported as active; if several threads reported a task, the
+    first thread owns the task. `reported`: the tasks whose state each thread reported.
     """
     by_name = {thread.name: thread for thread in threads}
     tasks = frozenset(problem.tasks)
@@ -225,7 +233,9 @@ def first_members(
 def _reporters(
     threads: Iterable[ModelledThread], reported: Mapping[str, Iterable[TaskId]]
 ) -> dict[tuple[ProcessId, TaskId | None], str]:
-    """By process and task, the first thread that reported the task; for task None, the process's first thread."""
+    """Returns, by process and task, the first thread that reported the task. The entry for task None is the first
+    thread of the process.
+    """
     reporters: dict[tuple[ProcessId, TaskId | None], str] = {}
     for thread in threads:
         for task in (None, *reported.get(thread.name, ())):
@@ -239,8 +249,8 @@ def _runs(problem: PlacementProblem, process: ProcessId, task: TaskId) -> bool:
 
 
 def _disks(problem: PlacementProblem, recorded_ends: Mapping[TaskId, int]) -> _Disks:
-    """The offset sums of the state on each process. A client whose lag is the whole changelog, and that never had the
-    task, has no state of it.
+    """Returns the offset sums of the state on each process. A client whose lag is the whole changelog, and that never
+    had the task, has no state of the task.
     """
     disks: dict[ProcessId, dict[TaskId, int]] = {}
     for process, client in problem.clients.items():
@@ -289,7 +299,7 @@ def _unowned_since(
 
 def _was_given_up(problem: PlacementProblem, configs: AssignmentConfigs, disks: _Disks, task: TaskId) -> bool:
     """True if there are more caught-up copies than num.standby.replicas: the additional copy belongs to an owner that
-    is still alive and has revoked the task.
+    is still in the group and has revoked the task.
     """
     caught_up = [
         process

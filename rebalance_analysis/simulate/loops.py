@@ -1,9 +1,9 @@
 """Finds loops in a forecast: a rebalance with the same input and output as an earlier rebalance.
 
 The comparison covers everything on which the future of the group depends: the open and closed state of each thread, the
-lag of every copy, and the leader's decision. Absolute times and offsets do not count. The age of closed state counts,
-because a process removes old state. It does not count if only follow-ups lie between the two rebalances, because
-follow-ups come far faster than any clean-up.
+lag of every copy, and the leader's decision. The comparison ignores absolute times and offsets. The comparison includes
+the age of closed state, because a process removes old state. The comparison ignores the age of closed state if only
+follow-ups lie between the two rebalances, because follow-ups come far faster than any clean-up.
 """
 
 import hashlib
@@ -24,8 +24,8 @@ class _LoopCandidate(NamedTuple):
 
 @dataclass(slots=True)
 class LoopFinder:
-    """Finds the first rebalance that repeats an earlier one. `_last_other`: the number of the last rebalance that was
-    not a follow-up.
+    """Finds the first rebalance that repeats an earlier rebalance. `_last_other`: the number of the last rebalance that
+    was not a follow-up.
     """
 
     _seen: dict[Digest, _LoopCandidate] = field(default_factory=dict)
@@ -34,8 +34,8 @@ class LoopFinder:
     def find(
         self, number: int, trigger: ForecastTrigger, decided: Decided, members: Members, now_ms: int
     ) -> int | None:
-        """Returns the number of the earlier rebalance that this rebalance repeats; None if there is none. Call it for
-        every rebalance before its assignments are handed out.
+        """Returns the number of the earlier rebalance that this rebalance repeats; None if this rebalance repeats no
+        earlier rebalance. The caller must call `find` for every rebalance before the members apply their assignments.
         """
         if trigger is not ForecastTrigger.FOLLOW_UP:
             self._last_other = number
@@ -54,7 +54,7 @@ def _digest(value: object) -> Digest:
 
 
 def _assigned(members: Members, now_ms: int) -> list[object]:
-    """For every thread: its active tasks, its standbys, and the lag of every task that it reports."""
+    """Returns for every thread its active tasks, its standbys, and the lag of every task that the thread reports."""
     assigned: list[object] = []
     for name, sums in members.offset_sums(now_ms).items():
         thread = members.threads[name]
@@ -64,13 +64,13 @@ def _assigned(members: Members, now_ms: int) -> list[object]:
 
 
 def _lag(members: Members, task: TaskId, offset_sum: int, now_ms: int) -> int:
-    """The lag of a copy. A negative offset sum is a marker, not a position, and is returned unchanged."""
+    """Returns the lag of a copy. A negative offset sum is a marker, not a position, and is returned unchanged."""
     return offset_sum if offset_sum < 0 else members.ends.end(task, now_ms) - offset_sum
 
 
 def _unreported(members: Members, acceptable_lag: int, now_ms: int) -> list[object]:
-    """The tasks whose whole changelog is no longer than acceptable.recovery.lag: for these tasks a client without state
-    counts as caught up, because its lag is the whole changelog.
+    """Returns the tasks whose whole changelog has at most acceptable.recovery.lag records. A client without state
+    counts as caught up for these tasks, because its lag is the whole changelog.
     """
     return [task for task, end in members.ends.ends(now_ms).items() if end <= acceptable_lag]
 

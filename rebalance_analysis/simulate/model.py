@@ -1,4 +1,6 @@
-"""The model of members and cluster that a forecast uses, its bounds, and the result of a forecast, also as JSON."""
+"""The model of members and cluster that a forecast uses, the bounds of the model's values, and the result of a
+forecast, also as JSON.
+"""
 
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -11,16 +13,16 @@ from rebalance_analysis.measures import RebalanceMeasures
 
 @dataclass(frozen=True, slots=True)
 class ForecastModel:
-    """The assumptions of a forecast. Rates are records per second; times are milliseconds.
+    """The assumptions of a forecast. Rates are in records per second, and times are in milliseconds.
 
     `restore_records_per_s`: the rate of one stream thread over all active tasks that it restores.
     `standby_records_per_s`: the rate of one stream thread over all its standbys and warm-ups, which wait while the
     thread restores active tasks. `appended_records_per_s`: the rate at which the changelogs of each stateful task grow
     while the task runs. `rebalance_ms`: the time from the start of a rebalance until its members have their
-    assignments. `session_timeout_ms`: the time until the group notices that a process failed; only the unowned time
-    depends on it. `state_cleanup_delay_ms`: the time after which a process removes the state of a task that it was not
-    given again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; all rates of a process are multiplied by one
-    number between 1 - jitter and 1 + jitter, which is drawn with `seed`.
+    assignments. `session_timeout_ms`: the time until the group notices that a process failed; this timeout affects only
+    the unowned time. `state_cleanup_delay_ms`: the time after which a process removes the state of a closed task that
+    is not assigned to it again (Kafka's state.cleanup.delay.ms). `jitter`: from 0 to 1; all rates of a process are
+    multiplied by one number between 1 - jitter and 1 + jitter, which is drawn with `seed`.
     """
 
     restore_records_per_s: float = 100_000.0
@@ -52,10 +54,11 @@ class End(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ForecastRebalance:
-    """One rebalance of a forecast. `at_ms`: its time since the recorded rebalance. `moved`: tasks whose active copy
-    changed its process; `warming_up`: tasks with a warm-up. `followup`: a follow-up is needed. `probing_at_ms`: the
-    time of the probing rebalance that the leader asked for, since the recorded rebalance; None if it asked for none.
-    `unowned`: the number of tasks that run nowhere when the rebalance begins.
+    """One rebalance of a forecast. `at_ms`: the time of the rebalance in milliseconds since the recorded rebalance.
+    `moved`: tasks whose active copy changed its process; `warming_up`: tasks with a warm-up. `followup`: True if a
+    follow-up is needed. `probing_at_ms`: the time of the probing rebalance that the leader requested, in milliseconds
+    since the recorded rebalance; None if the leader requested no probing rebalance. `unowned`: the number of tasks that
+    do not run on any process when the rebalance begins.
     """
 
     number: int
@@ -71,9 +74,9 @@ class ForecastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Loop:
-    """Rebalances that repeat without end: those from `first_round` to `first_round + length - 1`.
+    """Rebalances that repeat endlessly: the rebalances with the numbers `first_round` to `first_round + length - 1`.
 
-    `tasks`: the tasks that move, warm up or are held back in these rebalances, and so keep the group from settling.
+    `tasks`: the tasks that move, warm up or are held back in these rebalances, so that the group never becomes stable.
     """
 
     first_round: int
@@ -84,13 +87,12 @@ class Loop:
 @dataclass(frozen=True, slots=True)
 class Forecast:
     """The result of a forecast. `stable_after_ms`: the time of the last rebalance that was needed; None if the group
-    does not settle.
-
-    `restored_after_ms`: the time at which every copy had caught up after that; None if a copy never catches up, or if
-    the group does not settle. `active_moves`, `standby_moves`, `warm_ups`: the number of copies over all rebalances; a
-    warm-up counts once, when it begins. `unowned_ms`: the time in which tasks ran nowhere (revoked and not yet handed
-    out, being restored, or their process failed), summed over tasks; `unowned_longest_ms` and `unowned_longest_task`:
-    the longest such time of one task. `final`: the measures of the last rebalance.
+    does not become stable. `restored_after_ms`: the time at which every copy has caught up after the last rebalance;
+    None if a copy never catches up, or if the group does not become stable. `active_moves`, `standby_moves`,
+    `warm_ups`: the numbers of moved and warmed-up copies over all rebalances; a warm-up counts once, when it begins.
+    `unowned_ms`: the time that tasks did not run on any process (between revocation and assignment, during restore, or
+    after the failure of a process), summed over tasks; `unowned_longest_ms` and `unowned_longest_task`: the longest
+    time that one task did not run, and this task. `final`: the measures of the last rebalance.
     """
 
     end: End
@@ -107,20 +109,24 @@ class Forecast:
     error: str | None
     final: RebalanceMeasures | None
     owners: tuple[tuple[TaskId, ProcessId], ...]
-    """The process on which every task is active at the end."""
+    """The process on which each task is active at the end of the forecast."""
     behind: tuple[TaskId, ...] = ()
-    """Tasks with a copy that has not caught up at the end; in a stable group, tasks with a copy that never will."""
+    """Tasks with a copy that has not caught up at the end of the forecast; if the group is stable, tasks with a copy
+    that never catches up.
+    """
     own_measures: tuple[float, ...] = ()
     """The caller's own measures of the placement of the last rebalance (`MeasureEnd`)."""
 
     @property
     def probing_rounds(self) -> int:
-        """The number of rebalances without follow-ups, which only hand over tasks as these rebalances decided."""
+        """The number of rebalances that are not follow-ups. A follow-up only assigns tasks as an earlier rebalance
+        decided.
+        """
         return sum(1 for each in self.rebalances if each.trigger is not ForecastTrigger.FOLLOW_UP)
 
 
 HIGHEST_RATE = 1e15
-"""Highest rate, in records per second; far above every real rate."""
+"""The highest allowed rate, in records per second; far above every real rate."""
 
 LOWEST_RATE = 1e-3
 LONGEST_MS = JAVA_INT_MAX
@@ -128,7 +134,9 @@ _LONGEST_SHOWN_BITS = 128
 
 
 def check_model(model: ForecastModel, max_rounds: int) -> None:
-    """Checks the bounds of every field. Raises InputError, whose `where` is the name of the field."""
+    """Checks the bounds of every field. Raises InputError for a value out of bounds; `where` of the error is the name
+    of the field.
+    """
     for name in ("restore_records_per_s", "standby_records_per_s"):
         _check_number(name, getattr(model, name), LOWEST_RATE, HIGHEST_RATE)
     _check_number("appended_records_per_s", model.appended_records_per_s, 0, HIGHEST_RATE)
@@ -139,7 +147,7 @@ def check_model(model: ForecastModel, max_rounds: int) -> None:
 
 
 def _check_number(name: str, value: float, low: float, high: float) -> None:
-    if not low <= value <= high:  # written as `not`, so that NaN is refused, too
+    if not low <= value <= high:  # `not (...)` refuses NaN, too
         raise InputError(f"must be from {_shown(low)} to {_shown(high)}, not {_shown(value)}", name)
 
 
@@ -150,8 +158,8 @@ def _shown(number: float) -> str:
 
 
 def forecast_document(forecast: Forecast, model: ForecastModel | None = None) -> dict[str, object]:
-    """The forecast as a JSON document: every field under its name, tasks and processes as text, times in milliseconds.
-    `model`: the model of the forecast, which is added to the document.
+    """Returns the forecast as a JSON document: every field under its name, tasks and processes as text, times in
+    milliseconds. `model`: the model of the forecast, which is part of the document.
     """
     document = {
         **document_of_fields(forecast, "end", "stable_after_ms", "restored_after_ms", "probing_rounds"),

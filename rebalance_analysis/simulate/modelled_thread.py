@@ -1,13 +1,13 @@
-"""The model of a stream thread: its open tasks, and their restored positions. And the model of tasks: the times in
-which each task runs or runs nowhere, and the growth of its changelogs.
+"""Models a stream thread, with its open tasks and their restored positions, and tasks, with the times in which each
+task runs and the growth of its changelogs.
 
 A thread restores its active tasks one after the other, in the order of task ids; each task runs as soon as it is
-restored. Only after all of them does the thread read records for its standbys and warm-ups, all at the same rate. A
-task that does not run appends no records, so the number of records to restore is known when the task is handed out; a
-standby follows a changelog that may grow.
+restored. After the thread has restored all its active tasks, it reads records for its standbys and warm-ups, with an
+equal rate for each. A task that does not run appends no records, so the number of records to restore is known when the
+task is assigned; a standby reads a changelog that may grow.
 
-A task runs from the time at which its owner has restored it. That time is computed when the task is handed out, and is
-dropped if the task is revoked earlier. Times are milliseconds since the recorded rebalance.
+A task runs from the time at which its owner has restored it. The model computes this time when the task is assigned,
+and discards the time if the task is revoked earlier. All times are in milliseconds since the recorded rebalance.
 """
 
 from __future__ import annotations
@@ -26,20 +26,24 @@ _FRACTIONS = float(1 << _FRACTION_BITS)
 
 
 class Rates(NamedTuple):
-    """The rates of one stream thread in records per second, over the active tasks it restores and over its standbys."""
+    """The rates of one stream thread in records per second: one rate for all active tasks that the thread restores, and
+    one rate for all its standbys together.
+    """
 
     restore: float
     standby: float
 
 
 def rates_of(model: ForecastModel, process: ProcessId, threads: int = 1) -> Rates:
-    """The model's rates with the jitter of the process. `threads`: the number of threads that are modelled as one."""
+    """Returns the model's rates with the jitter of the process. `threads`: the number of stream threads that one
+    ModelledThread stands for.
+    """
     factor = _factor(model, process) * threads
     return Rates(model.restore_records_per_s * factor, model.standby_records_per_s * factor)
 
 
 def _factor(model: ForecastModel, process: ProcessId) -> float:
-    """The factor of the process: between 1 - jitter and 1 + jitter, and never 0."""
+    """Returns the jitter factor of the process: a number between 1 - jitter and 1 + jitter that is never 0."""
     if not model.jitter:
         return 1.0
     drawn = hashlib.blake2b(f"{model.seed}/{process}".encode(), digest_size=8).digest()
@@ -59,8 +63,9 @@ class Restore(NamedTuple):
 
 @dataclass(slots=True)
 class ModelledThread:
-    """A stream thread. `active`: each active task with the time from which it runs. `restores`: the restores of those
-    active tasks that have or had to be restored. `standby`: each standby with its offset sum at `since_ms`.
+    """A stream thread of the model. `active`: maps each active task to the time from which the task runs. `restores`:
+    the restore of each active task that is being restored or has been restored. `standby`: maps each standby to its
+    offset sum at `since_ms`.
     """
 
     name: str
@@ -75,7 +80,7 @@ class ModelledThread:
         self, active: Mapping[TaskId, int | None], standby: Mapping[TaskId, int], ends: ChangelogEnds, now_ms: int
     ) -> None:
         """Sets the tasks that the thread has open from `now_ms` on. `active`: the offset sum from which each task is
-        restored; None for a task that runs already or has no state. `standby`: the offset sum of each standby.
+        restored; None for a task that already runs or that has no state. `standby`: the offset sum of each standby.
         """
         before = self.active
         self.active, self.restores, self.since_ms = {}, {}, now_ms
@@ -93,12 +98,12 @@ class ModelledThread:
 
     @property
     def free_from_ms(self) -> int:
-        """The time at which the last active task is restored and the thread continues with its standbys."""
+        """The time at which the thread has restored its last active task and continues with its standbys."""
         return max((each.runs_from_ms for each in self.restores.values()), default=self.since_ms)
 
     def offset_sums(self, ends: ChangelogEnds, now_ms: int) -> dict[TaskId, int]:
-        """The offset sums that the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise the position
-        of the copy.
+        """Returns the offset sums that the thread reports: LATEST_OFFSET for a stateful task that runs, otherwise the
+        position of the copy.
         """
         sums = {
             task: LATEST_OFFSET if runs_from_ms <= now_ms else self._restored(self.restores[task], now_ms)
@@ -119,10 +124,12 @@ class ModelledThread:
         return {task: position + read[task] for task, position in self.standby.items()}
 
     def caught_up_ms(self, ends: ChangelogEnds) -> int | None:
-        """The time at which all copies will have caught up if nothing is handed out any more; None for never.
+        """Returns the time at which all copies on the thread will have caught up if there is no further assignment;
+        None if a copy never catches up.
 
-        Over time more changelogs grow, so the thread catches up ever more slowly: records read minus records appended
-        is a concave function of time. So a thread that is fast enough when all changelogs grow stays caught up.
+        More and more changelogs grow as time passes, so the thread catches up more and more slowly: records read minus
+        records appended is a concave function of time. Therefore a thread that is fast enough once all changelogs grow
+        stays caught up.
         """
         free_ms = self.free_from_ms
         if not self.standby:
@@ -146,8 +153,8 @@ class ModelledThread:
 
 
 def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]:
-    """Shares `records` out over the tasks: equal shares, but no task gets more records than it misses. The remainder
-    goes to the first tasks.
+    """Divides `records` equally among the tasks, but no task gets more records than it misses. The remainder of the
+    division goes to the first tasks.
     """
     shares = dict(missing)
     left = records
@@ -165,15 +172,17 @@ def shared_out(missing: Mapping[TaskId, int], records: int) -> dict[TaskId, int]
 
 
 def to_restore_from(offset_sum: int | None) -> int:
-    """The offset sum from which a copy starts to read: 0 if there is no state, or if its position is not known."""
+    """Returns the offset sum from which a copy starts to read: 0 if the copy has no state, or if the position of the
+    state is not known.
+    """
     return 0 if offset_sum is None or offset_sum == UNKNOWN_OFFSET_SUM else offset_sum
 
 
 @dataclass(slots=True)
 class TaskRuns:
-    """The times in which tasks run. `unowned_since`: for a task that does not run, the time at which it stopped.
-    `unowned_ms`, `longest_ms`: the sum and the longest of the times without an owner that have ended; `finish` adds the
-    times that have not ended.
+    """The times in which tasks run. `unowned_since`: maps each task that does not run to the time at which it stopped.
+    `unowned_ms`, `longest_ms`: the sum and the longest of the finished periods in which a task did not run; `finish`
+    adds the unfinished periods.
     """
 
     unowned_since: dict[TaskId, int]
@@ -184,11 +193,11 @@ class TaskRuns:
     _ran_ms: dict[TaskId, int] = field(default_factory=dict)
 
     def starts(self, task: TaskId, at_ms: int) -> None:
-        """Notes that an owner runs the task from `at_ms` on, which may lie in the future."""
+        """Records that an owner runs the task from `at_ms` on. `at_ms` may be in the future."""
         self._runs_from[task] = at_ms
 
     def stops(self, task: TaskId, at_ms: int) -> None:
-        """Notes that the owner closes the task, whether it ran already or was still being restored."""
+        """Records that the owner closes the task. The task may have been running or still being restored."""
         runs_from = self._runs_from.pop(task)
         if runs_from > at_ms:
             return
@@ -197,21 +206,22 @@ class TaskRuns:
         self.unowned_since[task] = at_ms
 
     def ran_ms(self, task: TaskId, now_ms: int) -> int:
-        """The time that the task ran since the recorded rebalance, over all its owners."""
+        """Returns the time, in milliseconds, that the task ran on any owner since the recorded rebalance."""
         runs_from = self._runs_from.get(task)
         running = 0 if runs_from is None else max(now_ms - max(runs_from, 0), 0)
         return self._ran_ms.get(task, 0) + running
 
     def finish(self, now_ms: int) -> None:
-        """Ends the open times without an owner. Call it when nothing is handed out any more: a task that is being
-        restored is unowned until it runs, a task without an owner until `now_ms`.
+        """Ends the unfinished periods in which tasks do not run. The caller calls `finish` after the last assignment:
+        the period of a task that is being restored ends when the task runs, and the period of a task without an owner
+        ends at `now_ms`.
         """
         for task in sorted(self.unowned_since):
             self._count(task, self._runs_from.get(task, now_ms))
 
     @property
     def runs_from(self) -> Mapping[TaskId, int]:
-        """For every task that has an owner, the time from which it runs."""
+        """Maps each task that has an owner to the time from which the task runs."""
         return self._runs_from
 
     def _count(self, task: TaskId, until_ms: int) -> None:
@@ -223,7 +233,9 @@ class TaskRuns:
 
 @dataclass(frozen=True, slots=True)
 class ChangelogEnds:
-    """The growing changelogs. `recorded`: the end-offset sum of every stateful task at the recorded rebalance."""
+    """The end offsets of changelogs, which grow during a forecast. `recorded`: the end-offset sum of every stateful
+    task at the recorded rebalance.
+    """
 
     recorded: Mapping[TaskId, int]
     appended_records_per_s: float
@@ -233,18 +245,20 @@ class ChangelogEnds:
         return task in self.recorded
 
     def end(self, task: TaskId, now_ms: int) -> int:
-        """The end-offset sum of a stateful task."""
+        """Returns the end-offset sum of a stateful task at `now_ms`."""
         return self.recorded[task] + self.appended(task, now_ms)
 
     def appended(self, task: TaskId, now_ms: int) -> int:
-        """Records appended since the recorded rebalance. The end-offset sum never exceeds the highest long of Java."""
+        """Returns the number of records that the task has appended since the recorded rebalance. The number is limited
+        so that the end-offset sum never exceeds Java's largest long.
+        """
         if not self.appended_records_per_s:
             return 0
         records = int(self.appended_records_per_s * self.runs.ran_ms(task, now_ms) / 1000)
         return min(records, JAVA_LONG_MAX - self.recorded[task])
 
     def ends(self, now_ms: int) -> Mapping[TaskId, int]:
-        """The end-offset sums of all stateful tasks."""
+        """Returns the end-offset sums of all stateful tasks at `now_ms`."""
         if not self.appended_records_per_s:
             return self.recorded
         return {task: self.end(task, now_ms) for task in self.recorded}

@@ -1,8 +1,9 @@
-"""Forecasts of a placement problem: the task assignor alone, with each process as one thread of all its capacity.
+"""Forecasts of a placement problem: runs only the task assignor, and models each process as one thread with the
+capacity of the process.
 
-This file models the steps of the pipeline that need subscription bytes, which a placement problem does not have: a task
-that another process still owns is held back until that process has revoked it. Meanwhile the process that will get the
-task keeps its state open as a standby (KIP-429).
+This module models the steps of the assignment pipeline that need subscription bytes, which a placement problem does not
+have: a task that another process still owns is held back until the other process has revoked it. While the task is held
+back, the process that is to get the task keeps its state open as a standby (KIP-429).
 """
 
 from collections.abc import Mapping
@@ -19,7 +20,8 @@ from rebalance_analysis.simulate.model import ForecastModel
 from rebalance_analysis.simulate.modelled_thread import ModelledThread, rates_of
 
 MAX_THREADS = 1_000_000
-"""Limit for the threads of all clients: a short line can ask for billions of threads, and the load of each is measured.
+"""The largest allowed number of threads of all clients together: a short line can request billions of threads, and the
+load of each thread is measured.
 """
 
 
@@ -104,8 +106,8 @@ def _active(client: PlacementClient) -> frozenset[TaskId]:
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """Estimates the end-offset sums: a problem has only lags, and the lag of a client without state is the whole
-    changelog.
+    """Estimates the end-offset sums: a placement problem has only lags, and the lag of a client without state is the
+    whole changelog.
     """
     ends: dict[TaskId, int] = {}
     for task in problem.stateful_tasks:

@@ -1,13 +1,15 @@
-"""Forecasts of a recorded rebalance: runs the whole pipeline, from the members' subscriptions to their assignments.
+"""Forecasts of a recorded rebalance: runs the whole assignment pipeline, from the members' subscriptions to their
+assignments.
 
-Later rebalances use the internal topics that the first rebalance created, and changelogs that have grown. Records that
-a stateful task appends are spread over its changelog partitions; for a source topic that serves as changelog, the
-committed offsets grow (`assignor.clients.client_state`). A look-up that failed in the recording keeps failing.
+Later rebalances of a forecast use the internal topics that the first rebalance created, and changelogs that have grown.
+Records that a stateful task appends are spread over its changelog partitions; for a source topic that serves as
+changelog, the committed offsets grow (`assignor.clients.client_state`). A request of the leader that failed in the
+recording also fails in each forecast rebalance.
 
 A member's bytes are decoded once, and encoded again for every rebalance with the member's present tasks and offset
-sums. All other fields stay as recorded: versions, endpoint, tags, topics, rack, process id. The unique field is
-incremented, and a member that learns that all members support a higher version uses this version from then on. Source:
-`StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
+sums. ConsumerProtocol version, endpoint, tags, topics, rack and process id stay as recorded. The unique field of a
+subscription is incremented for each rebalance. A member whose assignment says that all members support a higher version
+uses this version from the next rebalance on. Source: `StreamsPartitionAssignor.subscriptionUserData`, `onAssignment`.
 """
 
 from __future__ import annotations
@@ -113,8 +115,8 @@ class RebalanceLeader:
         )
 
     def _leader_misses(self, created: Iterable[str]) -> bool:
-        """True if the rebalance created topics that the group reads, so that they are missing in the metadata of the
-        leader's consumer. When they appear there, the consumer asks for another rebalance
+        """True if the rebalance created topics that the group reads, so that the metadata of the leader's consumer
+        lacks these topics. When the created topics appear in the metadata, the consumer requests another rebalance
         (`ConsumerCoordinator.rejoinNeededOrPending`). A leader that is not a member of the group has no consumer.
         """
         read = {topic for each in self._snapshot.topology.subtopologies for topic in each.source_topics}
@@ -135,7 +137,7 @@ def _past(snapshot: RebalanceSnapshot, as_recorded: RebalanceSnapshot) -> Past:
 
 
 def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]:
-    """The tasks of the partitions that the member owns, and the tasks that it reports as running."""
+    """Returns the tasks of the partitions that the member owns, and the tasks that the member reports as running."""
     reader = {topic: each.id for each in snapshot.topology.subtopologies for topic in each.source_topics}
     owned = [TaskId(reader[each.topic], each.partition) for each in member.owned if each.topic in reader]
     running = [task for task, offset_sum in member.info.task_offset_sums.items() if offset_sum == LATEST_OFFSET]
@@ -143,7 +145,7 @@ def _active(snapshot: RebalanceSnapshot, member: RecordedMember) -> list[TaskId]
 
 
 def _recorded_ends(problem: PlacementProblem) -> Mapping[TaskId, int]:
-    """End-offset sums of all stateful tasks; a task whose end is not known counts as empty."""
+    """Returns the end-offset sums of all stateful tasks. A task whose end offsets are not known has the sum 0."""
     ends = next(iter(problem.clients.values())).lags.unreported
     return {task: 0 if end == UNKNOWN_OFFSET_SUM else end for task, end in ends.items()}
 
@@ -153,8 +155,8 @@ _Appended = Mapping[str, Mapping[int, int]]
 
 
 def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic]) -> RebalanceSnapshot:
-    """Returns the snapshot with the topics of `created` as existing, empty topics, with the metadata that a recorder
-    saw, if any.
+    """Returns the snapshot with the topics of `created` added as existing, empty topics. The added topics have the
+    metadata that the recorder received, if any.
     """
     if not created:
         return snapshot
@@ -170,7 +172,9 @@ def with_created(snapshot: RebalanceSnapshot, created: Mapping[str, CreatedTopic
 
 
 def with_appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> RebalanceSnapshot:
-    """Returns the snapshot with the changelog offsets of `now_ms`. `snapshot`: as at the recorded rebalance."""
+    """Returns the snapshot with the changelog offsets of `now_ms`. `snapshot`: the snapshot of the recorded
+    rebalance.
+    """
     if not ends.appended_records_per_s:
         return snapshot
     changelogs, committed = _appended(snapshot, ends, now_ms)
@@ -192,7 +196,7 @@ def _changelogs(snapshot: RebalanceSnapshot) -> frozenset[str]:
 
 
 def _appended(snapshot: RebalanceSnapshot, ends: ChangelogEnds, now_ms: int) -> tuple[_Appended, _Appended]:
-    """The records appended to changelogs, and those appended to source topics that serve as changelogs."""
+    """Returns the numbers of records appended to changelogs, and to source topics that serve as changelogs."""
     changelogs: dict[str, dict[int, int]] = {}
     committed: dict[str, dict[int, int]] = {}
     topics_of: dict[int, tuple[list[str], frozenset[str]]] = {
@@ -223,8 +227,8 @@ def _committed(offsets: tuple[int | None, ...], more: Mapping[int, int]) -> tupl
 
 @dataclass(slots=True)
 class RecordedMember:
-    """A member of a forecast. Owned partitions, version, generation and unique field change at each rebalance; the rest
-    stays as recorded.
+    """A member of a forecast. Owned partitions, version, generation and unique field change at each rebalance; all
+    other fields stay as recorded.
     """
 
     member: Member
@@ -238,8 +242,8 @@ class RecordedMember:
         return self.info.process_id
 
     def receives(self, assignment: bytes) -> tuple[HandedOut, bool]:
-        """Applies an assignment. Returns its tasks, and True if the member rejoins at once: because it has to revoke a
-        partition, or because it uses a higher version from now on.
+        """Applies an assignment. Returns the assigned tasks, and True if the member rejoins at once. A member rejoins
+        at once if it has to revoke a partition, or if it changes to a higher version.
         """
         decoded = decode_assignment(assignment)
         tasks = decode_assigned_tasks(decoded.user_data or b"")
@@ -254,7 +258,7 @@ class RecordedMember:
         return HandedOut(active, tasks.standby_tasks), gives_up or upgrades
 
     def joins(self, offset_sums: Mapping[TaskId, int]) -> Member:
-        """Returns the member with the subscription bytes with which it joins the next rebalance."""
+        """Returns the member with the subscription bytes that it sends to join the next rebalance."""
         unique = self.info.unique_field
         if self.info.version >= FIRST_VERSION_WITH_UNIQUE_FIELD:
             unique = (unique + 1 + 128) % 256 - 128
@@ -272,8 +276,8 @@ class RecordedMember:
 
 
 def recorded_members(members: Mapping[str, Member]) -> dict[str, RecordedMember]:
-    """Decodes the members, by member id. Raises DecodeError, which names a member whose bytes cannot be decoded, and
-    InputError for a future version.
+    """Decodes the subscription bytes of the members. Returns the members by member id. Raises DecodeError, which names
+    a member whose bytes cannot be decoded, and InputError for a future version.
     """
     decoded = dict(decode_members({member_id: member.subscription for member_id, member in members.items()}))
     return {member_id: _recorded_member(member_id, member, decoded[member_id]) for member_id, member in members.items()}

@@ -1,6 +1,7 @@
 """`assignor sweep`: forecasts every combination of a grid from every episode of recorded groups.
 
-`sweep_run`: the job from inputs to results. `grid`: the combinations. `episodes`: the recorded rebalances from which
-forecasts start, and the file with their lines. `sweep_work`: the work on one chunk. `totals`: the row of a forecast,
-the sums and the Pareto front. `front_tables`, `front_picture`: the output, as tables and as a picture.
+`sweep_run`: the job from inputs to results. `grid`: the combinations of config values. `episodes`: the recorded
+rebalances from which forecasts start, and the file with their lines. `sweep_work`: the work on one chunk. `totals`: the
+result row of a forecast, the sums and the Pareto front. `front_tables`, `front_picture`: the Pareto front as tables and
+as a picture.
 """

@@ -1,13 +1,13 @@
 """The episodes of recorded groups: the rebalances from which forecasts start.
 
 An episode is the first rebalance of a group, and each rebalance whose processes, or threads per process, differ from
-those of the previous rebalance: an instance came, left, was killed or was restarted. The rebalances in between are only
-follow-ups or probing rebalances, and the forecast makes those itself. A placement problem is an episode of its chain,
-or, without a chain, of a group of its own.
+those of the previous rebalance: an instance joined, left, was killed or was restarted. All other recorded rebalances
+are follow-ups or probing rebalances, which the forecast computes itself. A placement problem is an episode of its
+chain. A placement problem without a chain is the only episode of a group.
 
-The driver writes the lines of all chunks, compressed, into one spool file, and the workers read it. So a chunk has a
-position in this file instead of the lines. The file lies in the output directory, which every executor can read. A
-record of the file is a length in four bytes (big-endian), then the line, compressed by zlib.
+The driver writes the lines of all chunks, compressed, into one spool file, and the workers read this file. So a chunk
+has a position in the spool file instead of the lines. The spool file is in the output directory, which every executor
+can read. A record of the spool file is a length in four bytes (big-endian), then the line, compressed by zlib.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ from spark_engine.batch.work import LINES_A_CHUNK, Reject
 
 @dataclass(frozen=True, slots=True)
 class GroupEpisodes:
-    """The episodes of one group. `rebalances`: the number of rebalances read of the group. `lines`: the episodes, in
-    the order in which they happened.
+    """The episodes of one group. `rebalances`: the number of recorded rebalances of the group. `lines`: the recorded
+    lines of the episodes, in the order in which they happened.
     """
 
     group_id: str
@@ -48,8 +48,8 @@ class GroupEpisodes:
 
 @dataclass(frozen=True, slots=True)
 class Episodes:
-    """The episodes of all groups. `groups`: sorted by id. `rejects`: unusable lines in blocks of LINES_A_CHUNK;
-    `read_rejects` reads a block.
+    """The episodes of all groups. `groups`: the episodes of each group, sorted by group id. `rejects`: unusable lines
+    in blocks of LINES_A_CHUNK; `read_rejects` reads a block.
 
     `digest`: the SHA-256 of the spool file, which identifies its lines.
     """
@@ -64,7 +64,9 @@ class Episodes:
 
 
 class _Candidate(NamedTuple):
-    """A rebalance that may be an episode. `shape`: a digest of processes and threads; None differs from every shape."""
+    """A rebalance that may be an episode. `shape`: a digest of processes and threads; None for a placement problem,
+    which is always an episode.
+    """
 
     generation: int
     number: int
@@ -75,8 +77,8 @@ class _Candidate(NamedTuple):
 def gather_episodes(lines: Iterable[Line], spool: Path) -> Episodes:
     """Reads all `lines`, and writes the episodes and the rejects to the file `spool`.
 
-    A temporary file beside `spool` holds the rebalances until all are read, so only some 200 bytes of memory are needed
-    for each.
+    A temporary file beside `spool` holds the rebalances until all are read, so that each rebalance needs only some 200
+    bytes of memory.
     """
     rebalances: dict[str, list[_Candidate]] = {}
     rejects: list[SpooledRecord] = []
@@ -129,7 +131,7 @@ def _episodes(rebalances: Iterable[_Candidate]) -> list[_Candidate]:
 
 
 def _identity(line: Line) -> tuple[str, int, bytes | None]:
-    """The group, generation and shape of a line. Raises AssignorFault."""
+    """Returns the group, generation and shape of a line. Raises AssignorFault for a line that cannot be used."""
     document = line.usable_document()
     recorded = parse_recorded(document)
     if isinstance(recorded, RecordedPlacement):
@@ -138,8 +140,8 @@ def _identity(line: Line) -> tuple[str, int, bytes | None]:
 
 
 def _shape(recorded: RecordedRebalance) -> bytes:
-    """A digest of the processes and their numbers of threads. Raises DecodeError, KafkaError or InputError for a
-    rebalance that no leader can place.
+    """Returns a digest of the processes and their numbers of threads. Raises DecodeError, KafkaError or InputError for
+    a rebalance that no leader can place.
     """
     snapshot = recorded.snapshot
     if not snapshot.members:
@@ -161,7 +163,7 @@ _LEVEL = 1
 
 @dataclass(frozen=True, slots=True)
 class SpooledLines:
-    """A block of `count` consecutive records from `offset` on."""
+    """A block of `count` consecutive records of a spool file, from byte `offset` on."""
 
     path: str
     offset: int
@@ -170,14 +172,14 @@ class SpooledLines:
 
 @dataclass(frozen=True, slots=True)
 class SpooledRecord:
-    """The position and length of one record; the length includes the four bytes in front of the line."""
+    """The position and length of one record of a spool file; the length includes the four bytes before the line."""
 
     offset: int
     length: int
 
 
 class SpoolWriter:
-    """Appends to `stream`, an empty file that is open for writing."""
+    """Appends records to `stream`, an empty file that is open for writing."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -189,7 +191,7 @@ class SpoolWriter:
         return self._end
 
     def digest(self) -> str:
-        """The SHA-256 of everything written: the same lines in the same order give the same digest."""
+        """Returns the SHA-256 of all written bytes: equal lines in equal order give equal digests."""
         return self._sha256.hexdigest()
 
     def add(self, line: bytes) -> SpooledRecord:
@@ -197,7 +199,7 @@ class SpoolWriter:
         return self._append(len(packed).to_bytes(_LENGTH_BYTES, "big") + packed)
 
     def copy(self, source: BinaryIO, record: SpooledRecord) -> SpooledRecord:
-        """Appends a record of another file."""
+        """Appends a record that it reads from another spool file."""
         source.seek(record.offset)
         return self._append(source.read(record.length))
 
@@ -210,8 +212,8 @@ class SpoolWriter:
 
 
 def read_spooled(lines: SpooledLines) -> Iterator[bytes]:
-    """Yields the lines of a block. Raises InputError if the file cannot be read, for example because the executors do
-    not share the output directory.
+    """Yields the lines of a block of a spool file. Raises InputError if the file cannot be read, for example because
+    the executors do not share the output directory.
     """
     try:
         with open(lines.path, "rb") as stream:

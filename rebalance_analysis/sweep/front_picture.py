@@ -1,10 +1,10 @@
 """The Pareto front as a picture: time to stable against moves; the colour of a mark shows standbys, its size the skew.
 
-A number stands for the same combinations in the table and in the key beside the plot. Front points with equally many
-standbys are joined by a line: along the line, a shorter time costs more moves. A point of the front dominates each
-faint point.
+A mark's number refers to the same combinations in the table and in the key beside the plot. Points of the front with
+equally many standbys are joined by a line: along the line, a shorter time costs more moves. The picture shows points
+off the front as faint marks; a point of the front dominates each of them.
 
-Labels are placed so that none covers a mark or another label. All lengths are in typographic points.
+Labels do not cover marks or other labels, if there is room. All lengths in this module are in typographic points.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class _Point(NamedTuple):
 
 
 def draw_front(result: SweepResult, path: Path) -> None:
-    """Draws the front and saves it as `path`. Raises InputError if the file cannot be written, or if matplotlib is not
-    installed.
+    """Draws the Pareto front and saves the picture as `path`. Raises InputError if the file cannot be written, or if
+    matplotlib is not installed.
     """
     figure = new_figure(*_SIZE_INCHES)
     left, right = figure.subplots(1, 2, gridspec_kw={"width_ratios": (3.4, 1)})
@@ -113,7 +113,7 @@ def _draw_marks(
 
 
 class _Sizes:
-    """Maps skew to the area of a mark."""
+    """Maps the skew of a combination to the area of its mark."""
 
     def __init__(self, skews: Iterable[int]) -> None:
         self.skews = sorted(set(skews))
@@ -123,7 +123,9 @@ class _Sizes:
         return _SMALL if low == high else _SMALL + (_LARGE - _SMALL) * (skew - low) / (high - low)
 
     def handles(self, axes: Axes) -> list[PathCollection]:
-        """The entries of the legend: every skew if there are few, else the lowest, the middle and the highest."""
+        """Returns the legend entries for mark sizes: one for every skew if there are few, else for the lowest, the
+        middle and the highest skew.
+        """
         few = len(self.skews) <= _FEW_LEVELS
         shown = self.skews if few else [self.skews[0], self.skews[len(self.skews) // 2], self.skews[-1]]
         return [
@@ -137,7 +139,9 @@ def _level_handle(axes: Axes, level: float, colour: Any) -> PathCollection:
 
 
 def _draw_defaults(axes: Axes, result: SweepResult, sizes: _Sizes) -> list[PathCollection]:
-    """Draws a ring around the combination of Kafka's defaults, if the grid has it. Returns the ring for the legend."""
+    """Draws a ring around the combination of Kafka's defaults, if the grid contains this combination. Returns the ring
+    for the legend.
+    """
     total = None if result.defaults is None else result.totals[result.defaults]
     if total is None or total.point is None:
         return []
@@ -169,11 +173,11 @@ def _scale(axes: Axes, times_ms: Sequence[float]) -> None:
 
 
 def _number(figure: Figure, axes: Axes, front: Sequence[_Point], others: Sequence[_Point], sizes: _Sizes) -> None:
-    """Writes numbers beside the marks. Points at the same position share a label."""
+    """Writes the number of each mark beside the mark. Marks at the same position share a label."""
     at: dict[tuple[float, int], list[int]] = {}
     for number, point in enumerate(front[:_MOST_NUMBERS], start=1):
         at.setdefault((point.time_ms, point.moves), []).append(number)
-    figure.draw_without_rendering()  # positions in points are known only after the layout
+    figure.draw_without_rendering()  # text positions in typographic points are known only after the layout
     to_points = 72 / figure.dpi
 
     def mark(point: _Point) -> Mark:
@@ -233,8 +237,8 @@ _MARGIN = 2.0
 
 
 class Label(NamedTuple):
-    """A label of a mark. `dx`, `dy`: offset from the centre of the mark to the centre of the text. `is_far`: a line
-    should join the mark and the text.
+    """A label of a mark. `dx`, `dy`: offset from the centre of the mark to the centre of the text. `is_far`: True if a
+    line should join the mark and the text.
     """
 
     text: str
@@ -258,8 +262,8 @@ class _Box(NamedTuple):
 def place_labels(
     texts: Sequence[str], marks: Sequence[Mark], obstacles: Sequence[Mark], font_size: float
 ) -> list[Label]:
-    """Places one label for each mark, in order: at the nearest free position, or, if there is none, where the label
-    covers least.
+    """Places one label for each mark, in the order of the marks: at the nearest free position, or, if no position is
+    free, at the position where the label covers the smallest area.
 
     `obstacles`: marks without a label.
     """
@@ -273,8 +277,8 @@ def place_labels(
 
 
 def _best(text: str, mark: Mark, marks: Sequence[Mark], taken: Sequence[_Box], font_size: float) -> tuple[Label, _Box]:
-    """The best position of a label: one that covers least, then one nearer to its own mark than to any other mark, then
-    the nearest one.
+    """Returns the best position of a label. A position is better if the label covers less area, then if it is nearer to
+    its own mark than to any other mark, then if it is nearer to its mark than another position.
     """
     x, y, radius = mark
     reach = radius + _GAP + _RINGS * font_size + len(text) * font_size
@@ -301,7 +305,7 @@ def _box(text: str, x: float, y: float, font_size: float) -> _Box:
 
 
 def _places(text: str, radius: float, font_size: float) -> Iterator[tuple[float, float]]:
-    """Yields positions around the mark, ring by ring from the inside, each ring starting at the upper right."""
+    """Yields label positions around the mark, ring by ring from the inside; each ring starts at the upper right."""
     half_width, half_height = len(text) * font_size * _LETTER_WIDTH / 2, font_size / 2
     for ring in range(_RINGS):
         away = radius + _GAP + ring * font_size

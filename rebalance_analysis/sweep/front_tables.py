@@ -21,7 +21,7 @@ from spark_engine.batch.terminal import plain_table, titled
 
 _MEASURES = ("time to\nstable", "moves", "standbys\nper task", "skew")
 _TRAFFIC = "read across\nracks"
-"""Heading of a column that is shown only if the racks of some group are known."""
+"""The heading of the column for traffic across racks, which is shown only if the racks of some group are known."""
 _IN_FULL = (
     "time to\nstable",
     "rounds",
@@ -37,8 +37,8 @@ _STAR = "*"
 
 
 def front_table(result: SweepResult) -> Group:
-    """The table of the front, sorted by time to stable. A star marks Kafka's defaults, and a note below the table
-    explains the star. If the defaults are not on the front, they get a line of their own below it.
+    """Returns the table of the Pareto front, sorted by time to stable. A star marks Kafka's defaults, and a note below
+    the table explains the star. If Kafka's defaults are not on the front, a separate line below the table shows them.
     """
     blocks = alike_on_front(result)
     table = _table(result, _MEASURES)
@@ -55,7 +55,9 @@ def front_table(result: SweepResult) -> Group:
 
 
 def full_table(result: SweepResult) -> Group:
-    """The table of all combinations with all measures, in the order of the grid. The first column marks the front."""
+    """Returns the table of all combinations with all measures, in the order of the grid. The first column marks
+    combinations on the front.
+    """
     table = _table(result, _IN_FULL)
     for total in result.totals:
         front = "front" if total.combination.number in result.front else ""
@@ -74,7 +76,7 @@ def full_table(result: SweepResult) -> Group:
 
 
 def _table(result: SweepResult, measures: tuple[str, ...]) -> Table:
-    """A table with columns and no rows. The first column is for the mark of a row."""
+    """Returns a table with columns and no rows. The first column is for the mark (such as a star) of a row."""
     table = plain_table()
     table.add_column("", justify="right" if measures is _MEASURES else "left")
     for heading in (*(key.replace(".", ".\n") for key in result.grid.keys), *_headings(result, measures)):
@@ -88,7 +90,9 @@ def _values(result: SweepResult, total: CombinationTotal) -> list[str]:
 
 
 def front_document(result: SweepResult) -> dict[str, object]:
-    """The document for `front.json`. Each combination of the front has an entry. Equal runs give equal documents."""
+    """Returns the document for `front.json`, which has an entry for each combination on the front. Runs with equal
+    inputs give equal documents.
+    """
     defaults = None if result.defaults is None else _document(result, result.totals[result.defaults])
     beaten_by = None if result.beats_defaults is None else _document(result, result.totals[result.beats_defaults])
     return {
@@ -124,7 +128,7 @@ def _measures(total: CombinationTotal) -> tuple[str, ...]:
 
 
 def _headings(result: SweepResult, measures: tuple[str, ...]) -> tuple[str, ...]:
-    """The headings of the measures. The heading of a user's own measure is the name of its function."""
+    """Returns the column headings of the measures. The heading of a user's own measure is the name of its function."""
     own = (name.partition(":")[2].replace("_", "\n") for name in result.own_measures)
     return (*measures, *((_TRAFFIC,) if result.totals[0].cross_rack_reads is not None else ()), *own)
 
@@ -160,19 +164,23 @@ class AlikeCombinations:
     values: tuple[tuple[Value, ...], ...]
 
     def texts(self, grid: Grid) -> tuple[str, ...]:
-        """One text for each axis, in the form of `--grid`: `2`, `4..16`, `a|b`."""
+        """One text for each axis, in the syntax of `--grid`: `2`, `4..16`, `a|b`."""
         return tuple(values_text(axis, values) for axis, values in zip(grid.axes, self.values, strict=True))
 
 
 def alike_on_front(result: SweepResult) -> list[AlikeCombinations]:
-    """The front, sorted by time to stable. Combinations with the same point are grouped into blocks."""
+    """Returns the combinations on the front, sorted by time to stable. Combinations with equal results are grouped into
+    blocks.
+    """
     front = (result.totals[number] for number in result.front)
     by_point = groupby(front, key=lambda total: total.point)
     return [block for _, same in by_point for block in _blocks([each.combination for each in same], result.grid)]
 
 
 def values_text(axis: Axis, values: Sequence[Value]) -> str:
-    """The values in the form of `--grid`. Assignor names are shown without their common suffix `TaskAssignor`."""
+    """Formats the values of an axis in the syntax of `--grid`. Assignor names are shown without their common suffix
+    `TaskAssignor`.
+    """
     if axis.key == ASSIGNOR:
         return "|".join(str(value).removesuffix(_ASSIGNORS_END) for value in values)
     places = [axis.values.index(value) for value in values]

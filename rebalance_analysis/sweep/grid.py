@@ -1,8 +1,9 @@
 """The grid of a sweep: `--grid max.warmup.replicas=1..16,num.standby.replicas=0..2` as axes and their combinations.
 
-An axis is a config under Kafka's dotted name, or `assignor`. Its values are ranges of whole numbers such as `1..16` or
-`1..16:3` (every third), single values separated by bars, or both: `1..4|8|16`. A comma ends an axis. Combinations are
-numbered as in nested loops with the first axis outermost, so a number names the same combination in every run.
+An axis is a config under Kafka's dotted name, or `assignor`. The values of an axis are ranges of whole numbers such as
+`1..16` or `1..16:3` (every third), or single values, separated by bars: `1..4|8|16`. A comma in `--grid` separates two
+axes. Combinations are numbered as in nested loops with the first axis outermost, so a number names the same combination
+in every run.
 """
 
 import math
@@ -29,7 +30,9 @@ _TEXT_KEYS = (ASSIGNOR, RACK_AWARE_ASSIGNMENT_STRATEGY, RACK_AWARE_ASSIGNMENT_TA
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """One axis of a grid. `values`: in the given order, all whole numbers or all text, without duplicates."""
+    """One axis of a grid. `values`: the values without duplicates, in the given order; either all are whole numbers or
+    all are text.
+    """
 
     key: str
     values: tuple[Value, ...]
@@ -41,7 +44,9 @@ class Axis:
 
 @dataclass(frozen=True, slots=True)
 class Combination:
-    """One combination of a grid. `number`: counted from 0. `values`: one for each axis of the grid."""
+    """One combination of a grid. `number`: the number of the combination in the grid, from 0. `values`: one value for
+    each axis of the grid.
+    """
 
     number: int
     values: tuple[Value, ...]
@@ -67,7 +72,9 @@ class Grid:
         return Combination(number, tuple(reversed(values)))
 
     def kafkas_defaults(self) -> int | None:
-        """The number of the combination of Kafka's defaults; None if it is not in the grid."""
+        """Returns the number of the combination of Kafka's default values; None if the grid does not contain this
+        combination.
+        """
         defaults: Mapping[str, object] = {**dotted_configs(AssignmentConfigs()), ASSIGNOR: KAFKAS_ASSIGNOR}
         number = 0
         for axis in self.axes:
@@ -78,7 +85,9 @@ class Grid:
 
 
 def parse_grid(texts: Sequence[str]) -> Grid:
-    """Parses all `--grid` options into one grid. Raises InputError, which names the key and the problem."""
+    """Parses all `--grid` options into one grid. Raises InputError, which names the key and the problem, for an invalid
+    grid.
+    """
     axes: dict[str, Axis] = {}
     for text in texts:
         for part in text.split(","):
@@ -94,7 +103,8 @@ def parse_grid(texts: Sequence[str]) -> Grid:
 
 def _axis(text: str) -> Axis:
     key, equals, written = (part.strip() for part in text.partition("="))
-    # characters that cannot be printed would garble the error message, and no valid key or value has them
+    # characters that cannot be printed would garble the error message, and no valid key or value contains such
+    # characters
     if not equals or not key or not text.isprintable():
         raise InputError(f"an axis is key=values, such as max.warmup.replicas=1..16, not {_shown(text)}", GRID_OPTION)
     values: dict[Value, None] = {}
@@ -134,7 +144,7 @@ def _values(key: str, piece: str) -> Sequence[Value]:
 
 
 def _check(key: str, value: Value) -> None:
-    """Checks the value as strictly as `configs` and `assignor` of a recording. Raises InputError."""
+    """Raises InputError for a value that is not valid in the fields `configs` and `assignor` of a recording."""
     if key == ASSIGNOR:
         as_assignor(value, f"{GRID_OPTION} {ASSIGNOR}")
     else:

@@ -1,11 +1,12 @@
-"""A user's own measures of a sweep: each is a function, `module:function`, and adds a column.
+"""A user's own measures of a sweep: each measure is a function, `module:function`, and adds a column to the results.
 
-The function gets the input of the last rebalance of a forecast and the active tasks that it placed on each process, and
-returns a number:
+A measure function gets the input of the last rebalance of a forecast and the active tasks that this rebalance placed on
+each process, and returns a number:
 
     def busiest_thread(application_state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float
 
-As for own assignors, its module is also searched for in the directory where the command was started.
+The module of a measure function is also searched for in the directory where the command was started, as for a user's
+own assignor.
 """
 
 import os
@@ -26,16 +27,16 @@ OwnMeasure = Callable[[ApplicationState, Mapping[ProcessId, frozenset[TaskId]]],
 
 @dataclass(frozen=True, slots=True)
 class OwnMeasures:
-    """The user's own measures. `names`: the functions, as module:function. `directory`: the directory where the command
-    was started; its path is sent to the worker processes with the work.
+    """The user's own measures. `names`: the names of the functions, as module:function. `directory`: the directory
+    where the command was started; the path of this directory is part of the work that worker processes receive.
     """
 
     names: tuple[str, ...] = ()
     directory: str = "."
 
     def check(self) -> None:
-        """Loads all functions in this process, so that errors appear before any work is done. Raises InputError if a
-        function cannot be loaded.
+        """Loads all measure functions in this process, so that errors appear before any work is done. Raises InputError
+        if a function cannot be loaded.
         """
         if len(set(self.names)) < len(self.names):
             raise InputError("names a function twice", MEASURE_OPTION)
@@ -43,14 +44,16 @@ class OwnMeasures:
             self._function(name)
 
     def __call__(self, problem: PlacementProblem, placement: Placement) -> tuple[float, ...]:
-        """The measures in the order of `names`. Raises InputError if a function raises, or does not return a number."""
+        """Returns the values of the measures in the order of `names`. Raises InputError if a function raises an
+        exception, or does not return a number.
+        """
         active = {process: client.active for process, client in placement.clients.items()}
         return tuple([self._measured(name, ApplicationState(problem), active) for name in self.names])
 
     def _measured(self, name: str, state: ApplicationState, active: Mapping[ProcessId, frozenset[TaskId]]) -> float:
         try:
             found = self._function(name)(state, active)
-        except Exception as error:  # a user's function can raise anything
+        except Exception as error:  # a user's function can raise any exception
             raise InputError(f"{name} raised {type(error).__name__}: {error}", MEASURE_OPTION) from error
         if isinstance(found, bool) or not isinstance(found, (int, float)):
             raise InputError(f"{name} returned {type(found).__name__} instead of a number", MEASURE_OPTION)

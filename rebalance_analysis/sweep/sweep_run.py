@@ -32,9 +32,7 @@ MAX_FORECASTS = 1_000_000
 
 @dataclass(frozen=True, slots=True)
 class SweepOrder:
-    """The order for a sweep. `plot`: the file of the picture; None for a file in `output`. `own_measures`: see
-    `OwnMeasures`.
-    """
+    """The parameters of a sweep. `plot`: the path of the picture; None for a file in `output`."""
 
     inputs: tuple[str, ...]
     grid: tuple[str, ...]
@@ -49,7 +47,7 @@ class SweepOrder:
 
 @dataclass(frozen=True, slots=True)
 class FinishedSweep:
-    """A sweep that is complete. `plot`: the picture of the front; `forecasts`: the number of forecasts."""
+    """A sweep that is complete. `plot`: the path of the picture of the front; `forecasts`: the number of forecasts."""
 
     result: SweepResult
     outcome: RunOutcome
@@ -59,8 +57,8 @@ class FinishedSweep:
 
 
 def run_sweep(order: SweepOrder, lines: Iterable[Line], console: Console) -> FinishedSweep:
-    """Runs the sweep. `lines`: the lines of the order's inputs. `console`: shows the progress. Raises InputError, and
-    the errors of `run_plan`.
+    """Runs a sweep. `lines`: the lines of the recordings. `console`: the console that shows the progress. Raises
+    InputError if an input cannot be used, and the errors of `run_plan`.
     """
     grid = parse_grid(order.grid)
     own_assignors = OwnAssignors(os.getcwd())

@@ -1,8 +1,9 @@
-"""The work of a sweep on one chunk: forecasts some combinations from every episode of one group, with a row for each
-combination.
+"""The work of a sweep on one chunk: forecasts some combinations from every episode of one group, and makes a result row
+for each combination.
 
-A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`): a forecast has some tens of rebalances. A
-row is never divided, so a group of very many episodes has chunks of one combination, which take longer.
+A chunk takes about half a second, as in all jobs (`spark_engine.batch.work`): a forecast has some tens of rebalances.
+All episodes of one result row are in one chunk, so a group of very many episodes has chunks of one combination, which
+take longer.
 """
 
 import time
@@ -44,7 +45,7 @@ class CombinationsOfGroup:
 
 @dataclass(frozen=True, slots=True)
 class RejectedLines:
-    """A chunk of unusable lines, which the work only passes on as rejects."""
+    """A chunk of unusable lines, which `SweepWork` only passes on as rejects."""
 
     number: int
     rejects: SpooledLines
@@ -58,7 +59,7 @@ SweepChunk = CombinationsOfGroup | RejectedLines
 
 
 class _Episode(NamedTuple):
-    """An episode. `start`: the recorded rebalance with the changes that all combinations share."""
+    """An episode of a group. `start`: the recorded rebalance with the changes that are common to all combinations."""
 
     recorded: Recorded
     start: Recorded
@@ -89,7 +90,9 @@ class SweepWork:
                 yield ChunkOutput(pa.RecordBatch.from_pylist(self._rows(chunk), self.schema))
 
     def _rows(self, chunk: CombinationsOfGroup) -> list[dict[str, object]]:
-        """The rows of a chunk. Each episode is parsed once for all combinations; only one is in memory at a time."""
+        """Returns the result rows of a chunk. Each episode is parsed once for all combinations; only one episode is in
+        memory at a time.
+        """
         combinations = [self.grid.combination(number) for number in range(chunk.first, chunk.first + chunk.lines)]
         totals = [EpisodeTotals(own_measures=self.own_measures.names) for _ in combinations]
         for line in read_spooled(chunk.group.lines):
@@ -137,7 +140,9 @@ class SweepWork:
 
 
 def sweep_plan(work: SweepWork, episodes: Episodes, identity: dict[str, object]) -> Plan[SweepChunk]:
-    """Plans the chunks of a sweep: group by group, each with all combinations in order; the rejects come last."""
+    """Plans the chunks of a sweep: the chunks of each group, with all combinations in order, and then the chunks of
+    rejects.
+    """
     chunks: list[SweepChunk] = []
     for group in episodes.groups:
         size = max(FORECASTS_A_CHUNK // group.episodes, 1)

@@ -1,10 +1,10 @@
-"""The results of a sweep: the row of a group's episodes under one combination, the totals of each combination over all
-groups, and the combinations on the Pareto front.
+"""The results of a sweep: the result row of a group's episodes under one combination, the totals of each combination
+over all groups, and the combinations on the Pareto front.
 
-The front is over time to stable and moves (less is better), standbys (more is better), skew and traffic across racks
-(less is better). Traffic across racks counts only groups whose racks are known under every combination. A point is on
-the front if no other point is as good in every measure and better in at least one. A combination under which some
-episode never settles is not on the front.
+The Pareto front compares time to stable and moves (less is better), standbys (more is better), skew and traffic across
+racks (less is better). Traffic across racks counts only groups whose racks are known under every combination. A point
+is on the Pareto front unless another point is at least as good in every measure and better in one or more measures. A
+combination under which some episode never becomes stable is not on the front.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,12 +29,11 @@ _READS = "cross_rack_reads"
 @dataclass(frozen=True, slots=True)
 class CombinationTotal:
     """The totals of one combination over all groups. `time_to_stable_ms`: the mean over all episodes; None unless all
-    episodes settled. `skew`: the highest skew.
-
-    All other fields are sums. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each
-    episode. `cross_rack_reads` counts only groups whose racks are known under every combination; None if there is no
-    such group. `own_measures`: the means of the user's own measures over all episodes; None for a measure that is
-    missing for some group.
+    episodes became stable. `skew`: the highest skew of an episode. All other fields of CombinationTotal are sums over
+    episodes. `standbys`, `stateful_tasks` and `cross_rack_reads` are counted at the end of each episode.
+    `cross_rack_reads` counts only groups whose racks are known under every combination; None if no group's racks are
+    known. `own_measures`: the means of the user's own measures over all episodes; None for a measure that is missing
+    for some group.
     """
 
     combination: Combination
@@ -63,7 +62,9 @@ class CombinationTotal:
 
     @property
     def point(self) -> Vector | None:
-        """Time to stable, moves, standbys, skew and traffic across racks; less is better, so standbys are negative."""
+        """The vector of time to stable, moves, standbys, skew and traffic across racks. In each number less is better,
+        so the number of standbys is negative.
+        """
         if self.time_to_stable_ms is None:
             return None
         return (self.time_to_stable_ms, self.moves, -self.standbys, self.skew, self.cross_rack_reads or 0)
@@ -71,10 +72,11 @@ class CombinationTotal:
 
 @dataclass(frozen=True, slots=True)
 class SweepResult:
-    """The result of a sweep. `totals`: the totals of all combinations, by number. `front`: the numbers of the
-    combinations on the front, sorted by time to stable. `defaults`: the number of the combination of Kafka's defaults;
-    None if it is not in the grid. `beats_defaults`: the number of the first combination on the front that beats Kafka's
-    defaults; None if the defaults are on the front or not in the grid, and if the front is empty.
+    """The result of a sweep. `totals`: the totals of all combinations, in the order of their numbers. `front`: the
+    numbers of the combinations on the front, sorted by time to stable. `defaults`: the number of the combination of
+    Kafka's defaults; None if the grid does not contain this combination. `beats_defaults`: the number of the first
+    combination on the front that beats Kafka's defaults; None if the defaults are on the front or not in the grid, and
+    if the front is empty.
     """
 
     grid: Grid
@@ -92,13 +94,13 @@ class SweepResult:
 
     @property
     def settled(self) -> int:
-        """The number of combinations with which every episode settles."""
+        """The number of combinations with which every episode becomes stable."""
         return sum(1 for total in self.totals if total.point is not None)
 
 
 def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tuple[str, ...] = ()) -> SweepResult:
-    """Computes the result. `batches`: batches of the rows of `EpisodeTotals.row`, one row for every group and
-    combination.
+    """Computes the result of a sweep. `batches`: batches of the rows of `EpisodeTotals.row`, one row for every group
+    and combination.
     """
     means = ("time_to_stable_ms", *own_measures)
     table = pa.Table.from_batches(batches).select(["group_id", "combination", _READS, "skew", *_SUMS, *means])
@@ -127,7 +129,9 @@ def sweep_result(grid: Grid, batches: Iterable[pa.RecordBatch], own_measures: tu
 
 
 def _reads_of(table: pa.Table, groups: list[str]) -> dict[int, int]:
-    """The reads across racks by combination, summed over `groups`, whose racks are known under every combination."""
+    """Returns the reads across racks by combination, summed over `groups`. The racks of `groups` are known under every
+    combination.
+    """
     known = table.filter(pc.is_in(table["group_id"], pa.array(groups, pa.string())))
     sums = known.group_by("combination").aggregate([(_READS, "sum")]).to_pylist()
     return {row["combination"]: row[f"{_READS}_sum"] for row in sums}
@@ -142,7 +146,7 @@ def _front(totals: Sequence[CombinationTotal]) -> tuple[int, ...]:
     points = {total.combination.number: total.point for total in totals if total.point is not None}
     numbers = list(points)
     on_front = [numbers[index] for index in pareto_front(list(points.values()))]
-    # of equal times and moves, the combination with fewer standbys comes first
+    # of two combinations with equal times and moves, the combination with fewer standbys comes first
     return tuple(sorted(on_front, key=lambda number: (points[number][:2], totals[number].standbys, points[number][3:])))
 
 
@@ -157,10 +161,11 @@ def _beats(totals: Sequence[CombinationTotal], front: Sequence[int], defaults: i
 
 
 def pareto_front(points: Sequence[Vector]) -> list[int]:
-    """The indices of the points on the front, ascending. Of equal points, all are on the front or none is.
+    """Returns the indices of the points on the front, ascending. Equal points are either all on the front or all off
+    the front.
 
-    In sorted order only an earlier point can beat a point, and if any does, a point of the front does. So n * (size of
-    the front) comparisons are enough.
+    In sorted order, only an earlier point can dominate a point, and every dominated point is dominated by a point of
+    the front. So finding the front of n points needs n * (size of the front) comparisons.
     """
     kept: list[Vector] = []
     for point in sorted(set(points)):
@@ -171,7 +176,7 @@ def pareto_front(points: Sequence[Vector]) -> list[int]:
 
 
 def dominates(one: Vector, other: Vector) -> bool:
-    """True if point `one` is as good as `other` in every measure and better in at least one."""
+    """True if point `one` is at least as good as `other` in every measure, and better in one or more measures."""
     return one != other and _no_worse(one, other)
 
 
@@ -199,7 +204,9 @@ _AFTER_AXES = (
 
 
 def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Schema:
-    """The columns of the rows. Each axis has a column of its name, dots included, and so has each own measure."""
+    """Returns the columns of the result rows. Each axis and each of the user's own measures has a column with its name;
+    the name of an axis contains dots.
+    """
     values = tuple((axis.key, pa.int64() if axis.is_number else pa.string()) for axis in axes)
     return pa.schema([*_BEFORE_AXES, *values, *_AFTER_AXES, *((name, pa.float64()) for name in own_measures)])
 
@@ -208,12 +215,12 @@ def schema_of(axes: Sequence[Axis], own_measures: Sequence[str] = ()) -> pa.Sche
 class EpisodeTotals:
     """The totals over all episodes of one group under one combination.
 
-    Times are milliseconds. `time_to_stable_max_ms` and `skew` are the highest values of an episode; all other numbers
-    are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of each episode;
-    `cross_rack_reads` only in the `racks_known` episodes whose racks are known. `coverage_sum` is over `coverages`
-    episodes; a row has the mean. An episode that could not be forecast counts in `episodes` only; `error` is the first
-    error of an episode. `own_sums`: the sums of the user's own measures over the `measured` episodes; a row has their
-    means, or no values without such episodes.
+    Times are in milliseconds. `time_to_stable_max_ms` and `skew` are the highest values of an episode; all other
+    numbers of EpisodeTotals are sums. `stateful_tasks`, `standbys` and `cross_rack_reads` are counted at the end of
+    each episode; `cross_rack_reads` counts only the `racks_known` episodes whose racks are known. `coverage_sum` is the
+    sum over `coverages` episodes; a result row has the mean. An episode that could not be forecast counts in `episodes`
+    only; `error` is the first error of an episode. `own_sums`: the sums of the user's own measures over the `measured`
+    episodes; a result row has the means of these measures, or null if `measured` is 0.
     """
 
     episodes: int = 0
@@ -241,7 +248,9 @@ class EpisodeTotals:
     measured: int = 0
 
     def add(self, forecast: Forecast, standbys_wanted: int) -> None:
-        """Adds the forecast of one episode. `standbys_wanted`: num.standby.replicas."""
+        """Adds the forecast of one episode to the totals. `standbys_wanted`: the value of num.standby.replicas in the
+        forecast.
+        """
         self.episodes += 1
         self.error = self.error or forecast.error
         if forecast.end is End.STABLE and forecast.stable_after_ms is not None:
@@ -277,7 +286,7 @@ class EpisodeTotals:
         self.error = self.error or reason
 
     def row(self, group_id: str, number: int, axes: Sequence[Axis], values: Sequence[Value]) -> dict[str, object]:
-        """The row of the totals. It has a time to stable only if every episode settled."""
+        """Returns the result row. The row has a time to stable only if every episode became stable."""
         all_settled = 0 < self.episodes == self.settled
         return {
             "group_id": group_id,

@@ -1,5 +1,5 @@
-"""A recorded rebalance under other conditions: `Changes` has the conditions, `changed` applies them, and `difference`
-compares two results.
+"""Runs a recorded rebalance under other conditions: `Changes` has the changed conditions, `changed` applies the
+changes, and `difference` compares two results.
 
 The changed rebalance is decided by the code that leads a real group (`rebalance_analysis.rerun`), not estimated.
 """

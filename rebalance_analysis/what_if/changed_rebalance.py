@@ -1,8 +1,9 @@
 """`changed` returns a recorded line as the leader would have received it under other conditions; `changed_document`
-makes it a document.
+converts this line to a document.
 
 Changes are applied in this order: assignor and configs, topology and partition counts, removed instances, threads,
-tags, added instances, lags. So threads and tags change recorded instances only; an added instance has its own.
+tags, added instances, lags. So the changes of threads and tags apply to recorded instances only; the definition of an
+added instance has its threads and tags.
 """
 
 import json
@@ -43,9 +44,9 @@ def changed(recorded: Recorded, changes: Changes) -> Recorded: ...
 def changed(recorded: Recorded, changes: Changes) -> Recorded:
     """Returns the line with its input changed and without output; `Changes()` leaves the input as it is.
 
-    Raises InputError, which names the field of `changes` that cannot be applied, and the candidates if a name fits no
-    process or several; NotBuiltYet for a config that needs a later release; DecodeError if the bytes of a member have
-    to be decoded and cannot be.
+    Raises InputError if a change cannot be applied; the error names the field of `changes`, and the candidates if a
+    name matches no process or several. Raises NotBuiltYet for a config that needs a later release of this program, and
+    DecodeError if the bytes of a member that has to be changed cannot be decoded.
     """
     if isinstance(recorded, RecordedRebalance):
         return replace(recorded, snapshot=_changed_snapshot(recorded.snapshot, changes), output=None)
@@ -75,7 +76,8 @@ def _with_members(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSna
     removed = remove_instances(group, changes.remove)
     leader = snapshot.leader_process_id
     if leader in removed:
-        leader = min(group.processes())  # any process can lead; the lowest id makes the choice repeatable
+        # any process can lead; choosing the lowest id gives the same leader in every run
+        leader = min(group.processes())
     set_threads(group, changes.threads, ends, snapshot.application_id)
     set_tags(group, changes.tags)
     if changes.add_instances:
@@ -89,7 +91,9 @@ _NO_ENDS = EndOffsetSums({}, known=False)
 
 
 def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
-    """The end-offset sums; not known if the leader ends the rebalance with an error before it requests end offsets."""
+    """Returns the end-offset sums of the changelogs. The sums are not known if the leader ends the rebalance with an
+    error before it requests end offsets.
+    """
     try:
         tasks = make_tasks(snapshot, gather_members(snapshot).versions, created={})
         return sum_end_offsets(snapshot, tasks)
@@ -98,8 +102,9 @@ def _log_ends(snapshot: RebalanceSnapshot) -> EndOffsetSums:
 
 
 def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: Changes) -> dict[str, object]:
-    """The result of `changed` as a rebalance/1 or placement/1 document, with its id and without output. A rebalance
-    gets the source `generated` and a note that lists the changes, so that it is not mistaken for a recording.
+    """Returns the result of `changed` as a rebalance/1 or placement/1 document, with the id of the recorded line and
+    without output. The document of a rebalance gets the source `generated` and a note that lists the changes, so that
+    it is not mistaken for a recording.
     """
     if isinstance(recorded, RecordedPlacement):
         return {**_placement(recorded), "meta": {"what_if": changes_document(changes)}}
@@ -113,7 +118,7 @@ def changed_document(recorded: RecordedRebalance | RecordedPlacement, changes: C
     )
     asked = changes_document(changes)
     if "topology" in asked:
-        asked["topology"] = "another one"  # the input of the document has the topology already
+        asked["topology"] = "another one"  # the input in the document already has the topology
     return {**document, "note": f"what if: {json.dumps(asked, ensure_ascii=False)}"}
 
 

@@ -1,11 +1,12 @@
 """The changes of a what-if: configs, instances, threads, tags, partitions, topology, lags, assignor.
 
-A process is named by its id, client id, group instance id or member id, or by the beginning of such an id, as long as
-only one process has that name; `*` names all processes. `Changes` are also sent as a JSON document: over HTTP, and in
-the note of a changed recording.
+A process is named by its id, client id, group instance id or member id, or by the prefix of one of these ids, if only
+one process matches the name; `*` names all processes. `Changes` have a JSON form, which is sent over HTTP and is part
+of the note in a changed recording.
 
-The functions `typed_...` parse changes that users type, in options and in forms: `3x4`, `P=2`, `P/0_3=5000`. `where`
-names the option in errors; it is empty if the form shows the error next to its field.
+The functions `typed_...` parse changes that users type, in options and in forms: `3x4`, `P=2`, `P/0_3=5000`. The
+parameter `where` is the name of the option for error messages; `where` is empty for a web form, which shows the error
+next to the field.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -47,11 +48,11 @@ class AddedInstances:
 class Changes:
     """The changes of a what-if. Every field is optional; `Changes()` changes nothing.
 
-    `configs`: values by dotted names; they override recorded values. `remove`: processes to remove with all their
-    tasks. `threads`: the new number of stream threads of a process. `tags`: client tags to add to a process or to
-    override. `partitions`: partition counts of input topics. `topology`: replaces the recorded topology. `lags`: lags
-    in records, for a task (on every process that reported the task) or for `process/task` (on that process); a running
-    task keeps running.
+    `configs`: config values by dotted names, which override the recorded values. `remove`: processes to remove with all
+    their tasks. `threads`: the new number of stream threads of a process. `tags`: client tags to add to a process or to
+    override. `partitions`: new partition counts of input topics. `topology`: the topology that replaces the recorded
+    topology. `lags`: new lags in records by task (for every process that reported the task) or by `process/task` (for
+    one process); a task that is reported as running stays running.
     """
 
     assignor: str | None = None
@@ -66,7 +67,7 @@ class Changes:
 
 
 MAX_INSTANCES = 10_000
-"""Largest number of instances added at once, and of threads of an instance. Real groups are far smaller; the limit
+"""The largest allowed number of added instances, and of threads of an instance. Real groups are far smaller; the limit
 protects against documents from untrusted callers.
 """
 
@@ -74,15 +75,17 @@ _FIELDS = tuple(field.name for field in fields(Changes))
 
 
 def changes_document(changes: Changes) -> dict[str, object]:
-    """The changes under the names of their fields. A field that changes nothing is left out, so `Changes()` is `{}`."""
+    """Returns the changes as a document with the field names as keys. A field without a change is left out, so the
+    document of `Changes()` is `{}`.
+    """
     topology = None if changes.topology is None else topology_document(changes.topology)
     document = document_of_fields(replace(changes, topology=None), *_FIELDS) | {"topology": topology}
     return {name: value for name, value in document.items() if value}
 
 
 def changes_from_document(document: object, where: str = "changes") -> Changes:
-    """Parses changes from a document. Raises InputError with the path of the invalid value. The existence of processes
-    is checked later, by `changed`.
+    """Parses changes from a document. Raises InputError with the path of the invalid value. Does not check that the
+    named processes exist: `changed` checks this later.
     """
     fields = Fields(document, where, (), _FIELDS)
     return Changes(
@@ -99,12 +102,14 @@ def changes_from_document(document: object, where: str = "changes") -> Changes:
 
 
 def check_count(value: object, where: str) -> int:
-    """Checks a number of instances, or the number of threads of an instance. Raises InputError."""
+    """Checks and returns a number of instances or of threads. Raises InputError if `value` is not a whole number from 1
+    to MAX_INSTANCES.
+    """
     return as_integer(value, where, 1, MAX_INSTANCES)
 
 
 def check_added(added: AddedInstances, where: str) -> AddedInstances:
-    """Returns `added`. Raises InputError if its instances have more than MAX_INSTANCES threads together."""
+    """Returns `added`. Raises InputError if all added instances together have more than MAX_INSTANCES threads."""
     if added.count * added.threads > MAX_INSTANCES:
         raise InputError(f"{added.count} x {added.threads} threads are more than {MAX_INSTANCES}", where)
     return added
@@ -127,7 +132,7 @@ def _as_added(value: object, where: str) -> AddedInstances:
 
 
 def _as_each(read: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a function that reads an object, and each value of the object with `read`."""
+    """Returns a function that parses a JSON object, and that parses each value of the object with `read`."""
     return lambda value, where: {key: read(each, at) for key, each, at in object_entries(value, where)}
 
 
@@ -135,13 +140,13 @@ def typed_pairs(
     texts: Iterable[str], where: str, form: str, read: Callable[[str, str], tuple[str, Value]]
 ) -> dict[str, Value]:
     """Parses `key=number` texts; the key may contain `=`. `form`: the expected format for the error message, such as
-    `KEY=VALUE`. Raises InputError.
+    `KEY=VALUE`. Raises InputError for a text in another format.
     """
     return _pairs((text.rpartition("=") for text in texts), where, form, read)
 
 
 def typed_configs(texts: Iterable[str], where: str) -> dict[str, str]:
-    """Parses `key=value` texts; the value may contain `=`. Raises InputError."""
+    """Parses `key=value` texts; the value may contain `=`. Raises InputError for a text in another format."""
     return _pairs((text.partition("=") for text in texts), where, "KEY=VALUE", lambda key, value: (key, value))
 
 
@@ -160,13 +165,15 @@ def _pairs(
 
 
 def typed_threads(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `P=N` texts, or `N` for every process. Raises InputError."""
+    """Parses `P=N` texts, or `N` for every process. Raises InputError for a text in another format."""
     with_process = [text if "=" in text else f"{EVERY_PROCESS}={text}" for text in texts]
     return typed_pairs(with_process, where, "[P=]N", lambda process, value: (process, _count(value, where)))
 
 
 def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
-    """Parses `TASK=N` texts for all processes and `P/TASK=N` for one process; TASK may be `*`. Raises InputError."""
+    """Parses `TASK=N` texts for all processes and `P/TASK=N` for one process; TASK may be `*`. Raises InputError for a
+    text in another format.
+    """
 
     def read(key: str, value: str) -> tuple[str, int]:
         process, slash, task = key.rpartition("/")
@@ -180,7 +187,7 @@ def typed_lags(texts: Iterable[str], where: str) -> dict[str, int]:
 
 
 def typed_instances(text: str, where: str) -> AddedInstances:
-    """Parses `NxT[,TAG=V]`: N instances with T threads each. Raises InputError."""
+    """Parses `NxT[,TAG=V]`: N instances with T threads each. Raises InputError for a text in another format."""
     size, *tags = text.split(",")
     count, times, threads = size.strip().partition("x")
     if not count or (times and not threads):
@@ -206,7 +213,9 @@ def typed_tag(text: str, where: str) -> tuple[str, str]:
 
 
 def typed_number(text: str, where: str) -> int:
-    """Parses a whole number, whose digits `_` and `,` may group. Raises InputError."""
+    """Parses a whole number. The number may contain `_` and `,` as separators of digit groups. Raises InputError for a
+    text that is no whole number.
+    """
     digits = text.replace("_", "").replace(",", "")
     if not text.isascii() or not digits.isdigit() or len(text) > 40:
         raise InputError(f"must be a whole number, not {text[:80]!r}", where)

@@ -1,8 +1,8 @@
-"""Compares two rebalances: the tasks with copies on other processes, the records to restore, and the time for that.
+"""Compares two rebalances: the tasks with copies on other processes, the records to restore, and the restore time.
 
-`before` and `after` are results of this program's leader, not estimates. In both, the members own the same tasks when
-the rebalance begins. So a task can be on another process in `after` without moving: it may stay where it runs, while
-`before` would have moved it.
+`before` and `after` are results of this program's leader, not estimates. In `before` and `after`, the members own the
+same tasks when the rebalance begins. So a task can be on another process in `after` than in `before` without a move:
+`after` may keep the task on its owner, while `before` would have moved it.
 """
 
 import math
@@ -17,16 +17,16 @@ from rebalance_analysis.measures import RebalanceMeasures, measure, records_to_r
 from rebalance_analysis.rerun import Rerun, RerunRebalance
 
 RESTORE_RECORDS_PER_S = 100_000.0
-"""Default rate of one stream thread, in restored records per second."""
+"""The default restore rate of one stream thread, in records per second."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRebalance:
-    """One of the two rebalances in numbers. `error`: the reason why no task was placed; None if tasks were placed, and
-    then there are `measures`.
+    """One of two compared rebalances in numbers. `error`: the reason why no task was placed; None if tasks were placed.
+    `measures`: the measures of the rebalance; None if no task was placed.
 
     `records_by_process`: the number of records that each process has to read until all its copies have caught up; None
-    if a lag is not known. `restore_s`: the seconds that the slowest process needs for that with all its threads; None
+    if a lag is not known. `restore_s`: the restore time in seconds of the slowest process, with all its threads; None
     if a lag is not known.
     """
 
@@ -40,11 +40,11 @@ class ComparedRebalance:
 
 @dataclass(frozen=True, slots=True)
 class TaskDifference:
-    """A task whose copies differ. `active_from`, `active_to`: its process in the first and in the second rebalance;
-    None if the rebalance does not have the task.
+    """A task whose copies differ between two rebalances. `active_from`, `active_to`: the process of the active copy in
+    the first and in the second rebalance; None if the rebalance does not have the task.
 
-    Standbys are listed without warm-ups. `records`: the number of records that each copy in the second rebalance has to
-    restore, None if it is not known; empty for a stateless task.
+    The lists of standbys do not contain warm-ups. `records`: the number of records that each copy in the second
+    rebalance has to restore, None if the number is not known; empty for a stateless task.
     """
 
     task: TaskId
@@ -64,10 +64,11 @@ class TaskDifference:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """The difference between two rebalances. `tasks`: the tasks whose copies differ, sorted; empty if one of the
-    rebalances placed no tasks. The counts compare the copies of the two rebalances with each other. The measures of
-    each rebalance compare its copies with those that the members own. `processes_new`, `tasks_new`: only in the second
-    rebalance; `processes_gone`, `tasks_gone`: only in the first.
+    """The difference between two rebalances. `tasks`: the tasks whose copies differ between the rebalances, sorted;
+    empty if one of the rebalances placed no tasks. The counts of a Difference compare the copies of the two rebalances
+    with each other. The measures of each rebalance compare the copies after the rebalance with the copies that the
+    members had before it. `processes_new`, `tasks_new`: processes and tasks that only the second rebalance has;
+    `processes_gone`, `tasks_gone`: processes and tasks that only the first rebalance has.
     """
 
     before: ComparedRebalance
@@ -85,8 +86,8 @@ class Difference:
 
     @property
     def standbys_new(self) -> int:
-        """The number of standbys on a process that has no copy of the task in the first rebalance. A copy that only
-        changes its role does not count.
+        """The number of standbys in the second rebalance on a process that has no copy of the task in the first
+        rebalance. A copy that only changes its role is not counted.
         """
         return sum(
             process != each.active_from and process not in each.warm_up_gone
@@ -96,7 +97,9 @@ class Difference:
 
     @property
     def standbys_gone(self) -> int:
-        """The number of standbys on a process that has no copy of the task in the second rebalance."""
+        """The number of standbys in the first rebalance on a process that has no copy of the task in the second
+        rebalance.
+        """
         return sum(
             process != each.active_to and process not in each.warm_up_new
             for each in self.tasks
@@ -113,8 +116,8 @@ class Difference:
 
 
 def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> Difference:
-    """Compares two rebalances. `restore_records_per_s`: the rate of one stream thread. Raises InputError unless the
-    rate is a number above 0.
+    """Compares two rebalances. `restore_records_per_s`: the restore rate of one stream thread. Raises InputError unless
+    the rate is a number above 0.
     """
     if not (math.isfinite(restore_records_per_s) and restore_records_per_s > 0):
         raise InputError(f"must be a number above 0, not {restore_records_per_s}", "restore_records_per_s")
@@ -136,7 +139,7 @@ def difference(before: Rerun, after: Rerun, *, restore_records_per_s: float = RE
 
 
 def summary(ran: Rerun, restore_records_per_s: float = RESTORE_RECORDS_PER_S) -> ComparedRebalance:
-    """One rebalance in numbers."""
+    """Returns one rebalance in numbers."""
     both = ran.placed
     if both is None:
         return ComparedRebalance(ran.error)
@@ -204,11 +207,12 @@ def _records(problem: PlacementProblem, task: TaskId, copies: _TaskCopies) -> di
 
 @dataclass(frozen=True, slots=True)
 class ProcessCopies:
-    """The numbers of copies on one process. `active_kept`: tasks that ran on this process before; `active_moved_in`:
-    tasks that ran elsewhere or nowhere.
+    """The numbers of copies on one process. `active_kept`: active tasks that ran on this process before the rebalance;
+    `active_moved_in`: active tasks that ran on another process or on no process before.
 
     `standby_kept`: standbys of tasks of which the process had a copy before, in any role; `standby_new`: standbys of
-    tasks of which the process had no copy. Warm-ups are counted separately. `threads`: the number of stream threads.
+    tasks of which the process had no copy. Warm-ups are not standbys: `warm_ups` counts them. `threads`: the number of
+    stream threads.
     """
 
     process: ProcessId
@@ -243,7 +247,9 @@ def copies_by_process(problem: PlacementProblem, placement: Placement) -> tuple[
 
 
 def difference_document(difference: Difference) -> dict[str, object]:
-    """The difference as JSON: processes and tasks as text, times in seconds, every task whose copies differ."""
+    """Returns a difference as a JSON document, with processes and tasks as text, times in seconds, and every task whose
+    copies differ.
+    """
     return {
         **document_of_fields(difference, "before", "after", "active_elsewhere"),
         **document_of_fields(difference, "standbys_new", "standbys_gone", "warm_ups_new", "warm_ups_gone"),

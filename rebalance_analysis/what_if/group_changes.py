@@ -1,6 +1,6 @@
 """Changes of the members of a group: removed and added instances, numbers of stream threads, and client tags.
 
-`OpenGroup` has the members of a snapshot with their bytes decoded. A member that does not change keeps its bytes; a
+`OpenGroup` has the members of a snapshot with their bytes decoded. An unchanged member keeps its recorded bytes; a
 changed member is encoded again in its recorded versions.
 """
 
@@ -29,8 +29,8 @@ from rebalance_analysis.what_if.process_names import (
 
 
 def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[ProcessId]:
-    """Removes processes, and returns them. Raises InputError for a name that fits no process or several, and if no
-    process would be left.
+    """Removes processes from the group, and returns the removed processes. Raises InputError for a name that matches no
+    process or several, and if no process would be left.
     """
     removed = removed_processes(names, group.names())
     for process, members in group.processes().items():
@@ -41,8 +41,8 @@ def remove_instances(group: OpenGroup, names: Iterable[str]) -> frozenset[Proces
 
 
 def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums, application_id: str) -> None:
-    """Changes the numbers of stream threads. `ends`: the end offsets of the changelogs. Raises InputError for a name
-    that fits no process or several.
+    """Changes the numbers of stream threads of processes. `ends`: the end offsets of the changelogs. Raises InputError
+    for a name that matches no process or several.
     """
     processes = group.processes()
     for process, threads in by_process(asked, group.names(), "threads").items():
@@ -57,7 +57,7 @@ def set_threads(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSums,
 
 
 def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
-    """Adds client tags to processes. Raises InputError for a name that fits no process or several, and for members
+    """Adds client tags to processes. Raises InputError for a name that matches no process or several, and for members
     whose subscription version has no client tags.
     """
     processes = group.processes()
@@ -69,8 +69,8 @@ def set_tags(group: OpenGroup, asked: Mapping[str, Mapping[str, str]]) -> None:
 
 
 def add_instances(group: OpenGroup, application_id: str, asked: Iterable[AddedInstances]) -> None:
-    """Adds instances without state, which subscribe to the same topics as the other members. Raises InputError if there
-    is no member to copy.
+    """Adds instances without state. The members of an added instance subscribe to the topics of the recorded members.
+    Raises InputError if there is no member to copy.
     """
     processes = group.processes()
     racks = [_rack_of(members) for members in processes.values()]
@@ -89,13 +89,13 @@ def _template(group: OpenGroup) -> OpenMember:
 
 
 def _rack_of(members: Iterable[OpenMember]) -> str | None:
-    """The rack of the process; None if its members have different racks."""
+    """Returns the rack of a process; None if its members have different racks."""
     racks = {member.subscription.rack for member in members}
     return racks.pop() if len(racks) == 1 else None
 
 
 def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str], rack: str | None) -> OpenMember:
-    """A new member that subscribes to the same topics with the same versions, and has no endpoint."""
+    """Returns a new member that subscribes to the topics of `like` with its versions, and that has no endpoint."""
     if tags:
         must_speak(like, FIRST_VERSION_WITH_CLIENT_TAGS, "client tags", "add_instances")
     info = SubscriptionInfo(like.info.version, like.info.latest_supported_version, process, client_tags=tags)
@@ -103,7 +103,7 @@ def _empty_member(like: OpenMember, process: ProcessId, tags: Mapping[str, str],
 
 
 def _new_thread(like: OpenMember) -> OpenMember:
-    """Another thread of the same process, without tasks."""
+    """Returns a new thread without tasks in the process of `like`."""
     info = replace(like.info, task_offset_sums={}, listed_twice=frozenset(), unique_field=0, error_code=0)
     return replace(like, subscription=Subscription(like.subscription.topics, rack=like.subscription.rack), info=info)
 
@@ -120,11 +120,11 @@ def _add_threads(
 
 
 def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffsetSums) -> OpenMember:
-    """Returns the first thread with the offset sums of the threads `gone`: their state stays on disk, and the first
-    thread reports it.
+    """Returns the first thread with the offset sums of the threads `gone` added: the state of removed threads stays on
+    disk, and the first thread of the process reports it.
 
-    For a task that ran, the end offsets of its changelogs count. If the first thread's subscription version has no
-    offset sums, UNKNOWN_OFFSET_SUM stands for them.
+    The offset sum of a task that ran on a removed thread is the sum of the end offsets of its changelogs. If the first
+    thread's subscription version has no offset sums, each added offset sum is UNKNOWN_OFFSET_SUM.
     """
     has_offsets = first.info.version >= FIRST_VERSION_WITH_OFFSET_SUMS
     sums = dict(first.info.task_offset_sums)
@@ -140,7 +140,7 @@ def _with_state_of(first: OpenMember, gone: Sequence[OpenMember], ends: EndOffse
 @dataclass(frozen=True, slots=True)
 class OpenMember:
     """A member with decoded bytes. `process_id`: the process to which the leader assigns the member. `wire_version`:
-    the version of the ConsumerProtocol.
+    the version of the ConsumerProtocol in the member's bytes.
     """
 
     member_id: str
@@ -152,10 +152,14 @@ class OpenMember:
 
 
 class OpenGroup:
-    """The members of a group, in the order received. It is changed in place; `closed` returns the encoded members."""
+    """The members of a group, in the order in which the leader received them. Methods change the group in place;
+    `closed` returns the encoded members.
+    """
 
     def __init__(self, snapshot: RebalanceSnapshot) -> None:
-        """Decodes the members. Raises DecodeError, which names the member whose bytes cannot be decoded."""
+        """Decodes the members of the group. Raises DecodeError, which names the member whose bytes cannot be
+        decoded.
+        """
         future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID
         decoded = dict(decode_members({member_id: sent.subscription for member_id, sent in snapshot.members.items()}))
         self._members: dict[str, OpenMember] = {}
@@ -167,14 +171,14 @@ class OpenGroup:
         self._edited: set[str] = set()
 
     def processes(self) -> dict[ProcessId, list[OpenMember]]:
-        """The members of each process; processes in the order of their first members."""
+        """Returns the members of each process. The processes are in the order of their first members."""
         found: dict[ProcessId, list[OpenMember]] = {}
         for member in self._members.values():
             found.setdefault(member.process_id, []).append(member)
         return found
 
     def names(self) -> dict[ProcessId, list[str]]:
-        """The names of each process: the names of its instance, and the ids of its members."""
+        """Returns the names that identify each process: the names of its instance, and the ids of its members."""
         return {
             process: [
                 name
@@ -195,7 +199,9 @@ class OpenGroup:
             self._edited.add(member.member_id)
 
     def closed(self) -> Mapping[str, Member]:
-        """Encodes the changed members, and returns all. Raises InputError for a value that does not fit its field."""
+        """Encodes the changed members, and returns all members. Raises InputError for a value that cannot be encoded in
+        its field.
+        """
         return {
             member_id: _closed(member) if member_id in self._edited else member.sent
             for member_id, member in self._members.items()
@@ -203,13 +209,15 @@ class OpenGroup:
 
 
 def must_be_known(member: OpenMember, where: str) -> None:
-    """Raises InputError for a member of a future version, of which only the version can be read."""
+    """Raises InputError for a member of a future version, because only the version of its subscription can be read."""
     if member.info.is_future:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, not known here", where)
 
 
 def must_speak(member: OpenMember, version: int, what: str, where: str) -> None:
-    """Raises InputError for a member whose subscription version is lower than `version`, so that it lacks `what`."""
+    """Raises InputError for a member whose subscription version is lower than `version`, because a lower version lacks
+    the feature `what`.
+    """
     must_be_known(member, where)
     if member.info.version < version:
         raise InputError(f"member {member.member_id} speaks version {member.info.version}, without {what}", where)

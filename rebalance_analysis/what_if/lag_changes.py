@@ -1,7 +1,7 @@
 """Changes of task lags, in the members of a group and in a placement problem.
 
 A member's lag is set through the offset sum that the member reports: the sum of the changelogs' end offsets minus the
-lag. A running task keeps running.
+lag. The changes leave a task that is reported as running unchanged.
 """
 
 from collections.abc import Iterable, Mapping
@@ -22,7 +22,7 @@ _TASKS_SHOWN = 8
 
 @dataclass(frozen=True, slots=True)
 class _AskedLags:
-    """The lags that the user asked for. `of_process`: lags by process and task; `of_all`: lags by task for every
+    """The lags that a user wants to set. `of_process`: lags by process and task; `of_all`: lags by task for every
     process. The task None stands for every task.
     """
 
@@ -30,8 +30,9 @@ class _AskedLags:
     of_process: Mapping[ProcessId, Mapping[TaskId | None, int]]
 
     def lag(self, process: ProcessId, task: TaskId, *, reported: bool) -> int | None:
-        """The most specific lag that the user asked for; None if there is none. `reported`: the process reported the
-        task; for other tasks only a lag for this process and task counts.
+        """Returns the most specific lag that the user set for a task of a process; None if the user set no lag for it.
+        `reported`: True if the process reported the task; for a task that the process did not report, only a lag for
+        this process and task counts.
         """
         own = self.of_process.get(process, {})
         if task in own:
@@ -75,7 +76,7 @@ def set_group_lags(group: OpenGroup, asked: Mapping[str, int], ends: EndOffsetSu
 
 def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Iterable[TaskId]) -> PlacementClient:
     """Returns a client of a placement problem with changed lags. A client that had no copy of a task gets a standby of
-    it if the user gave it a lag for the task.
+    the task if the user set a lag of the task for this client.
     """
     held = client.previous_active | client.previous_standby
     reported = dict(client.lags.reported)
@@ -93,7 +94,9 @@ def client_with_lags(client: PlacementClient, asked: _AskedLags, stateful: Itera
 def read_lags(
     asked: Mapping[str, int], names: Mapping[ProcessId, Iterable[str]], stateful: Iterable[TaskId]
 ) -> _AskedLags:
-    """Parses the lags. Raises InputError for unknown or ambiguous names, and for tasks that are not in `stateful`."""
+    """Parses the lags that a user wants to set. Raises InputError for unknown or ambiguous names, and for tasks that
+    are not in `stateful`.
+    """
     known = frozenset(stateful)
     of_all: dict[TaskId | None, int] = {}
     of_process: dict[ProcessId, dict[TaskId | None, int]] = {}

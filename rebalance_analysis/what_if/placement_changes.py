@@ -26,7 +26,9 @@ Clients = dict[ProcessId, PlacementClient]
 
 
 def changed_problem(problem: PlacementProblem, changes: Changes) -> PlacementProblem:
-    """Applies all changes except assignor and configs. Raises InputError for a change that cannot be applied."""
+    """Applies all changes except those of assignor and configs to a placement problem. Raises InputError for a change
+    that cannot be applied.
+    """
     if changes.partitions or changes.topology is not None:
         field = "partitions" if changes.partitions else "topology"
         raise InputError("a placement problem has no topics; change a recorded rebalance (rebalance/1)", field)
@@ -59,8 +61,8 @@ def _with_threads(client: PlacementClient, threads: int) -> PlacementClient:
 
 
 def _added(problem: PlacementProblem, clients: Clients, asked: Iterable[AddedInstances]) -> Iterator[PlacementClient]:
-    """Yields the new clients. A new client has to restore every task in full: its lag is the largest lag of any client,
-    the best estimate of the whole changelog.
+    """Yields the clients of added instances. A new client has to restore every task in full: its lag of a task is the
+    largest lag of any client, which is the best estimate of the whole changelog.
     """
     furthest = _furthest_lags(problem)
     racks = [client.rack for client in clients.values()]
@@ -81,7 +83,7 @@ def _furthest_lags(problem: PlacementProblem) -> Mapping[TaskId, int]:
 
 
 def _in_order(clients: Clients, recorded: Iterable[ProcessId]) -> Clients:
-    """Sorts the clients by the leader's Java hash order if the recorded clients are in this order; otherwise the new
+    """Sorts the clients by the leader's Java hash order if the recorded clients are in hash order; otherwise the new
     clients come last.
     """
     before = list(recorded)

@@ -1,7 +1,7 @@
 """Names of processes that a user gives, labels of processes in texts and pictures, and ids and racks of new processes.
 
-Kafka breaks ties by process id, so new ids that all sorted last (or first) would favour some placements. New ids are
-hashes instead: the same for the same input, and evenly spread like random ids.
+Kafka breaks ties by process id, so new ids that were all higher (or lower) than the recorded ids would favour some
+placements. New ids are therefore hashes: equal inputs give equal ids, and the ids are spread evenly like random ids.
 """
 
 import hashlib
@@ -22,7 +22,9 @@ _CANDIDATES_SHOWN = 8
 
 
 def process_called(name: str, names: Mapping[ProcessId, Iterable[str]], where: str) -> ProcessId:
-    """The process that `name` names. Raises InputError with the candidates if there is none or more than one."""
+    """Returns the process that `name` identifies. Raises InputError with the candidates if `name` matches no process or
+    several.
+    """
     known = {process: (str(process), *called) for process, called in names.items()}
     begins = {process for process, called in known.items() if any(each.startswith(name) for each in called)}
     begins |= {process for process in known if str(process).startswith(name.lower())}
@@ -47,9 +49,10 @@ def _listed(processes: Iterable[ProcessId], known: Mapping[ProcessId, tuple[str,
 def by_process(
     asked: Mapping[str, Value], names: Mapping[ProcessId, Iterable[str]], where: str
 ) -> dict[ProcessId, Value]:
-    """The values that the user asked for, by process. A value for one process overrides the value for all processes.
+    """Returns the values that the user wants to set, by process. A value for one process overrides the value for all
+    processes.
 
-    Raises InputError for a name that fits no process or several, and if two names mean the same process.
+    Raises InputError for a name that matches no process or several, and if two names match the same process.
     """
     found: dict[ProcessId, Value] = {}
     if EVERY_PROCESS in asked:
@@ -66,8 +69,8 @@ def by_process(
 
 
 def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[str]]) -> frozenset[ProcessId]:
-    """The processes to remove. Raises InputError for a name that fits no process or several, and if no process would be
-    left.
+    """Returns the processes to remove. Raises InputError for a name that matches no process or several, and if no
+    process would be left.
     """
     removed = frozenset(process_called(name, known, "remove") for name in names)
     if len(removed) == len(known):
@@ -78,7 +81,7 @@ def removed_processes(names: Iterable[str], known: Mapping[ProcessId, Iterable[s
 def tags_by_process(
     asked: Mapping[str, Mapping[str, str]], names: Mapping[ProcessId, Iterable[str]]
 ) -> dict[ProcessId, Mapping[str, str]]:
-    """The client tags to set. Raises InputError for a name that fits no process or several."""
+    """Returns the client tags to set, by process. Raises InputError for a name that matches no process or several."""
     everybody = asked.get(EVERY_PROCESS, {})
     return by_process({name: {**everybody, **tags} for name, tags in asked.items()}, names, "tags")
 
@@ -94,7 +97,7 @@ def new_instances(
 
 
 def process_labels(rebalances: Iterable[Rerun]) -> dict[ProcessId, str]:
-    """A label for every process of the rebalances, see `InstanceNames`."""
+    """Returns a label for every process of the rebalances, as `InstanceNames` makes it."""
     names: dict[ProcessId, str | None] = {}
     for ran in rebalances:
         both = ran.placed
@@ -111,7 +114,7 @@ def _name(ran: RerunRebalance, consumers: Iterable[str]) -> str | None:
 
 
 def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[ProcessId]:
-    """Yields new process ids without end, none of them in `taken`."""
+    """Yields an endless sequence of new process ids that are not in `taken`."""
     number = 0
     while True:
         number += 1
@@ -121,7 +124,9 @@ def _new_process_ids(seed: str, taken: Container[ProcessId]) -> Iterator[Process
 
 
 def new_members(process: ProcessId, count: int, client_prefix: str, taken: Container[str]) -> Iterator[tuple[str, str]]:
-    """Yields the client id and member id of `count` new threads, in Kafka Streams' naming, none of them in `taken`."""
+    """Yields the client id and member id of `count` new threads, with names like those of Kafka Streams. The new ids
+    are not in `taken`.
+    """
     thread = 0
     while count:
         thread += 1
@@ -133,7 +138,7 @@ def new_members(process: ProcessId, count: int, client_prefix: str, taken: Conta
 
 
 def _uuid(text: str) -> ProcessId:
-    """A UUID made from a hash (RFC 9562, version 8)."""
+    """Returns a UUID made from a hash (RFC 9562, version 8)."""
     raw = bytearray(hashlib.sha256(text.encode()).digest()[:16])
     raw[6] = raw[6] & 0x0F | 0x80
     raw[8] = raw[8] & 0x3F | 0x80
@@ -141,11 +146,12 @@ def _uuid(text: str) -> ProcessId:
 
 
 def _new_racks(racks: Iterable[str | None]) -> Iterator[str | None]:
-    """Yields the racks of new instances, without end; a rack-aware strategy needs them. `racks`: the racks of the
-    existing instances.
+    """Yields an endless sequence of racks for new instances, because a rack-aware strategy needs the rack of each
+    instance. `racks`: the racks of the existing instances.
 
-    Rule: each new instance is on the rack with the fewest instances so far, new instances included; of several such
-    racks, on the first by name. So racks stay as even as possible. If no instance has a rack, a new one has none.
+    Each new instance is placed on the rack with the fewest instances, including new instances already placed; if
+    several racks have the fewest instances, on the first of them by name. So the instances are spread over racks as
+    evenly as possible. If no existing instance has a rack, a new instance has no rack.
     """
     instances = Counter(rack for rack in racks if rack is not None)
     while True:

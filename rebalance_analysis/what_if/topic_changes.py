@@ -1,9 +1,9 @@
 """Applies other partition counts and another topology to a snapshot.
 
-Kafka does not allow changes of the partition count for an application with state: its internal topics would have the
-wrong count, and each rebalance would fail until the application is reset. A what-if assumes that the application was
-reset and that the remaining tasks kept their state: internal topics have the count they need, and new partitions are
-empty.
+Kafka Streams does not allow a change of the partition count of an input topic for an application with state: the
+internal topics would have the wrong partition count, and each rebalance would fail until the application is reset. A
+what-if assumes that the application was reset and that the remaining tasks kept their state: internal topics have the
+partition counts that they need, and new partitions are empty.
 """
 
 from collections.abc import Iterable, Mapping
@@ -25,8 +25,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
     """Returns `snapshot` with the topology and the partition counts of `changes`. Raises InputError for a topic that
     the topology does not read.
 
-    If the topics do not fit together, the internal topics stay as they are, and the rebalance itself reports the
-    error.
+    If the leader cannot make tasks from the changed topics, the internal topics stay unchanged, and the rebalance
+    itself reports the error.
     """
     if changes.topology is not None:
         snapshot = replace(snapshot, topology=changes.topology)
@@ -35,7 +35,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
     try:
         repartition = _needed_tasks(snapshot)
         snapshot = _with_internal_topics(snapshot, repartition.internal_topics)
-        tasks = _needed_tasks(snapshot)  # fewer than before if internal topics had too many partitions
+        # the new partition count can be lower than before if internal topics had too many partitions
+        tasks = _needed_tasks(snapshot)
     except KafkaError:
         return snapshot
     snapshot = _with_internal_topics(snapshot, tasks.internal_topics)
@@ -43,8 +44,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
 
 
 def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
-    """The tasks that the leader would make if no internal topic existed. Their internal topics have the partition
-    counts that the changes need.
+    """Returns the tasks that the leader would create if no internal topic existed. The internal topics of these tasks
+    have the partition counts that the changes need.
     """
     without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
     return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})
@@ -111,8 +112,8 @@ def _with_internal_topics(snapshot: RebalanceSnapshot, needed: Mapping[str, int]
 def _resized_ends(
     snapshot: RebalanceSnapshot, topic: str, offsets: tuple[int, ...], needed: Mapping[str, int]
 ) -> tuple[int, ...]:
-    """The end offsets of a topic with its new partition count. A look-up that returned too few partitions keeps its
-    result.
+    """Returns the end offsets of a topic with its new partition count. The end offsets are unchanged if the recorded
+    response has too few partitions.
     """
     existing = snapshot.existing_internal_topics.get(topic)
     if topic not in needed or existing is None or len(offsets) < existing.partitions:
@@ -125,7 +126,9 @@ def _resized_topics(topics: Mapping[str, TopicMetadata], needed: Mapping[str, in
 
 
 def _resized_or_new(known: TopicMetadata | None, partitions: int) -> TopicMetadata:
-    """The metadata of a topic with a new partition count. New partitions get the old ones' brokers, round robin."""
+    """Returns the metadata of a topic with a new partition count. New partitions get the brokers of the old partitions
+    in round-robin order.
+    """
     if known is None or known.partitions == partitions:
         return known or TopicMetadata(partitions)
     return TopicMetadata(

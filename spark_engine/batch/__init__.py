@@ -1,14 +1,15 @@
-"""Runs work in chunks, in processes of this machine or on Spark executors, with the same result.
+"""Runs work in chunks, in processes of this machine or on Spark executors. Local processes and Spark executors give the
+same result.
 
-Each chunk's result is one Parquet part in the output directory. The process that ran the chunk writes the part and
-renames it once complete. So progress is the number of rows in the existing parts, and a stopped run continues with the
-chunks that have no part. A chunk that runs twice, because its executor died, leaves one part. At the end the parts are
-merged in the order of the chunks, so the engine does not change the result.
+Each chunk's result is one Parquet part in the output directory. The process that runs a chunk writes the chunk's part
+under a temporary name, and renames the complete part. So progress is the number of rows in the existing parts, and a
+stopped run continues with the chunks that have no part. A chunk that runs twice, because its executor died, leaves one
+part. At the end of a run, the parts are merged in the order of the chunks, so the result does not depend on the engine.
 
 `work`: the interfaces and values of a run, its results and errors. `running`: runs a plan from start to end.
-`local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files on disk.
-`terminal`: progress and tables. `command_line`: the options. This file imports neither Arrow nor Spark, so command
-lines load quickly.
+`local_engine`, `spark_engine`, `worker`: run spans of chunks. `output_directory`, `parts`: the files of a run.
+`terminal`: the printed progress and tables. `command_line`: the command-line options of the engine. This module imports
+neither Arrow nor Spark, so that commands start quickly.
 """
 
 from dataclasses import dataclass
@@ -27,8 +28,9 @@ class Engine(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class EngineChoice:
-    """The engine and its options. `master`: Spark's master; `cores`: the number of processes of the local engine, None
-    for all cores of the machine. `restart`: discard the files of an earlier run in the output directory.
+    """The engine of a run and its options. `master`: Spark's master; `cores`: the number of processes of the local
+    engine, or None for one process on each core of the machine. `restart`: True to discard the files of an earlier run
+    in the output directory.
     """
 
     engine: Engine = Engine.SPARK

@@ -17,18 +17,20 @@ from spark_engine.session.interrupts import interruptible
 def engine_from_options(
     *,
     engine: Annotated[
-        Engine, typer.Option("--engine", help="Spark, or processes of this machine: the rows are the same.")
+        Engine, typer.Option("--engine", help="Run on Spark or in processes of this machine; the rows are the same.")
     ] = Engine.SPARK,
     master: Annotated[
         str, typer.Option("--master", help="Spark master: local[*], local-cluster[..], spark://.., ...")
     ] = "local[*]",
     cores: Annotated[
         int | None,
-        typer.Option("--cores", min=1, max=JAVA_INT_MAX, help="Processes of --engine local; default: all cores."),
+        typer.Option(
+            "--cores", min=1, max=JAVA_INT_MAX, help="Number of processes of --engine local. Default: all cores."
+        ),
     ] = None,
     restart: Annotated[bool, typer.Option("--restart", help="Discard the files of an earlier run in DIR.")] = False,
 ) -> EngineChoice:
-    """Makes the choice of the options. Raises InputError for Spark if PySpark is not installed."""
+    """Makes an EngineChoice from the options. Raises InputError if the engine is Spark and PySpark is not installed."""
     if engine is Engine.SPARK and importlib.util.find_spec("pyspark") is None:
         raise InputError("spark is not installed: pip install 'assignor[spark]', or say --engine local", "--engine")
     return EngineChoice(engine, master, cores, restart)
@@ -36,10 +38,10 @@ def engine_from_options(
 
 @contextlib.contextmanager
 def batch_run() -> Iterator[None]:
-    """In this block, Ctrl-C and SIGTERM end the workers, and the command exits with the code of the signal. Finished
-    chunks are kept.
+    """A context manager: in its block, Ctrl-C and SIGTERM end the worker processes, and the command exits with the code
+    of the signal. The results of finished chunks are kept.
 
-    If the engine fails, the command exits with 2, because 1 is a result of `replay` and `sweep`.
+    If the engine fails, the exit code of the command is 2, because exit code 1 is a result of `replay` and `sweep`.
     """
     try:
         with interruptible():

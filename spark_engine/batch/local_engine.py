@@ -1,8 +1,9 @@
-"""Runs spans of chunks in processes of this machine. A process that dies is replaced.
+"""Runs spans of chunks in processes of this machine. A worker process that dies is replaced.
 
-Rules: each process has its own pipe, so a killed process affects only its current span, which another process gets
-next. A thread of each process waits for the end of the driver, and then ends the process. A process ignores Ctrl-C; the
-driver handles it. Processes are spawned, not forked, because Arrow has threads.
+Each worker process has its own pipe to the driver, so a killed process affects only its current span, which another
+process runs next. A thread of each worker process waits for the end of the driver, and then ends the worker process.
+Worker processes ignore Ctrl-C, which the driver handles. Worker processes are spawned, not forked, because Arrow has
+threads.
 """
 
 import contextlib
@@ -23,8 +24,8 @@ from spark_engine.batch.work import Chunk, ChunkT, EngineFailed, Wait
 from spark_engine.batch.worker import Job, run_span
 
 MAX_ATTEMPTS = 16
-"""Largest number of attempts for a span, as for Spark's tasks. It is higher than the number of deaths after which
-`worker` abandons a span whose chunks kill their process.
+"""The largest number of attempts to run a span, as for Spark's tasks. The limit of attempts is higher than the number
+of deaths after which `worker` abandons a span whose chunks kill their process.
 """
 _READY, _FAILED = "ready", "failed"
 
@@ -44,7 +45,9 @@ class _Process:
 
 
 class LocalProcesses:
-    """A context manager in which up to `processes` processes run `spans`. They have all ended when the block ends."""
+    """A context manager that runs `spans` in up to `processes` worker processes. All worker processes have ended when
+    the block ends.
+    """
 
     def __init__(self, job: Job[ChunkT], spans: Sequence[Sequence[ChunkT]], processes: int) -> None:
         self._job = pickle.dumps(job)
@@ -59,13 +62,13 @@ class LocalProcesses:
 
     def __exit__(self, *_: object) -> None:
         for each in self._processes:
-            each.process.kill()  # parts are renamed once complete, so a kill does no harm
+            each.process.kill()  # a kill leaves no incomplete part: a part is renamed once it is complete
         for each in self._processes:
             each.process.join()
             each.pipe.close()
 
     def _wait(self, timeout_s: float) -> bool:
-        """Serves the processes for `timeout_s`. Returns True if some processes still run."""
+        """Sends spans to the worker processes for `timeout_s`. Returns True if worker processes still run."""
         deadline_s = time.monotonic() + timeout_s
         while self._processes and (left_s := deadline_s - time.monotonic()) > 0:
             ready = wait([each.pipe for each in self._processes], left_s)
@@ -83,7 +86,7 @@ class LocalProcesses:
             if each.span is not None:
                 each.pipe.send((each.span.content, each.span.attempt))
                 return
-        except (EOFError, OSError):  # the other end of the pipe closes if and only if the process has ended
+        except (EOFError, OSError):  # the worker's end of the pipe closes if and only if the worker process has ended
             self._count_death(each)
         self._end(each)
         if self._waiting and len(self._processes) < self._count:
@@ -102,7 +105,7 @@ class LocalProcesses:
 
     def _end(self, each: _Process) -> None:
         self._processes.remove(each)
-        each.pipe.close()  # a process that still runs ends when its pipe closes
+        each.pipe.close()  # a worker process that still runs ends when its pipe closes
         each.process.join()
 
     def _start(self) -> _Process:
@@ -122,8 +125,11 @@ def _exit_code(each: _Process) -> int | None:
 
 @contextlib.contextmanager
 def _held_interrupts() -> Iterator[None]:
-    """Blocks SIGINT while a child is started: the child inherits the mask, and unblocks SIGINT once it ignores it."""
-    resource_tracker.ensure_running()  # start the tracker before: its start would unblock SIGINT in this process
+    """Blocks SIGINT while a child process is started: the child inherits the signal mask, and unblocks SIGINT after it
+    has set SIGINT to be ignored.
+    """
+    # start the resource tracker before SIGINT is blocked: its start would unblock SIGINT in this process
+    resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -132,7 +138,7 @@ def _held_interrupts() -> Iterator[None]:
 
 
 def _work(pipe: Connection, job_content: bytes) -> None:
-    """The main function of a worker process: receives spans, runs them, and reports when each is done."""
+    """The main function of a worker process: receives spans, runs each span, and reports its end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
     threading.Thread(target=_end_with_the_driver, daemon=True).start()

@@ -1,11 +1,11 @@
 """The output directory of a run: its results, and the state from which a later run continues.
 
-`plan.json` identifies the run and, when all parts are merged, marks it as finished. Until then `parts/<digest>/` has
-the parts. The result is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The driver holds a lock on
-`.lock`. Rules: a file that this program did not write is never changed, and the directory of another run is refused.
-The name of the parts' directory is a digest of the plan, so that leftover processes of another run write elsewhere. A
-command spools inputs below the output directory while it runs (`spool_directory`), and adds a summary as JSON
-(`write_document`).
+`plan.json` identifies the run and, when all parts are merged, marks it as finished. Before the merge, `parts/<digest>/`
+has the parts. The result of a run is `<rows_name>.parquet`, `rejects.jsonl` and `timings.parquet`. The driver holds a
+lock on the file `.lock` during the run. A file that this program did not write is never changed, and the directory of
+another run is refused. The name of the parts' directory is a digest of the plan, so that leftover processes of another
+run write to another directory. While a command runs, it spools inputs below the output directory (`spool_directory`);
+at the end, it adds a summary as JSON (`write_document`).
 """
 
 import contextlib
@@ -29,21 +29,21 @@ COMPUTE_MS = "compute_ms"
 REJECTS_NAME = "rejects.jsonl"
 TIMINGS_NAME = "timings.parquet"
 TEMPORARY = ".tmp"
-"""The suffix of incomplete files. A directory of this name holds spooled inputs during a run."""
+"""The suffix of incomplete files. During a run, a directory with this suffix as its name has the spooled inputs."""
 _LOCK, _PARTS, _SPOOL = ".lock", "parts", "spool-"
 _SHOWN = 60
 _URL = re.compile(r"[A-Za-z][\w+.-]+:")
 
 
 class Finished(NamedTuple):
-    """The counts of a run whose files are complete."""
+    """The numbers of rows and rejects of a finished run."""
 
     rows: int
     rejects: int
 
 
 class OutputDirectory:
-    """An output directory that this process has locked. `open_directory` creates the object."""
+    """An output directory that this process has locked. Only `open_directory` creates an OutputDirectory."""
 
     def __init__(self, path: Path, plan: Mapping[str, object], has_timings: bool) -> None:
         self.path = path
@@ -65,7 +65,9 @@ class OutputDirectory:
         return self.path / TIMINGS_NAME if self._has_timings else None
 
     def finished(self) -> Finished | None:
-        """The counts of a finished run, None if it is not finished. Raises InputError if a result file is missing."""
+        """Returns the numbers of rows and rejects of a finished run; None if the run is not finished. Raises InputError
+        if a result file is missing.
+        """
         counts = (_read_plan(self.path) or {}).get("finished")
         if not isinstance(counts, dict):
             return None
@@ -87,14 +89,14 @@ class OutputDirectory:
     def begin(self) -> None:
         """Writes the plan of this run, and creates the directory of its parts."""
         for file in self.path.glob(f".*{TEMPORARY}"):
-            if file.is_file():  # the directory of spooled inputs belongs to a process of this run
+            if file.is_file():  # not the directory of spooled inputs, which the present run uses
                 file.unlink(missing_ok=True)
         if _read_plan(self.path) is None:
             self._write_plan(None)
         self.parts.mkdir(parents=True, exist_ok=True)
 
     def check_same_run(self) -> None:
-        """Raises InputError for the directory of another run."""
+        """Raises InputError if this is the output directory of another run."""
         found = _read_plan(self.path)
         if found is None:
             return
@@ -106,7 +108,7 @@ class OutputDirectory:
             )
 
     def clear(self) -> None:
-        """Removes the files of the run in this directory, and no other files. Raises OSError if a file cannot be
+        """Removes the files that a run wrote to this directory, and no other files. Raises OSError if a file cannot be
         removed.
         """
         found = _read_plan(self.path)
@@ -128,16 +130,16 @@ class OutputDirectory:
 
 @contextlib.contextmanager
 def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator[OutputDirectory]:
-    """Opens the directory for `plan`, creates it if it is missing, and locks it until the end of the block.
-
-    `restart`: remove the files of an earlier run of any plan. Raises InputError if the directory cannot be used.
+    """Opens the output directory for `plan`, creates the directory if it is missing, and locks it until the end of the
+    block. `restart`: True to remove the files of an earlier run of any plan. Raises InputError if the directory cannot
+    be used.
     """
     check_no_url(path)
     path = path.absolute()
     with _usable(path):
         path.mkdir(parents=True, exist_ok=True)
         if _read_plan(path) is None:
-            _check_nothing_foreign(path)  # before this program writes a lock file there
+            _check_nothing_foreign(path)  # check before this program writes a lock file to the directory
         lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     try:
         _lock(lock, path)
@@ -150,7 +152,7 @@ def open_directory(path: Path, plan: Plan[ChunkT], *, restart: bool) -> Iterator
             output.begin()
         yield output
     finally:
-        os.close(lock)  # this also releases the lock
+        os.close(lock)  # closing the file also releases the lock
 
 
 def check_no_url(path: Path) -> None:
@@ -184,7 +186,9 @@ def _lock(lock: int, path: Path) -> None:
 
 
 def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
-    """The document that identifies a run, with the types of parsed JSON, so that it can be compared with a file."""
+    """The document that identifies a run, with the types of parsed JSON, so that the document can be compared with the
+    plan file of an earlier run.
+    """
     document: dict[str, object] = json.loads(
         json.dumps(
             {
@@ -201,7 +205,9 @@ def _plan_document(plan: Plan[ChunkT]) -> dict[str, object]:
 
 
 def _read_plan(path: Path) -> dict[str, object] | None:
-    """The plan in the directory; None if there is no plan, or if the file is of another program."""
+    """Returns the plan in the directory; None if the directory has no plan, or if another program wrote the plan
+    file.
+    """
     try:
         document = json.loads((path / RESULT_MARK).read_bytes())
     except (FileNotFoundError, ValueError):
@@ -222,7 +228,9 @@ def _check_nothing_foreign(path: Path) -> None:
 
 
 def _differences(found: Mapping[str, object], wanted: Mapping[str, object]) -> str:
-    """The keys that differ, with both values if they are short. Keys of `identity` are named without this prefix."""
+    """Returns the keys whose values differ, with the two values if they are short. Keys of `identity` are shown without
+    the prefix `identity`.
+    """
     flat_found, flat_wanted = _flat(found), _flat(wanted)
     texts = []
     for key in dict.fromkeys([*flat_found, *flat_wanted]):
@@ -244,21 +252,22 @@ def _both(before: str, now: str) -> str:
 
 @contextlib.contextmanager
 def spool_directory(output: Path) -> Iterator[Path]:
-    """A directory of this process below `output`, which executors can read. It is removed at the end of the block. So
-    is `output`, if this block created it and no run left files there. Directories that killed processes left behind are
-    removed at the start. Raises InputError if the directory cannot be created.
+    """Creates a spool directory of this process below `output`, which executors can read. The end of the block removes
+    the spool directory, and removes `output` if this block created it and no run left files in it. The start of the
+    block removes spool directories of killed processes. Raises InputError if the spool directory cannot be created.
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
-    spool = parent / f"{_SPOOL}{uuid.uuid4().hex}"  # not the process id, which may exist on another machine too
+    # a UUID, because a process on another machine may have the same process id
+    spool = parent / f"{_SPOOL}{uuid.uuid4().hex}"
     made = not parent.parent.exists()
     _remove_abandoned(parent)
     with _usable(output):
         spool.mkdir(parents=True)
         held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
     try:
-        # a file system that cannot lock a directory raises OSError here and in `_remove_abandoned`, which then removes
-        # no directory
+        # a file system that cannot lock a directory raises OSError here and in `_remove_abandoned`, so that
+        # `_remove_abandoned` removes no directory
         with contextlib.suppress(OSError):
             fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         yield spool
@@ -266,14 +275,14 @@ def spool_directory(output: Path) -> Iterator[Path]:
         shutil.rmtree(spool, ignore_errors=True)
         os.close(held)
         with contextlib.suppress(OSError):
-            parent.rmdir()  # raises OSError while another run uses the directory
+            parent.rmdir()  # raises OSError while another run has spool files in this directory
         if made:
             with contextlib.suppress(OSError):
-                parent.parent.rmdir()  # raises OSError if a run left files there
+                parent.parent.rmdir()  # raises OSError if a run left files in this directory
 
 
 def _remove_abandoned(parent: Path) -> None:
-    """Removes spool directories without a lock: their processes were killed."""
+    """Removes spool directories that no process has locked: the processes of these directories were killed."""
     for spool in parent.glob(f"{_SPOOL}*"):
         with contextlib.suppress(OSError):
             held = os.open(spool, os.O_RDONLY | os.O_CLOEXEC)
@@ -285,14 +294,16 @@ def _remove_abandoned(parent: Path) -> None:
 
 
 def write_document(file: Path, document: object) -> None:
-    """Writes a JSON file, which appears only once it is complete. Raises InputError."""
+    """Writes a JSON file, which appears only once it is complete. Raises InputError if the file cannot be written."""
     with input_errors("cannot be written", file):
         _write_json(file, document)
 
 
 @contextlib.contextmanager
 def replacing(file: Path) -> Iterator[Path]:
-    """Gives a path to write to. At the end of the block, the file at this path replaces `file` atomically."""
+    """Yields a temporary path to write to. At the end of the block, the file at the temporary path replaces `file`
+    atomically.
+    """
     temporary = file.with_name(f".{file.name}{TEMPORARY}")
     try:
         yield temporary

@@ -1,19 +1,20 @@
-"""The files of worker processes in the parts directory. The driver computes the progress from the names alone:
+"""The files of worker processes in the parts directory. The driver computes the progress from the names of these files
+alone:
 
-- `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. It appears once it is complete.
-- `00000012.rejects.jsonl`: the chunk's rejects, if any; written before the part.
-- `00000012.failed`: the error that its work raised (JSON). `00000012.died-1`: a process that ran the chunk has died,
-  and the chunk was started again.
-- `started`: the first chunk of this run has begun.
+- `00000012-256-0.parquet`: the part of chunk 12, with 256 rows and 0 rejects. A part appears once it is complete.
+- `00000012.rejects.jsonl`: the rejects of chunk 12, if any; written before the part.
+- `00000012.failed`: the error of the failed chunk 12, as JSON. `00000012.died-1`: a process that ran chunk 12 has died,
+  and chunk 12 was started again.
+- `started`: an empty file, which means that the first chunk of this run has begun.
 - `.00000012-….tmp`: an incomplete file that a killed process left behind.
 
-Files are not synced to disk: a part damaged by a power cut is detected and removed when it is read, and the next run
-writes it again.
+Files of a parts directory are not synced to disk: a part damaged by a power cut is detected and removed when it is
+read, and the next run writes it again.
 
-At the end `merge` makes the files of the result from the parts, in the order of the chunks. Rule: the bytes of the
-result depend on the rows alone. Row groups have one size that does not depend on the chunks, there is one compression,
-and the files have no times and no names of writers. Compute times differ from run to run, so they have a file of their
-own. A merge needs the memory of one row group and one part.
+At the end of a run, `merge` makes the result files from the parts, in the order of the chunks. The bytes of the result
+files depend only on the rows: row groups have a fixed size that does not depend on the chunks, the compression is
+fixed, and the files have no times and no names of writers. Compute times are in a separate file, because they differ
+from run to run. A merge has one row group and one part in memory at a time.
 """
 
 import json
@@ -53,7 +54,9 @@ class Part:
 
 
 class PartsSeen:
-    """The content of a parts directory, to be refreshed repeatedly. Known names cost only a set look-up."""
+    """The content of a parts directory; callers refresh it repeatedly. For a file that is already known, a refresh
+    costs only a set lookup.
+    """
 
     def __init__(self, directory: Path, chunks: Sequence[Chunk]) -> None:
         self.directory = directory
@@ -63,7 +66,9 @@ class PartsSeen:
         self.rows = 0
         self.rejects = 0
         self.planned = sum(chunk.lines for chunk in chunks)
-        """The largest possible number of rows and rejects. A chunk that gave fewer lowers the number."""
+        """The largest possible number of rows and rejects of all chunks. The number decreases when a chunk ends with
+        fewer rows and rejects than planned.
+        """
         self._lines = {chunk.number: chunk.lines for chunk in chunks}
         self._known: set[str] = set()
 
@@ -107,7 +112,7 @@ def deaths(directory: Path, number: int) -> int:
 
 
 def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
-    """Writes a chunk's part, which appears once it is complete. Raises OSError."""
+    """Writes a chunk's part, which appears once it is complete. Raises OSError if the part cannot be written."""
     part = Part(number, output.rows.num_rows, len(output.rejects))
     if output.rejects:
         lines = "".join(_reject_line(reject) for reject in output.rejects)
@@ -118,8 +123,8 @@ def write_part(directory: Path, number: int, output: ChunkOutput) -> None:
 
 
 def write_failure(directory: Path, number: int, reason: str, fault: BaseException | None = None) -> None:
-    """Writes the failure of a chunk. `fault`: the exception of the work. Its stack trace is left out for an
-    AssignorFault, because the message of an AssignorFault is enough for the user.
+    """Writes the failure of a chunk. `fault`: the exception that the work raised. The stack trace of an AssignorFault
+    is left out, because the message of an AssignorFault is enough for the user.
     """
     is_plain = fault is None or isinstance(fault, AssignorFault)
     trace = "" if is_plain else "".join(traceback.format_exception(fault))
@@ -128,12 +133,12 @@ def write_failure(directory: Path, number: int, reason: str, fault: BaseExceptio
 
 
 def failure_reason(directory: Path, number: int) -> str:
-    """The reason of a chunk's failure, as one line."""
+    """Returns the reason of a chunk's failure, as one line."""
     return str(json.loads((directory / f"{number:08d}.failed").read_text())["reason"])
 
 
 def _read_rows(directory: Path, part: Part) -> pa.Table:
-    """Reads the rows of a part. If the part cannot be read, removes it and raises PartDamaged."""
+    """Reads the rows of a part. Removes a part that cannot be read, and raises PartDamaged."""
     try:
         with pq.ParquetFile(directory / part.name) as source:
             return source.read(use_threads=False)
@@ -145,7 +150,7 @@ def _read_rows(directory: Path, part: Part) -> pa.Table:
 
 
 def _read_rejects(directory: Path, part: Part) -> Iterator[bytes]:
-    """Reads the lines of a part's rejects. If they are incomplete, removes the part and raises PartDamaged."""
+    """Reads the lines of a part's rejects. If the rejects are incomplete, removes the part and raises PartDamaged."""
     if not part.rejects:
         return
     file = directory / _rejects_name(part.number)
@@ -165,7 +170,7 @@ def _reject_line(reject: Reject) -> str:
     line = json.dumps(document, ensure_ascii=False)
     try:
         line.encode()
-    except UnicodeEncodeError:  # half a surrogate pair, which JSON allows and UTF-8 does not
+    except UnicodeEncodeError:  # the text has half a surrogate pair, which JSON allows but UTF-8 does not
         line = json.dumps(document)
     return f"{line}\n"
 
@@ -181,7 +186,9 @@ def _write(directory: Path, number: int, name: str, content: bytes | pa.Buffer) 
 
 
 def merge(output: OutputDirectory, plan: Plan[ChunkT], parts: Sequence[Part]) -> Finished:
-    """Writes the files of `output`. `parts`: all parts, in the order of the chunks. Raises PartDamaged, OSError."""
+    """Writes the result files of `output`. `parts`: all parts, in the order of the chunks. Raises PartDamaged for a
+    part that cannot be read, and OSError if a result file cannot be written.
+    """
     schema = plan.work.schema
     rows_schema = pa.schema([field for field in schema if field.name != COMPUTE_MS], schema.metadata)
     with replacing(output.rejects_file) as temporary, temporary.open("wb") as target:
@@ -207,7 +214,9 @@ def _write_rows(file: Path, schema: pa.Schema, tables: Iterable[pa.Table]) -> No
 
 
 def _groups(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """Yields the same rows in contiguous tables of `ROWS_A_GROUP` rows; the last table may be shorter."""
+    """Yields the rows of all tables again in contiguous tables of `ROWS_A_GROUP` rows; the last table may be
+    shorter.
+    """
     held: list[pa.Table] = []
     rows = 0
     for table in tables:

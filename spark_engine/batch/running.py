@@ -1,7 +1,7 @@
-"""Runs a plan to its end in an output directory, with either engine.
+"""Runs a plan to its end in an output directory, with the local engine or with Spark.
 
-The steps: lock the directory, find the finished chunks, run the other chunks in an engine while the driver counts new
-parts, merge the parts. A run that ended at any of these steps continues from there.
+The steps of a run are: lock the output directory, find the finished chunks, run the other chunks in an engine while the
+driver counts new parts, merge the parts. A stopped run continues from the step in which it was stopped.
 """
 
 import functools
@@ -33,13 +33,13 @@ _CHUNK_SHOWN = 200
 def run_plan(plan: Plan[ChunkT], directory: Path, run_by: EngineChoice, *, console: Console, title: str) -> RunOutcome:
     """Runs the chunks that have no part in `directory` yet, and merges all parts into the files of `RunOutcome`.
 
-    `run_by.cores`: the number of processes of the local engine; with Spark only the number of cores for which chunks
-    are divided into spans, if it is given. `console`: shows the progress. Ctrl-C ends the workers, keeps the parts,
-    prints a line and is raised as KeyboardInterrupt.
+    `run_by.cores`: the number of processes of the local engine; with Spark, the number of cores for which chunks are
+    divided into spans, or None to derive this number from the master. `console`: the console that shows the progress.
+    Ctrl-C ends the workers, keeps the parts, prints a line and is raised as KeyboardInterrupt.
 
-    Raises InputError for a directory that cannot be used (it has another run, has other files, is in use, or is not
-    writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
-    After each of these errors, the same call continues with the missing chunks.
+    Raises InputError for an output directory that cannot be used (it has another run, has other files, is in use, or is
+    not writable), ChunksFailed, EngineFailed, PartsNotSeen, PartDamaged, and with Spark: SparkNotStarted, JavaNotFound.
+    After any error of `run_plan`, a call with the same arguments continues with the missing chunks.
     """
     with open_directory(directory, plan, restart=run_by.restart) as output, RowsProgress(console, title) as progress:
         outcome = functools.partial(RunOutcome, output.rows_file, output.rejects_file, output.timings_file)
@@ -92,15 +92,16 @@ def _engine(
     if run_by.engine is Engine.LOCAL:
         processes = run_by.cores or os.cpu_count() or 1
         return LocalProcesses(job, spans(chunks, processes), processes)
-    from spark_engine.batch.spark_engine import spark_chunks  # imported late: the local engine works without PySpark
+    # imported here, because the local engine works without PySpark
+    from spark_engine.batch.spark_engine import spark_chunks
 
     progress.report(f"starting Spark on {run_by.master}")
     return spark_chunks(job, chunks, master=run_by.master, cores=run_by.cores, title=title)
 
 
 def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsProgress) -> tuple[float, float]:
-    """Runs until all chunks were tried, or until too many failed. Returns the seconds from the start of the first chunk
-    to the end, and the seconds before it.
+    """Runs the engine until all chunks were tried, or until too many chunks failed. Returns the seconds from the start
+    of the first chunk to the end, and the seconds before the first chunk.
     """
     entered_s = time.monotonic()
     started_s: float | None = None
@@ -113,7 +114,7 @@ def _run(engine: AbstractContextManager[Wait], seen: PartsSeen, progress: RowsPr
                 started_s = began_s
             if started_s is not None:
                 progress.show(seen.rows + seen.rejects, seen.planned, seen.rejects)
-                # at most `_POLL_SHARE` of the time goes into listing the directory, however slow the listing is
+                # listing the directory takes at most `_POLL_SHARE` of the time, even on a slow file system
                 pause_s = max(POLL_S, (time.monotonic() - began_s) / _POLL_SHARE)
         ended_s = time.monotonic()
         seen.refresh()

@@ -1,10 +1,10 @@
 """Runs spans of chunks on Spark executors: each span is one task.
 
-Rules: parts are written to storage that is shared with the driver, so an executor that dies loses only the chunk it was
-running. Spark gives its span to another executor, which continues with the chunks that have no part. An error in the
-work is written beside the parts and does not fail the Spark task. A Spark task fails if its executor is lost or if a
-chunk kills the process. `worker` counts and limits such deaths; Spark's own limit is only for executors that cannot run
-Python at all.
+Parts are written to storage that is shared with the driver, so an executor that dies loses only the chunk that it was
+running. Spark gives the span of a dead executor to another executor, which continues with the chunks that have no part.
+An error in the work is written beside the parts and does not fail the Spark task. A Spark task fails if its executor is
+lost or if a chunk kills the process. `worker` counts and limits the deaths of processes; Spark's own limit of task
+failures is only for executors that cannot run Python at all.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ def spark_chunks(
     job: Job[ChunkT], chunks: Sequence[ChunkT], *, master: str, cores: int | None, title: str
 ) -> Iterator[Wait]:
     """Starts a session on `master` that runs `chunks` during the block; the end of the block stops the job and the
-    session. Gives a function that waits for the job and raises EngineFailed if the job failed.
+    session. Yields a function that waits for the job and raises EngineFailed if the job failed.
     """
     settings = {"spark.task.maxFailures": str(MAX_TASK_FAILURES)}
     with spark_session(_retrying(master), title, conf=settings) as session:
@@ -57,7 +57,9 @@ def spark_chunks(
 
 
 def cores_of_master(master: str) -> int | None:
-    """The number of cores in a master such as local[*], local[2] or local-cluster[2,1,1024]; None for other masters."""
+    """Returns the number of cores in a master such as local[*], local[2] or local-cluster[2,1,1024]; None for other
+    masters.
+    """
     if found := re.fullmatch(r"local-cluster\[\s*(\d+)\s*,\s*(\d+)\s*,\s*\d+\s*\]", master):
         return int(found[1]) * int(found[2])
     if found := re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*(?:,\s*\d+\s*)?\])?", master):
@@ -66,19 +68,23 @@ def cores_of_master(master: str) -> int | None:
 
 
 def _retrying(master: str) -> str:
-    """Adds the limit of task failures to a local master: Spark reads it only from the master's name, and without it the
-    first failure ends the job.
+    """Adds the limit of task failures to the name of a local master: Spark reads this limit only from the master's
+    name, and without the limit, the first failure of a task ends the job.
     """
     found = re.fullmatch(r"local(?:\[\s*(\d+|\*)\s*\])?", master)
     return f"local[{found[1] or 1},{MAX_TASK_FAILURES}]" if found else master
 
 
 def _run_spans(context: SparkContext, job: Job[ChunkT], cut: Sequence[Sequence[ChunkT]]) -> None:
-    """Broadcasts the pickled spans once to each executor; a task unpickles only its own span. Raises EngineFailed."""
+    """Broadcasts the pickled spans once to each executor; a task unpickles only its own span. Raises EngineFailed if a
+    span could not be run.
+    """
     sent = context.broadcast((_pickled(job), [_pickled(span) for span in cut]))
 
     def problem_of(number: int) -> str | None:
-        """Runs a span. An error that prevents the span is returned, not raised: Spark would retry the task."""
+        """Runs a span. Returns an error that prevents the span instead of raising it, because Spark would retry the
+        task.
+        """
         job_content, contents = sent.value
         task = TaskContext.get()
         assert task is not None, "this runs as a Spark task"

@@ -1,7 +1,8 @@
-"""The terminal output of a run: tables, and the progress in rows, as a bar on a terminal, else as a line every 5 s.
+"""The output of a run: tables, and the progress in rows. The progress is a bar on a terminal, and otherwise a line
+every 5 s.
 
-The progress counts the rows of complete parts, including those of earlier runs. The rate is over the last 30 s and
-leaves out earlier runs.
+The progress counts the rows of complete parts, including parts of earlier runs. The shown rate is the rate over the
+last 30 s, without the rows of earlier runs.
 """
 
 import time
@@ -16,11 +17,13 @@ from rich.text import Text
 LINE_INTERVAL_S = 5.0
 RATE_WINDOW_S = 30.0
 GAP = 2
-"""Number of spaces between two columns of a table."""
+"""The number of spaces between two columns of a table."""
 
 
 class RowsProgress:
-    """A context manager that shows the progress of a run. On exit it stops the bar and restores the terminal."""
+    """A context manager that shows the progress of a run. The end of the block stops the bar and restores the
+    terminal.
+    """
 
     def __init__(self, console: Console, title: str, clock: Callable[[], float] = time.monotonic) -> None:
         self._console = console
@@ -48,9 +51,11 @@ class RowsProgress:
             self._bar.stop()
 
     def show(self, done: int, planned: int, rejects: int) -> None:
-        """Shows the progress. `done`, `planned`: numbers of rows and rejects, including those of earlier runs."""
+        """Shows the progress. `done`, `planned`: the numbers of finished and of planned rows and rejects, including
+        rows and rejects of earlier runs.
+        """
         task = self._bar.tasks[0]
-        task.total = planned  # set directly: `update` resets the rate when the total changes
+        task.total = planned  # assigned directly, because `update` resets the rate when the total changes
         self._bar.update(self._task, completed=done)
         status = f"{done:,} of {planned:,} rows"
         if rejects:
@@ -74,13 +79,13 @@ def _duration(seconds: float) -> str:
 
 
 def plain_table(*, show_header: bool = True) -> Table:
-    """A table without lines, so that it fits 80 columns. Give its columns `overflow="fold"`, so that text that is too
-    wide continues in the next line; rich truncates text in other columns.
+    """Returns a table without ruled lines, so that the table fits 80 columns. The caller adds columns with
+    `overflow="fold"`, so that text that is too wide continues in the next line; rich truncates text in other columns.
     """
     return Table(show_header=show_header, box=None, pad_edge=False, padding=(0, GAP, 0, 0))
 
 
 def titled(title: str, table: Table, *notes: str) -> Group:
-    """A table with a title above it and notes below it; title and notes may be wider than the table."""
+    """Returns a table with a title above it and notes below it; title and notes may be wider than the table."""
     parts: list[RenderableType] = [Text(title), table, *map(Text, notes)]
     return Group(*parts)

@@ -1,4 +1,4 @@
-"""The values of a run: the work, its chunks and the output of a chunk, which are sent to executors; and the outcome and
+"""The values of a run: the work, the chunks and the output of a chunk, which are sent to executors, and the outcome and
 the errors of a run.
 """
 
@@ -13,13 +13,13 @@ import pyarrow.parquet as pq
 from assignor.errors import AssignorFault
 
 LINES_A_CHUNK = 256
-"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. This is short
-enough for a progress bar, little work is lost if an executor dies, and a chunk needs some hundred kilobytes of memory.
-The Parquet part and the scheduling of a chunk cost a few milliseconds, under 1 %.
+"""The number of lines in a chunk. A rebalance takes 1 to 3 ms, so a chunk takes about half a second. Half a second is
+short enough for a progress bar, and little work is lost if an executor dies. A chunk needs some hundred kilobytes of
+memory. Writing the Parquet part and scheduling the chunk take a few milliseconds, which is under 1 % of a chunk's time.
 """
 BYTES_A_CHUNK = 8 * 1024 * 1024
-"""Largest size of a chunk, because a whole chunk is in memory at once: long lines end a chunk earlier. A line of a
-group with 1,000 members has a megabyte.
+"""The largest size of a chunk, because a whole chunk is in memory at once. A chunk of long lines has fewer lines than
+other chunks. The line of a rebalance of 1,000 members has a megabyte.
 """
 
 
@@ -29,8 +29,9 @@ UNUSABLE = "unusable"
 
 @dataclass(frozen=True, slots=True)
 class Reject:
-    """A line that gave no row. `where`: input:line. `kind`: UNUSABLE (invalid) or REFUSED (needs a later release).
-    `line`: the line itself, to be corrected and run again; None if it could not be read at all.
+    """An input line without a result row. `where`: the place of the line as input:line. `kind`: UNUSABLE (invalid) or
+    REFUSED (needs a later release). `line`: the text of the line, which a user can correct and run again; None if the
+    line could not be read.
     """
 
     where: str
@@ -41,15 +42,15 @@ class Reject:
 
 @dataclass(frozen=True, slots=True)
 class ChunkOutput:
-    """The output of a chunk. `rows`: a batch with the schema of the work, in the order of the input."""
+    """The output of a chunk. `rows`: the result rows with the schema of the work, in the order of the input."""
 
     rows: pa.RecordBatch
     rejects: tuple[Reject, ...] = ()
 
 
 class Chunk(Protocol):
-    """A chunk of work. `number`: from 0; the rows of the result have the order of the chunks' numbers. `lines`: the
-    largest number of rows and rejects that the chunk gives.
+    """A chunk of work. `number`: the number of the chunk in the run, from 0; the rows of the result are in the order of
+    chunk numbers. `lines`: the largest number of rows and rejects that the chunk can have.
     """
 
     @property
@@ -76,12 +77,13 @@ class Work(Protocol[ChunkT_contra]):
 
 @dataclass(frozen=True, slots=True)
 class Plan(Generic[ChunkT]):
-    """A plan of a run. `identity`: the identity of the run, as JSON (inputs with size and time, options, version). A
-    run does not continue in an output directory with another identity. `chunks`: numbered 0, 1, 2, ... `rows_name`: the
-    merged file is `<rows_name>.parquet`. `timing_columns`: columns of timings.parquet that identify the row of each
-    compute time (the column `compute_ms`). `beside`: files that the command itself adds at the end; they are removed
-    with the rows of a discarded run. `check`: the driver calls it before it merges the parts; it raises InputError if
-    the parts no longer fit the plan.
+    """A plan of a run. `identity`: a JSON object that identifies the run (inputs with size and time, options, version).
+    A run does not continue in an output directory with another identity. `chunks`: the chunks of the run, with the
+    numbers 0, 1, 2, ... `rows_name`: the merged file is `<rows_name>.parquet`. `timing_columns`: columns of
+    timings.parquet that identify the row of each compute time (the column `compute_ms`). `beside`: files that the
+    command itself adds at the end of a run; they are removed with the rows of a discarded run. `check`: a function that
+    the driver calls before it merges the parts; `check` raises InputError if the inputs have changed since they were
+    planned.
     """
 
     work: Work[ChunkT]
@@ -94,36 +96,41 @@ class Plan(Generic[ChunkT]):
 
 
 Wait = Callable[[float], bool]
-"""Waits for a running engine, for at most the given seconds. Returns True if it still runs. Raises EngineFailed."""
+"""A function that waits for a running engine, for at most the given seconds. The function returns True if the engine
+still runs, and raises EngineFailed if the engine failed.
+"""
 
 
 class ChunksFailed(AssignorFault):
-    """Some chunks failed: their work raised, or repeatedly killed its process. The rows of the other chunks are kept.
-    The message names chunks and reasons; the same command retries the missing chunks.
+    """Raised if chunks failed: their work raised an exception, or repeatedly killed its process. The rows of all other
+    chunks are kept. The message names the failed chunks and reasons; the same command retries the failed chunks.
     """
 
 
 class PartsNotSeen(AssignorFault):
-    """All chunks ran, but the driver finds no part of some: the executors do not share the output directory."""
+    """Raised if all chunks ran, but the driver does not find the parts of some chunks, because the executors do not
+    share the output directory.
+    """
 
 
 class EngineFailed(AssignorFault):
-    """The engine failed for a reason outside the work: Spark's job ended, the disk is full, or a worker process cannot
-    start. Finished chunks are kept.
+    """Raised if the engine failed for a reason outside the work: Spark's job ended, the disk is full, or a worker
+    process cannot start. The parts of finished chunks are kept.
     """
 
 
 class PartDamaged(AssignorFault):
-    """A part could not be read and was removed; the same command writes it again."""
+    """Raised if a part could not be read and was removed; the same command writes this part again."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOutcome:
-    """The outcome of a run. `rows_file`: all rows in input order, without compute times; `rejects_file`: JSON Lines;
-    `timings_file`: None if the work measures no compute times. `seconds`: the time from the start of the first chunk to
-    the last part; `start_up_seconds`: the time before, in which processes or Spark start; `merge_seconds`: the time to
-    merge the parts. All three are 0.0 if an earlier run had finished the directory (`finished_before`).
-    `rows_found_done`, `chunks_found_done`: the rows and chunks of earlier runs.
+    """The outcome of a run. `rows_file`: the file of all rows in input order, without compute times; `rejects_file`:
+    the JSON Lines file of rejects; `timings_file`: the file of compute times; None if the work measures no compute
+    times. `seconds`: the time from the start of the first chunk to the last part; `start_up_seconds`: the time before
+    the first chunk, in which processes or Spark start; `merge_seconds`: the time to merge the parts. `seconds`,
+    `start_up_seconds` and `merge_seconds` are 0.0 if an earlier run had finished the directory (`finished_before`).
+    `rows_found_done`, `chunks_found_done`: the numbers of rows and chunks that earlier runs had finished.
     """
 
     rows_file: Path
@@ -139,6 +146,6 @@ class RunOutcome:
     finished_before: bool = False
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """Yields the rows in order, in batches of some thousands."""
+        """Yields the result rows in order, in batches of some thousand rows."""
         with pq.ParquetFile(self.rows_file) as source:
             yield from source.iter_batches()

@@ -1,8 +1,7 @@
-"""Runs spans: consecutive chunks that one process runs one after the other. An engine schedules spans.
-
-Rules: a chunk with a part is not run again. A chunk whose work raises, or whose process died `MAX_DEATHS` times, is
-marked as failed with the reason, and the next chunk runs. A span with `MAX_FAILURES` failed chunks is abandoned, since
-its other chunks would probably fail, too.
+"""Runs spans: consecutive chunks that one process runs one after the other. An engine schedules spans, not single
+chunks. A chunk that has a part is not run again. A chunk whose work raises an exception, or whose process died
+`MAX_DEATHS` times, is marked as failed with the reason, and the next chunk runs. A span with `MAX_FAILURES` failed
+chunks is abandoned, because its other chunks would probably fail, too.
 """
 
 from collections import deque
@@ -21,18 +20,20 @@ MAX_FAILURES = 3
 
 @dataclass(frozen=True, slots=True)
 class Job(Generic[ChunkT]):
-    """The work to run. `parts`: the directory of the parts, as a path on the machine that runs the span."""
+    """The work to run, and the directory of its parts. `parts`: the path of the parts directory on the machine that
+    runs the span.
+    """
 
     work: Work[ChunkT]
     parts: str
 
 
 def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
-    """Runs the chunks that have no part yet. `attempt`: the number of processes that died or were lost while they ran
-    this span.
+    """Runs the chunks of a span that have no part yet. `attempt`: the number of processes that died or were lost while
+    they ran this span.
 
-    Raises OSError only if a failure cannot be written. If the parts directory does not exist, the function does
-    nothing, and the driver notices that parts are missing.
+    Raises OSError only if the failure of a chunk cannot be written. If the parts directory does not exist, the function
+    does nothing, and the driver notices that parts are missing.
     """
     directory = Path(job.parts)
     if not directory.is_dir():
@@ -54,8 +55,8 @@ def run_span(job: Job[ChunkT], span: Sequence[ChunkT], attempt: int) -> None:
 
 
 def _run(job: Job[ChunkT], left: deque[ChunkT]) -> None:
-    """Runs the chunks, and removes each chunk from `left` when its part is written. So the first chunk in `left` is the
-    running chunk.
+    """Runs the chunks, and removes each chunk from `left` when its part is written. So the first chunk in `left` is
+    always the chunk that is being run.
     """
     outputs = iter(job.work.run(iter(tuple(left))))
     while left:
@@ -71,10 +72,10 @@ def _run(job: Job[ChunkT], left: deque[ChunkT]) -> None:
 def spans(chunks: Sequence[ChunkT], cores: int) -> list[list[ChunkT]]:
     """Divides `chunks`, in order, into spans for `cores` processes.
 
-    Each span has the fraction 1 / (2 * cores) of the remaining chunks. So spans are long at first, because a gzip
-    reader has to skip to the first chunk of its span. The last spans are single chunks, so that no core waits long for
-    another at the end. No span has more than `MAX_SPAN` chunks, because if an executor dies, another has to continue
-    its whole span.
+    Each span has the fraction 1 / (2 * cores) of the remaining chunks. The first spans are long, because a gzip reader
+    has to skip to the first chunk of its span. The last spans are single chunks, so that no core waits long for another
+    core at the end of a run. No span has more than `MAX_SPAN` chunks, because another executor has to run the rest of
+    the span if an executor dies.
     """
     cut: list[list[ChunkT]] = []
     start = 0

@@ -1,10 +1,10 @@
-"""SIGINT and SIGTERM both interrupt a command, so that it ends its workers and keeps their finished work. The exception
-has the number of the signal, from which `assignor_cli.console` makes the exit code.
+"""Makes SIGINT and SIGTERM interrupt a command, so that the command ends its workers and keeps their finished work. The
+KeyboardInterrupt has the number of the signal, from which `assignor_cli.console` computes the exit code.
 """
 
 from __future__ import annotations
 
-import _thread  # starts threads without a lock: the hook below may run while the locks of `threading` are held
+import _thread  # `_thread` starts a thread without a lock: `_hook` may run while the locks of `threading` are held
 import contextlib
 import signal
 import sys
@@ -19,10 +19,11 @@ _AGAIN_AFTER_S = 0.05
 
 @contextlib.contextmanager
 def interruptible() -> Iterator[None]:
-    """In this block, either signal raises KeyboardInterrupt with the signal's number as the argument, even if SIGINT
-    was ignored at the start of this process, as shells do for background jobs. Python ignores exceptions of finalizers,
-    and py4j has a finalizer for each Java object: so a signal that arrives while a finalizer runs is sent again. Only
-    the main thread of a process receives signals; in any other thread this function does nothing.
+    """A context manager: in its block, SIGINT and SIGTERM raise KeyboardInterrupt with the signal's number as the
+    argument, even if SIGINT was ignored at the start of this process, as shells do for background jobs. Python ignores
+    exceptions of finalizers, and py4j has a finalizer for each Java object: so a signal that arrives while a finalizer
+    runs is sent again. Only the main thread of a process receives signals; in any other thread `interruptible` does
+    nothing.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -39,8 +40,8 @@ def interruptible() -> Iterator[None]:
 
 @contextlib.contextmanager
 def undisturbed() -> Iterator[None]:
-    """Delays the handling of either signal until the end of the block. Use it for steps that must not be interrupted
-    halfway. Signals without a Python handler are not delayed.
+    """Delays the handling of SIGINT and SIGTERM until the end of the block, for steps that must not be interrupted
+    halfway. A signal without a Python handler is not delayed.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -63,7 +64,7 @@ def _interrupt(number: int, _frame: FrameType | None) -> None:
 
 
 class _SwallowedInterrupts:
-    """Until `close`, sends each signal whose KeyboardInterrupt Python ignored to the main thread again."""
+    """Until `close` is called, sends a signal to the main thread again if Python ignored its KeyboardInterrupt."""
 
     def __init__(self) -> None:
         self._main = threading.get_ident()
@@ -85,7 +86,8 @@ class _SwallowedInterrupts:
             self._others(ignored)
 
     def _send_again(self, number: int) -> None:
-        time.sleep(_AGAIN_AFTER_S)  # the finalizer has usually ended by then; if not, the hook sends the signal again
+        # the finalizer has usually ended after this time; if not, `_hook` sends the signal once more
+        time.sleep(_AGAIN_AFTER_S)
         with self._sending:
             if not self._closed:
                 signal.pthread_kill(self._main, number)

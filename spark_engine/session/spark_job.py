@@ -15,30 +15,33 @@ Result = TypeVar("Result")
 
 
 class SparkJob(Generic[Result]):
-    """Runs `body`, which starts the job and returns its result. `failure`: the exception of `body`, if any."""
+    """Runs `body`, which starts a Spark job and returns its result. `failure`: the exception that `body` raised; None
+    if it raised no exception.
+    """
 
     def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
-        self.group = f"{title} {uuid.uuid4().hex}"  # a job of this title may have run on this session before
+        # a UUID, because a job with this title may have run on this session before
+        self.group = f"{title} {uuid.uuid4().hex}"
         self.result: Result | None = None
         self.failure: BaseException | None = None
         self._context = context
         self._title = title
         self._body = body
-        # an event, not Thread.join: after an interrupted join, Python takes the thread for ended (bpo-45274)
+        # an event instead of Thread.join: after an interrupted join, Python treats the thread as ended (bpo-45274)
         self._ended = threading.Event()
 
     def start(self) -> None:
         InheritableThread(target=self._run, name=self._title, daemon=True).start()
 
     def wait(self, timeout_s: float) -> bool:
-        """Waits at most `timeout_s` for the end of the job. Returns True if it has ended."""
+        """Waits at most `timeout_s` for the end of the job. Returns True if the job has ended."""
         return self._ended.wait(timeout_s)
 
     def cancel(self) -> None:
         """Cancels the job. Spark kills the Python workers of its tasks with SIGKILL."""
         deadline_s = time.monotonic() + STOP_TIMEOUT_S
         while not self._ended.is_set() and time.monotonic() < deadline_s:
-            # repeated, because a job that Spark has not yet submitted cannot be cancelled
+            # repeat the call, because a job that Spark has not yet submitted cannot be cancelled
             self._context.cancelJobGroup(self.group)
             self._ended.wait(_CANCEL_INTERVAL_S)
 

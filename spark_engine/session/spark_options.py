@@ -1,9 +1,9 @@
 """Options for the start of Spark, under the names of spark-submit and in its order of precedence.
 
-From strongest to weakest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else spark-defaults.conf
-in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all of these except the
-defaults of this project, which are set only for keys without a value. So this module parses properties files for one
-key only: the master, which has to be known before the JVM starts.
+The order of precedence, from highest to lowest: `--master`; `--conf`; PYSPARK_SUBMIT_ARGS; `--properties-file`, or else
+spark-defaults.conf in SPARK_CONF_DIR or SPARK_HOME/conf; the defaults of this project. spark-submit itself reads all
+settings except the defaults of this project, which are set only for keys without a value. So this module parses
+properties files for one key only: the master, which has to be known before the JVM starts.
 """
 
 import os
@@ -26,11 +26,12 @@ _STANDALONE = "spark://"
 
 @dataclass(frozen=True, slots=True)
 class SparkOptions:
-    """The options for the start of Spark. `master`, `properties_file`: None to use Spark's own configuration. `confs`:
-    the settings of `--conf`.
+    """The options for the start of Spark. `master`, `properties_file`: the values of `--master` and
+    `--properties-file`; None to use Spark's own configuration. `confs`: the settings of `--conf`.
 
     `log_level`: the log level of the driver and of executors, one of LOG_LEVELS. `log_file`: the file to which the
-    output of the driver's JVM is appended; None for a temporary file. Raises InputError.
+    output of the driver's JVM is appended; None for a temporary file. The constructor raises InputError for an invalid
+    value.
     """
 
     master: str | None = None
@@ -48,8 +49,8 @@ class SparkOptions:
             raise InputError("the driver runs in this process: the deploy mode is client", "spark.submit.deployMode")
 
     def submit_arguments(self) -> list[str]:
-        """The arguments of spark-submit, weakest first: its later arguments win. Raises InputError for an open quote in
-        PYSPARK_SUBMIT_ARGS.
+        """Returns the arguments of spark-submit, lowest precedence first, because a later argument of spark-submit
+        overrides an earlier argument. Raises InputError for an open quote in PYSPARK_SUBMIT_ARGS.
         """
         try:
             of_environment = shlex.split(os.environ.get(_SUBMIT_ARGUMENTS, ""))
@@ -61,7 +62,7 @@ class SparkOptions:
             *of_environment,
             "--conf",
             "spark.ui.showConsoleProgress=false",
-        ]  # this program prints its own progress
+        ]  # no progress bar of Spark, because this program prints its own progress
         if self.properties_file is not None:
             arguments += ["--properties-file", str(self.properties_file)]
         if self.log_level is not None:
@@ -73,7 +74,7 @@ class SparkOptions:
         return arguments
 
     def known_master(self) -> str:
-        """The master that spark-submit will choose."""
+        """Returns the master that spark-submit will choose."""
         if named := self.master or self.confs.get("spark.master"):
             return named
         file = self.properties_file or _defaults_file()
@@ -82,7 +83,9 @@ class SparkOptions:
 
 
 def parsed_confs(texts: Iterable[str]) -> dict[str, str]:
-    """Parses the `key=value` texts of `--conf`; the last value of a key wins. Raises InputError."""
+    """Parses the `key=value` texts of `--conf`; the last value of a key is used. Raises InputError for a text without
+    `=` and for a key that does not begin with `spark.`.
+    """
     confs: dict[str, str] = {}
     for text in texts:
         key, separator, value = text.partition("=")
@@ -95,12 +98,16 @@ def parsed_confs(texts: Iterable[str]) -> dict[str, str]:
 
 
 def is_on_loopback(master: str) -> bool:
-    """True if the driver and all executors of this master run on this machine, so that loopback is enough for them."""
+    """True if the driver and all executors of this master run on this machine, so that they can communicate over
+    loopback.
+    """
     return _LOOPBACK_MASTER.match(master) is not None
 
 
 def standalone_addresses(master: str) -> list[tuple[str, int]]:
-    """Host and port of each standalone master; empty for another kind of master. Raises InputError."""
+    """Returns host and port of each standalone master; empty for another kind of master. Raises InputError for an
+    invalid `spark://` address.
+    """
     if not master.startswith(_STANDALONE):
         return []
     addresses = []

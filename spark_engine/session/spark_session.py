@@ -1,16 +1,17 @@
 """Builds the SparkSession of a program, and stops it together with all processes that it started.
 
-Rules: settings of the user, in any of the ways that spark-submit supports, are never changed; this project only sets
+Spark settings of the user are never changed, whichever of spark-submit's ways the user chose; this project only sets
 keys that have no value. Local masters listen on loopback only. If an executor dies, its tasks are started again and the
 job continues (`spark.task.maxFailures`). Spark writes its files to a temporary directory that is removed at the end.
-PySpark keeps its JVM in class attributes for the life of the process; here the JVM ends with the session, so that the
+PySpark keeps its JVM in class attributes until the process ends. This module ends the JVM with the session, so that the
 next session may use another Java and directory.
 
 This program starts the driver's JVM by `spark-submit`, and ends it with all processes that the JVM started. PySpark can
-start a JVM as well, but returns its handle only when the JVM is ready, so a JVM whose start was interrupted could not
-be ended. Here the JVM is a child process of this program from the start, and PySpark connects to it as to the JVM of a
-running `spark-submit`. The JVM is in a process group of its own, because Ctrl-C in a terminal is meant for this
-program, which drains the instances first. The JVM ends when its stdin is closed, so it never outlives this program.
+also start a JVM, but returns a process handle only when the JVM is ready, so a JVM whose start was interrupted could
+not be ended. This module starts the JVM as a child process of this program, and PySpark connects to the JVM as to the
+JVM of a running `spark-submit`. The JVM is in a process group of its own, because Ctrl-C in a terminal is meant for
+this program, which drains the instances first. The JVM ends when its stdin is closed, so the JVM never outlives this
+program.
 """
 
 import contextlib
@@ -50,7 +51,9 @@ _PORT, _SECRET = "PYSPARK_GATEWAY_PORT", "PYSPARK_GATEWAY_SECRET"
 _NAME_OF_A_SHELL = "pyspark-shell"
 
 ConfDefaults = Callable[[SparkConf], Mapping[str, str]]
-"""Returns defaults for keys without a value, given the user's settings. Raises InputError for impossible settings."""
+"""A function that receives the user's settings, and returns defaults for keys without a value. The function raises
+InputError for settings with which Spark cannot be used.
+"""
 
 
 @contextlib.contextmanager
@@ -62,15 +65,17 @@ def spark_session(
     options: SparkOptions | None = None,
     defaults: ConfDefaults = lambda _conf: {"spark.ui.enabled": "false"},
 ) -> Iterator[SparkSession]:
-    """Starts a session, which is stopped at the end of the block, also after an error. `master`, `conf`: settings of
-    the caller, which override the user's configuration. `options`: replaces `master` and `conf`. `defaults`: settings
-    that the user's configuration overrides. Raises SparkNotStarted, JavaNotFound, InputError.
+    """Starts a Spark session, and stops it at the end of the block, also after an error. `master`, `conf`: settings of
+    the caller, which override the user's configuration. `options`: replaces `master` and `conf`. `defaults`: a function
+    that returns settings with lower precedence than the user's configuration. Raises SparkNotStarted, JavaNotFound, and
+    InputError for settings that cannot be used.
     """
     if _PORT in os.environ:
         raise SparkNotStarted(
             "spark-submit has started Spark already: use its session, SparkSession.builder.getOrCreate()"
         )
-    if SparkContext._active_spark_context is not None:  # PySpark allows one per process, and raises only much later
+    # PySpark allows one Spark session per process, and would raise an error only much later
+    if SparkContext._active_spark_context is not None:
         raise SparkNotStarted("this process already has a Spark session; stop it first")
     options = options or SparkOptions(master, conf or {})
     chosen = options.known_master()
@@ -87,12 +92,14 @@ def spark_session(
             settings = _settings(gateway, directory, app_name, defaults)
             with _own_interrupts():
                 context = SparkContext(conf=settings, gateway=gateway)
-            undo.callback(context.stop)  # needed if the next line raises, so that there is no session to stop
-            # raises if the master has ended the application already, because its executors do not start
+            # needed if SparkSession() raises an error, because no session exists that could be stopped
+            undo.callback(context.stop)
+            # SparkSession() raises an error if the master has already ended the application because its executors do
+            # not start
             session = SparkSession(context)
             undo.callback(session.stop)
             if options.log_level is not None:
-                context.setLogLevel(options.log_level.upper())  # overrides the user's own log4j2.properties
+                context.setLogLevel(options.log_level.upper())  # setLogLevel overrides the user's own log4j2.properties
             send_packages(context)
         except (Py4JError, PySparkException, ConnectionError, ValueError) as fault:
             if isinstance(fault, InputError):
@@ -109,12 +116,12 @@ def _environment_for(directory: Path, master: str, log_level: str | None) -> dic
 
 
 def _settings(gateway: Any, directory: Path, app_name: str, defaults: ConfDefaults) -> SparkConf:
-    """The settings that spark-submit has read, completed by the defaults."""
+    """Returns the settings that spark-submit has read, with defaults added for keys without a value."""
     conf = SparkConf(loadDefaults=True, _jvm=gateway.jvm)
     if conf.get("spark.app.name", _NAME_OF_A_SHELL) == _NAME_OF_A_SHELL:
         conf.set("spark.app.name", app_name)
     if python := conf.get("spark.pyspark.python", ""):
-        os.environ["PYSPARK_PYTHON"] = python  # Spark applies this setting by itself only in its own shell
+        os.environ["PYSPARK_PYTHON"] = python  # Spark itself applies spark.pyspark.python only in its own shell
     for key, value in {**defaults(conf), **_defaults(directory, str(conf.get("spark.master")))}.items():
         conf.setIfMissing(key, value)
     return conf
@@ -124,8 +131,10 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
     settings = {
         "spark.task.maxFailures": "1000000",  # executors may die any number of times during a long-running task
         "spark.executor.maxNumFailures": "1000000",
-        "spark.deploy.maxExecutorRetries": "-1",  # for the master inside of local-cluster; other masters set their own
-        "spark.port.maxRetries": "100",  # Spark tries so many ports for its UI, and ends if none of them is free
+        # only the master inside of local-cluster reads this setting; other masters have their own setting
+        "spark.deploy.maxExecutorRetries": "-1",
+        # the number of ports that Spark tries for its UI; Spark ends if none of these ports is free
+        "spark.port.maxRetries": "100",
         "spark.local.dir": str(directory / "local"),
         "spark.sql.warehouse.dir": str(directory / "warehouse"),
     }
@@ -135,7 +144,9 @@ def _defaults(directory: Path, master: str) -> dict[str, str]:
 
 
 def _check_answers(master: str) -> None:
-    """Raises SparkNotStarted at once if no master listens at its address. Spark itself would try for a minute."""
+    """Raises SparkNotStarted at once if no master listens at its address. Spark itself would try to connect for a
+    minute.
+    """
     problems = []
     for host, port in standalone_addresses(master):
         try:
@@ -150,7 +161,9 @@ def _check_answers(master: str) -> None:
 
 @contextlib.contextmanager
 def _log(file: Path | None) -> Iterator[IO[bytes]]:
-    """Opens the log file of the JVM. A temporary file is kept if Spark does not start, because it has more details."""
+    """Opens the log file of the JVM. A temporary log file is kept if Spark does not start, because the log has more
+    details than the error.
+    """
     if file is None:
         handle, name = tempfile.mkstemp(prefix="spark-driver-", suffix=".log")
         os.close(handle)
@@ -170,8 +183,9 @@ def _log(file: Path | None) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def _quiet_py4j() -> Iterator[None]:
-    """Silences Py4J in this block. It logs a traceback when its JVM ends or a call is interrupted, although the caller
-    that needed the JVM reports the error in one line. Py4J logs partly to its own logger, partly to the root logger.
+    """Silences the log of Py4J in this block. Py4J logs a traceback when its JVM ends or a call is interrupted,
+    although the caller of the JVM reports the error in one line. Py4J logs partly to its own logger, partly to the root
+    logger.
     """
     root, own = logging.getLogger(), logging.getLogger("py4j")
     before = own.level
@@ -190,8 +204,10 @@ def _is_not_of_py4j(record: logging.LogRecord) -> bool:
 
 @contextlib.contextmanager
 def _own_interrupts() -> Iterator[None]:
-    """Keeps this program's handler of SIGINT. PySpark's handler would cancel every job before it can be drained."""
-    if threading.current_thread() is not threading.main_thread():  # PySpark sets no handler in other threads either
+    """Keeps this program's handler of SIGINT. PySpark's handler of SIGINT would cancel a job before its instances are
+    drained.
+    """
+    if threading.current_thread() is not threading.main_thread():  # PySpark sets its handler only in the main thread
         yield
         return
     before = signal.getsignal(signal.SIGINT)
@@ -203,8 +219,8 @@ def _own_interrupts() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _own_path() -> Iterator[None]:
-    """Restores sys.path at the end of the block: PySpark adds a session's archives to it, and does not remove them when
-    it deletes the archives.
+    """Restores sys.path at the end of the block: PySpark adds a session's archives to sys.path, and does not remove
+    these entries when it deletes the archives.
     """
     before = list(sys.path)
     try:
@@ -222,22 +238,23 @@ def _environment(values: Mapping[str, str]) -> Iterator[None]:
         yield
     finally:
         for key in [key for key in os.environ if key not in before]:
-            if key in values or key.startswith("SPARK_"):  # PySpark has added such variables, too
+            if key in values or key.startswith("SPARK_"):  # PySpark has added variables that begin with SPARK_
                 del os.environ[key]
         os.environ.update({key: before[key] for key in values if key in before})
 
 
 @contextlib.contextmanager
 def driver_jvm(home: Path, arguments: Sequence[str], log: IO[bytes]) -> Iterator[Any]:
-    """Starts a JVM by `home`/bin/spark-submit with `arguments`, and gives PySpark's gateway to it.
+    """Starts a JVM by `home`/bin/spark-submit with `arguments`, and yields PySpark's gateway to the JVM.
 
-    `log`: receives the output of the JVM. Raises SparkNotStarted with the reason found in this output.
+    `log`: the file that receives the output of the JVM. Raises SparkNotStarted with the reason found in the JVM's
+    output.
     """
     begin = log.seek(0, os.SEEK_END)
     with contextlib.ExitStack() as undo:
         with tempfile.TemporaryDirectory(prefix="spark-connection-") as directory:
             connection = Path(directory) / "connection"
-            with undisturbed():  # an interrupted Popen may leave a process behind for which there is no handle
+            with undisturbed():  # an interrupted Popen may leave a process behind without returning a handle to it
                 process = subprocess.Popen(  # noqa: S603
                     [str(home / "bin" / "spark-submit"), *arguments, "pyspark-shell"],
                     stdin=subprocess.PIPE,
@@ -270,16 +287,16 @@ def _connected(connection: Path) -> Any:
 def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
     """Ends the JVM by closing its stdin.
 
-    Also resets PySpark's gateway: otherwise PySpark would use it for the next session, which may need another Java and
-    directory.
+    Also resets PySpark's gateway: otherwise PySpark would use the ended JVM for the next session.
     """
-    with contextlib.suppress(Exception):  # raises if the JVM has ended already, which is no error here
+    # shutdown() raises an error if the JVM has already ended, which is not a problem here
+    with contextlib.suppress(Exception):
         gateway.shutdown()
     SparkContext._gateway = None
     SparkContext._jvm = None
     assert process.stdin is not None, "it is a pipe"
     with contextlib.suppress(OSError):
-        process.stdin.close()  # the JVM ends when this pipe is closed
+        process.stdin.close()  # the JVM ends when its stdin is closed
     with contextlib.suppress(subprocess.TimeoutExpired):
         process.wait(EXIT_TIMEOUT_S)
 

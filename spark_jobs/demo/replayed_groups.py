@@ -1,6 +1,7 @@
 """Runs recorded rebalances of real Kafka Streams groups through this project's pipeline, and compares the results.
 
-Only rebalances led by Kafka Streams 4.3.1 are compared: a recording with `led_by` has the output of another leader.
+Only rebalances led by Kafka Streams 4.3.1 are compared: a recorded rebalance with `led_by` has the output of another
+leader.
 """
 
 import gzip
@@ -17,8 +18,9 @@ _SUFFIX = ".jsonl.gz"
 
 @dataclass(frozen=True, slots=True)
 class ReplayedGroup:
-    """The result for one recording. `rebalances`: the number of rebalances led by Kafka Streams 4.3.1. `equal`: the
-    number of equal results after decoding; `bytes_equal`: the number of results equal to the byte.
+    """The comparison with one recording. `rebalances`: the number of rebalances led by Kafka Streams 4.3.1. `equal`:
+    the number of results that equal the recorded result after decoding; `bytes_equal`: the number of results that equal
+    the recorded result byte for byte.
     """
 
     name: str

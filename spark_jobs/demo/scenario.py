@@ -1,9 +1,8 @@
-"""`assignor demo`: a real job on one machine, with a real fault and a check of every count.
-
-It runs a word count over the sources of Python's standard library on Spark executors, with a stream-table join and a
-repartition step, with exactly-once processing. One executor is killed while the job runs. At the end all counts are
-compared with those of a plain loop over the same text, and all processes that were started are stopped. Then recorded
-rebalances of real Kafka groups are run through the same leader.
+"""`assignor demo`: a real job on one machine, with a real fault and a check of every count. The demo runs a word count
+over the sources of Python's standard library on Spark executors, with a stream-table join and a repartition step, with
+exactly-once processing. One executor is killed while the job runs. At the end of the word count, all counts are
+compared with the counts of a plain loop over the same text, and all processes of the demo are stopped. Finally the demo
+runs recorded rebalances of real Kafka groups through the leader that led the word count's group.
 """
 
 import itertools
@@ -69,7 +68,7 @@ KEPT_LINES_EACH_S = 20
 
 
 class DemoFailed(AssignorFault):
-    """A check of the demo failed. The message has the difference."""
+    """Raised if a check of the demo failed. The message has the difference."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +82,11 @@ class Kill:
 
 
 class Demo:
-    """One run of the demo. `console`: receives the output, line by line, so it needs no terminal.
+    """One run of the demo. `console`: the console that receives the output line by line; the console may be no
+    terminal.
 
-    `keep`: at the end the group continues to count lines of the text, until it is interrupted or drained.
+    `keep`: True to let the group count further lines of the text after the checks, until the demo is interrupted or the
+    group is drained.
     """
 
     def __init__(self, console: Console, text_lines: int = TEXT_LINES, *, keep: bool = False) -> None:
@@ -95,7 +96,7 @@ class Demo:
         self._started_s = time.monotonic()
 
     def run(self) -> None:
-        """Runs the demo. Raises DemoFailed, and the errors of starting the coordinator or Spark."""
+        """Runs the demo. Raises DemoFailed if a check failed, and the errors of starting the coordinator or Spark."""
         with tempfile.TemporaryDirectory(prefix="assignor-demo-", ignore_cleanup_errors=True) as directory:
             self._word_count_on_executors(Path(directory))
         if not self._keep:
@@ -106,7 +107,8 @@ class Demo:
         address = application.configs.bootstrap_servers
         self._report("starting a coordinator (uvicorn on loopback, SQLite)")
         coordinator = CoordinatorProcess(directory, {"cluster.bootstrap.servers": address})
-        coordinator.launch()  # the coordinator and Spark start up at the same time
+        # does not wait for the coordinator, so that the coordinator and Spark start at the same time
+        coordinator.launch()
         try:
             log = open_log(address)
             feed, lines = self._write_text(log)
@@ -265,9 +267,11 @@ def _configs(directory: Path) -> dict[str, object]:
         "processing.guarantee": "exactly_once_v2",
         "num.stream.threads": THREADS,
         "num.standby.replicas": 1,
-        # the table's changelogs are shorter than Kafka's default of 10,000, so every copy would count as caught up
+        # the table's changelogs are shorter than Kafka's default of 10,000, so with the default every copy would count
+        # as caught up
         "acceptable.recovery.lag": 20,
-        "rack.aware.assignment.tags": EXECUTOR_TAG,  # places a standby on another executor than the active copy
+        # the tag makes the assignor place a standby on another executor than the active copy
+        "rack.aware.assignment.tags": EXECUTOR_TAG,
     }
 
 
@@ -288,7 +292,7 @@ def _is_owned_once(view: GroupView) -> bool:
 
 
 def _summed_up(lost: list[Takeover]) -> str:
-    """Returns a sentence about the lost tasks."""
+    """Returns a sentence about the tasks that lost their owner."""
     without = [one.assigned_ms for one in lost if one.assigned_ms is not None]
     from_standby = [one for one in lost if one.had_standby and one.origin != "beginning"]
     if not without:

@@ -10,7 +10,9 @@ from spark_jobs.ownership.group_view import GroupView, ListedRebalance
 
 
 def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) -> Table:
-    """The tasks of each thread, sorted by executor. `executors`: the executor id of each member id."""
+    """Returns the table of the tasks of each thread, sorted by executor. `executors`: maps each member id to its
+    executor id.
+    """
     table = _table(title, dict.fromkeys(("executor", "thread", "active", "standby", "warm-up"), str))
     for member in sorted(view.members, key=lambda member: (executors[member.member_id], member.client_id)):
         held = (" ".join(tasks) for tasks in (member.active, member.standby, member.warm_up))
@@ -19,7 +21,9 @@ def assignment_table(title: str, view: GroupView, executors: Mapping[str, str]) 
 
 
 def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Mapping[int, WitnessedRebalance]) -> Table:
-    """One row for each rebalance: the facts of the coordinator's history, and those of the members' ownership logs."""
+    """Returns a table with a row for each rebalance, from the coordinator's history and from the members' ownership
+    logs.
+    """
     columns = {"generation": int, "why": str, "members": int, "tasks moved": int, "then": str, "took": int}
     table = _table(title, columns)
     for summary in summaries:
@@ -36,8 +40,9 @@ def rebalances_table(title: str, summaries: Iterable[ListedRebalance], seen: Map
 
 
 def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
-    """One row for each lost task: its new owner, the times without an owner and until its first record, the state from
-    which it continued, and the number of changelog records that it read to complete the state.
+    """Returns a table with a row for each task that lost its owner: its new owner, the times without an owner and until
+    its first record, the state from which it continued, and the number of changelog records that it read to complete
+    the state.
     """
     times = {"no owner for": int, "first record": int}
     table = _table(title, {"task": str, "now on": str, **times, "started from": str, "restored": int})
@@ -54,7 +59,7 @@ def takeovers_table(title: str, found: Iterable[Takeover]) -> Table:
 
 
 def recordings_table(title: str, groups: list[ReplayedGroup]) -> Table:
-    """One row for each recorded group, and the totals."""
+    """Returns a table with a row for each recorded group, and the totals."""
     table = Table(title=title, title_justify="left", show_footer=True)
     table.add_column("recorded group", "all")
     table.add_column("rebalances", str(sum(group.rebalances for group in groups)), justify="right")
@@ -66,7 +71,7 @@ def recordings_table(title: str, groups: list[ReplayedGroup]) -> Table:
 
 
 def _table(title: str, columns: Mapping[str, type]) -> Table:
-    """A table without rows. Columns of type int are aligned to the right."""
+    """Returns a table without rows. Columns of type int are aligned to the right."""
     table = Table(title=title, title_justify="left")
     for column, kind in columns.items():
         table.add_column(column, justify="right" if kind is int else "left", overflow="fold")

@@ -1,5 +1,5 @@
-"""The effects of an executor's death on its group, computed from the members' ownership logs: the new owners of its
-tasks, and the rebalances since.
+"""The effects of an executor's death on its group, computed from the members' ownership logs: the new owners of the
+executor's tasks, and the rebalances since the death.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,12 +11,14 @@ from spark_jobs.ownership.ownership_log import OwnershipEvent, OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Takeover:
-    """The takeover of one lost task. Times are milliseconds since the death; None for an event that has not happened.
+    """The move of one task from a dead process to its new owner. Times are in milliseconds since the death; None for an
+    event that has not happened.
 
-    `assigned_ms`: the time until a thread owned the task. `processed_ms`: the time until that thread had processed a
-    record of the task. `origin`: the state from which the task started. `records`: the number of changelog records that
-    the task read before it ran; None without state. `had_standby`: when the old owner died, some thread of the new
-    owner's instance had the task as a standby, so the task's state was there, open or with a checkpoint.
+    `assigned_ms`: the time until another thread owned the task. `processed_ms`: the time until the new owner had
+    processed a record of the task. `origin`: the kind of state from which the task started on the new owner. `records`:
+    the number of changelog records that the task read before it ran; None for a task without state. `had_standby`: True
+    if a thread of the new owner's instance had the task as a standby when the old owner died, so that the instance had
+    the task's state, open or with a checkpoint.
     """
 
     task: str
@@ -29,8 +31,8 @@ class Takeover:
 
 
 def takeovers(lines: Iterable[OwnershipLine], died_ms: float, deaths: Mapping[int, float]) -> list[Takeover]:
-    """The takeover of each task of the processes that died at `died_ms`, sorted by task. `deaths`: the time of death of
-    each process id.
+    """Returns the takeover of each task of the processes that died at `died_ms`, sorted by task. `deaths`: maps each
+    process id to its time of death.
     """
     ordered = sorted(lines, key=lambda line: line.at_ms)
     lost = [gap for gap in gaps(ownership_intervals(ordered, deaths), after_ms=died_ms) if gap.start_ms == died_ms]
@@ -58,7 +60,7 @@ def _takeover(gap: Gap, died_ms: float, ordered: list[OwnershipLine]) -> Takeove
 
 
 def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[str]:
-    """The standby tasks of the instance's threads at `at_ms`."""
+    """Returns the standby tasks that the instance's threads had before `at_ms`."""
     newest = {
         (line.thread, line.pid): line.standby for line in ordered if line.instance == instance and line.at_ms < at_ms
     }
@@ -67,11 +69,11 @@ def _standbys(instance: str, at_ms: float, ordered: list[OwnershipLine]) -> set[
 
 @dataclass(frozen=True, slots=True)
 class WitnessedRebalance:
-    """One generation as its members logged it. Times are milliseconds since the epoch.
+    """One generation of the group, as its members logged it. Times are in milliseconds since the epoch.
 
-    `started_ms`: the time at which the first of its threads sent its subscription. `ended_ms`: the time at which the
-    last of them had its assignment.
-    `moved`: the number of active tasks that came to another thread than their last owner.
+    `started_ms`: the time at which the first thread sent its subscription. `ended_ms`: the time at which the last
+    thread received its assignment.
+    `moved`: the number of active tasks that moved from their last owner to another thread.
     """
 
     generation_id: int
@@ -85,7 +87,7 @@ class WitnessedRebalance:
 
 
 def witnessed_rebalances(lines: Iterable[OwnershipLine]) -> list[WitnessedRebalance]:
-    """Every generation in which some member took an assignment, in order."""
+    """Returns every generation in which at least one member received an assignment, in order."""
     joining_ms: dict[tuple[str, int], float] = {}
     taken: dict[int, list[tuple[OwnershipLine, float]]] = {}
     for line in sorted(lines, key=lambda line: line.at_ms):

@@ -3,9 +3,9 @@
     lines (by module) --join--> with its package --> words --repartition by package and word--> count --> word-counts
     modules (a table) --^
 
-It has a stream-table join, a repartition step and a count, so two subtopologies with a store each. The counts must
-exactly equal those of a plain loop over the same lines. The text, the sources of Python's standard library, exists on
-every machine.
+The application has a stream-table join, a repartition step and a count, so it has two subtopologies with a store each.
+The counts must exactly equal the counts of a plain loop over the input lines. The input text is the source code of
+Python's standard library, which exists on every machine.
 """
 
 import re
@@ -31,15 +31,17 @@ PARTITIONS = 6
 
 _WORD = re.compile(r"[A-Za-z]{4,}")
 _TABLE_TIME_MS = 1_000
-"""Timestamp of the table's records, lower than those of all lines: a task processes the record with the lowest
-timestamp first, so it reads the table before the lines.
+"""The timestamp of the table's records. The timestamp of the table's records is lower than the timestamp of every line:
+a task processes the record with the lowest timestamp first, so it reads the table before the lines.
 """
 
-_KEPT = {"retention.ms": "-1"}  # the timestamps are near the epoch, so retention by time would delete the records
+_KEPT = {"retention.ms": "-1"}  # retention by time would delete the records, whose timestamps are near the epoch
 
 
 class SourceLine(NamedTuple):
-    """A line of source code. `module`: the dotted name of its module; `package`: the first part of this name."""
+    """A line of source code. `module`: the dotted name of the line's module; `package`: the first part of the module's
+    name.
+    """
 
     module: str
     package: str
@@ -68,7 +70,9 @@ def stdlib_lines(at_least: int, directory: Path | None = None) -> Iterator[Sourc
 
 
 def word_count(configs: Mapping[str, object]) -> Application:
-    """The application. `configs`: values by dotted names, among them `application.id` and `bootstrap.servers`."""
+    """Makes the word-count application. `configs`: config values by dotted names, including `application.id` and
+    `bootstrap.servers`.
+    """
     builder = StreamsBuilder()
     packages = builder.table(MODULES, key_serde=STRING, value_serde=STRING, store=PACKAGE_STORE)
     (
@@ -84,16 +88,18 @@ def word_count(configs: Mapping[str, object]) -> Application:
 
 
 def expected_counts(lines: Iterable[SourceLine]) -> dict[str, int]:
-    """The count of each "package word", computed by a plain loop."""
+    """Returns the count of each "package word", computed by a plain loop."""
     return dict(Counter(f"{line.package} {word}" for line in lines for word in _WORD.findall(line.text)))
 
 
 class TextFeed:
-    """Creates the topics and writes the table. `write` adds lines, and may be called several times."""
+    """Creates the input and output topics and writes the table of modules. `write` adds lines, and may be called
+    several times.
+    """
 
     def __init__(self, log: Log, lines: Iterable[SourceLine]) -> None:
-        """`lines`: the source lines. Only their modules are used here: the constructor writes the table of modules, so
-        that it is complete before `write` sends the first line.
+        """`lines`: the source lines, of which the constructor uses only the modules. The constructor writes the table
+        of modules, so that the table is complete before `write` sends the first line.
         """
         log.create_topics(NewTopic(topic, PARTITIONS, _KEPT) for topic in (LINES, MODULES, COUNTS))
         self._producer = RecordProducer(log, STRING, STRING)
@@ -103,7 +109,7 @@ class TextFeed:
         self._producer.flush()
 
     def write(self, lines: Iterable[SourceLine]) -> None:
-        """Writes lines. When this returns, consumers can read them."""
+        """Writes lines to the input topic. Consumers can read the lines when `write` returns."""
         for line in lines:
             self._count += 1
             self._producer.send(LINES, line.module, line.text, timestamp_ms=_TABLE_TIME_MS + self._count)
@@ -114,12 +120,12 @@ class TextFeed:
 
 
 def read_counts(log: Log) -> dict[str, int]:
-    """The application's result: the last count of each key in the output topic."""
+    """Returns the application's result, which is the last count of each key in the output topic."""
     return {str(record.key): int(record.value or 0) for record in read_topic(log, COUNTS, STRING, LONG)}
 
 
 def different_counts(found: Mapping[str, int], expected: Mapping[str, int]) -> list[str]:
-    """A text for each key whose count differs."""
+    """Returns a text for each key whose count differs from the expected count."""
     return [
         f"{key!r}: {found.get(key, 0)} instead of {expected.get(key, 0)}"
         for key in sorted(found.keys() | expected.keys())

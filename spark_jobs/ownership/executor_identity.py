@@ -1,7 +1,6 @@
-"""Finds the Spark executor of this Python worker. Spark has no interface for this.
-
-A worker's parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has the
-executor's id. In local mode the driver is the executor.
+"""Finds the Spark executor of this Python worker. Spark has no interface that tells a worker its executor. A worker's
+parent is pyspark's daemon, and the daemon's parent is the executor's JVM, whose command line has the executor's id. In
+local mode the driver is the executor.
 """
 
 import os
@@ -19,8 +18,8 @@ _GENERATIONS = 4
 
 @dataclass(frozen=True, slots=True)
 class ExecutorIdentity:
-    """The executor of a process. `executor_id`: Spark's number, or `driver` in local mode; empty without Spark.
-    `jvm_pid`: the process id of the executor's JVM; None if it cannot be found, or without Spark.
+    """The Spark executor of a process. `executor_id`: Spark's number of the executor, or `driver` in local mode; empty
+    without Spark. `jvm_pid`: the process id of the executor's JVM; None if it cannot be found, or without Spark.
 
     `host`: the name under which other machines reach this machine; loopback in Spark's local mode.
     """
@@ -35,10 +34,11 @@ def executor_identity() -> ExecutorIdentity:
     pid = os.getpid()
     for _ in range(_GENERATIONS):
         try:
-            # the second field is the program's name in brackets, which may itself contain brackets and blanks
+            # the second field of /proc/PID/stat is the program's name in brackets, which may contain brackets and
+            # blanks
             pid = int(Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[1])
             command = Path(f"/proc/{pid}/cmdline").read_text(errors="replace")
-        except OSError:  # pid 0, or a system without /proc
+        except OSError:  # the process id is 0, or the system has no /proc
             break
         named = _EXECUTOR_ID.search(command)
         if named is not None:

@@ -1,8 +1,8 @@
-"""The status of a whole group: the coordinator's view, completed by the status that each instance serves.
+"""The status of a whole group: the coordinator's view of the group, and the status that each instance serves.
 
-The coordinator knows the tasks and roles of each member, warm-ups included. Only the instance knows the position of a
-task in its changelog. For an instance that does not answer, or serves no endpoint, the status has the coordinator's
-view.
+The coordinator knows the tasks and roles of each member, warm-ups included. Only the instance knows how far a task has
+read its changelog. For an instance that does not respond, or that serves no endpoint, the group status has the
+coordinator's view.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -25,9 +25,10 @@ _AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class CopyStatus:
-    """One copy of a task. `state`: empty if unknown. `lag`: the number of changelog records to read; None if unknown.
+    """One copy of a task. `state`: the state of the copy; empty if unknown. `lag`: the number of changelog records that
+    the copy still has to read; None if unknown.
 
-    `restored`: the number of changelog records read since the task came to this thread.
+    `restored`: the number of changelog records that the copy has read since it was assigned to this thread.
     """
 
     task: str
@@ -38,7 +39,9 @@ class CopyStatus:
 
     @property
     def restore_percent(self) -> int | None:
-        """The restored share of an active task's state; None if the task is not restoring, or its lag is unknown."""
+        """The percentage of an active task's state that is restored; None if the task is not restoring, or if its lag
+        is unknown.
+        """
         if self.role != ACTIVE or self.state != RESTORING or self.lag is None:
             return None
         return 100 * self.restored // max(self.restored + self.lag, 1)
@@ -46,11 +49,11 @@ class CopyStatus:
 
 @dataclass(frozen=True, slots=True)
 class ThreadRow:
-    """A stream thread and its copies, active copies first. `instance`: the endpoint of its instance, or, without an
-    endpoint, the process id.
+    """A stream thread and its copies, active copies first. `instance`: the endpoint of the thread's instance, or the
+    process id of an instance without an endpoint.
 
-    `processed`, `dropped`, `passed_over`: the number of input records since the thread started; 0 if the instance does
-    not report it.
+    `processed`, `dropped`, `passed_over`: the number of input records that the thread has processed, dropped and passed
+    over since its start; 0 if the instance does not report the number.
     """
 
     instance: str
@@ -67,19 +70,23 @@ class ThreadRow:
 
 @dataclass(frozen=True, slots=True)
 class GroupStatus:
-    """The status of a group. `view`: the coordinator's view. `threads`: sorted by name."""
+    """The status of a group. `view`: the coordinator's view of the group. `threads`: the threads of all members, sorted
+    by name.
+    """
 
     group_id: str
     view: GroupView
     threads: tuple[ThreadRow, ...]
 
     def instance_of(self, process_id: str) -> str:
-        """The instance's name as in `ThreadRow`; for an instance that is gone, the beginning of its process id."""
+        """Returns the name of an instance, as in `ThreadRow.instance`; for an instance that is no member any more, the
+        first characters of its process id.
+        """
         return next((each.instance for each in self.view.members if each.process_id == process_id), process_id[:8])
 
 
 class GroupWatch:
-    """A context manager that requests the status of one group. `https`: the instances serve HTTPS."""
+    """A context manager that requests the status of one group. `https`: True if the instances serve HTTPS."""
 
     def __init__(self, client: CoordinatorClient, group_id: str, *, https: bool = False) -> None:
         self._client = client
@@ -96,14 +103,14 @@ class GroupWatch:
         self._http.close()
 
     def poll(self) -> GroupStatus:
-        """Requests the present status. Raises CoordinatorError, CoordinatorUnavailable."""
+        """Requests the present status of the group. Raises CoordinatorError, CoordinatorUnavailable."""
         view = group_view(self._client, self._group_id)
         endpoints = sorted({member.user_endpoint for member in view.members if member.user_endpoint is not None})
         answers = dict(zip(endpoints, self._askers.map(self._ask, endpoints), strict=True))
         return GroupStatus(self._group_id, view, thread_rows(view, answers))
 
     def _ask(self, endpoint: str) -> Mapping[str, Any]:
-        """The response of the instance to GET /status; empty if there is no usable response."""
+        """Returns the response of an instance to GET /status; empty if the instance sends no usable response."""
         try:
             answer = self._http.get(f"{self._scheme}://{endpoint}/status")
             document = answer.json() if answer.is_success else {}
@@ -113,7 +120,9 @@ class GroupWatch:
 
 
 def thread_rows(view: GroupView, statuses: Mapping[str, Mapping[str, Any]]) -> tuple[ThreadRow, ...]:
-    """The rows of all threads. `statuses`: the response of each instance, by endpoint."""
+    """Returns a row for each thread of the group. `statuses`: the response of each instance to GET /status, by
+    endpoint.
+    """
     rows = [_row(member, view, statuses.get(member.user_endpoint or "", {})) for member in view.members]
     return tuple(sorted(rows, key=lambda row: (row.thread, row.instance)))
 
@@ -132,7 +141,7 @@ def _as_assigned(member: MemberView, view: GroupView) -> Iterator[CopyStatus]:
     for role, tasks in ((ACTIVE, member.active), (STANDBY, member.standby), (WARM_UP, member.warm_up)):
         for task in tasks:
             lag = view.lags.get((task, member.member_id))
-            # a negative lag marks a running active task; it is not a number of records
+            # a negative lag is a mark for a running active task, not a number of records
             state = RUNNING if lag is not None and lag < 0 else ""
             yield CopyStatus(task, role, state, None if lag is None else max(lag, 0))
 

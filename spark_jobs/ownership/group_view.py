@@ -1,4 +1,4 @@
-"""Reads the coordinator's JSON description of a group into values, and waits until a group is in a wanted state."""
+"""Parses the coordinator's JSON description of a group, and waits until a group is in a desired state."""
 
 import time
 from collections.abc import Callable, Mapping
@@ -18,16 +18,17 @@ SETTLED_OUTCOMES = frozenset({"stable", "probing", "settled"})
 
 
 class NotInTime(AssignorFault):
-    """The group did not reach the wanted state in time. The message ends with the last view of the group."""
+    """Raised if the group did not reach the desired state in time. The message ends with the last view of the group."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemberView:
-    """A member of a group. `joined`: it has sent its subscription for the coming rebalance. `fetched`: it has the
-    assignment of the last rebalance.
+    """A member of a group. `joined`: True if the member has sent its subscription for the next rebalance. `fetched`:
+    True if the member has received the assignment of the last rebalance.
 
-    `last_heard_ms`: the time of its last request, in milliseconds since the epoch; None in a group that is led
-    elsewhere. `user_endpoint`: host:port at which its instance serves; None if it does not serve.
+    `last_heard_ms`: the time of the member's last request, in milliseconds since the epoch; None if another coordinator
+    leads the group. `user_endpoint`: the host:port at which the member's instance serves queries and its status; None
+    if the instance serves no endpoint.
     """
 
     member_id: str
@@ -43,13 +44,15 @@ class MemberView:
 
     @property
     def instance(self) -> str:
-        """The instance's endpoint, or, without an endpoint, its process id."""
+        """The endpoint of the member's instance, or the process id of an instance without an endpoint."""
         return self.user_endpoint or self.process_id
 
 
 @dataclass(frozen=True, slots=True)
 class InstanceNotice:
-    """A notice of an instance for the operator. `count`: the number of records or log lines that it is about."""
+    """A notice of an instance for the operator. `count`: the number of records or log lines that the notice is
+    about.
+    """
 
     process_id: str
     code: str
@@ -60,10 +63,10 @@ class InstanceNotice:
 @dataclass(frozen=True, slots=True)
 class GroupView:
     """The coordinator's view of a group. `outcome`: the outcome of the last rebalance; empty before the first
-    rebalance. `lags`: the known lags by (task, member id).
+    rebalance. `lags`: the known lags in records, by (task, member id).
 
-    `condition`: the reason why a Stable group does not process; None for a group that does. `advice`: advice for the
-    operator.
+    `condition`: the reason why a Stable group does not process records; None for a group that processes records.
+    `advice`: a recommendation for the operator.
     """
 
     state: str
@@ -77,13 +80,15 @@ class GroupView:
 
     @property
     def is_settled(self) -> bool:
-        """True if the group is Stable, every member has its assignment, and only a probing rebalance may follow."""
+        """True if the group is Stable, every member has received its assignment, and no other rebalance than a probing
+        rebalance is to follow.
+        """
         return (
             self.state == STABLE and self.outcome in SETTLED_OUTCOMES and all(member.fetched for member in self.members)
         )
 
     def owners(self) -> dict[str, list[str]]:
-        """The client ids of all owners of each active task."""
+        """Returns the client ids of all owners of each active task."""
         owners: dict[str, list[str]] = {}
         for member in self.members:
             for task in member.active:
@@ -93,7 +98,9 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class ListedRebalance:
-    """A rebalance in the coordinator's history. `reason`: its trigger. `outcome`: the kind of the next rebalance."""
+    """A rebalance in the coordinator's history. `reason`: the trigger of the rebalance. `outcome`: the kind of the next
+    rebalance.
+    """
 
     generation_id: int
     reason: str
@@ -102,7 +109,7 @@ class ListedRebalance:
 
 
 def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
-    """Requests the group's description. Raises CoordinatorError, CoordinatorUnavailable."""
+    """Requests the coordinator's description of the group. Raises CoordinatorError, CoordinatorUnavailable."""
     described = client.describe(group_id)
     return GroupView(
         described["state"],
@@ -117,14 +124,16 @@ def group_view(client: CoordinatorClient, group_id: str) -> GroupView:
 
 
 def listed_rebalances(client: CoordinatorClient, group_id: str) -> list[ListedRebalance]:
-    """The coordinator's history of a group, oldest first. Raises CoordinatorError, CoordinatorUnavailable."""
+    """Returns the rebalances in the coordinator's history of a group, oldest first. Raises CoordinatorError,
+    CoordinatorUnavailable.
+    """
     listed = [_read(ListedRebalance, rebalance) for rebalance in client.rebalances(group_id)["rebalances"]]
     return sorted(listed, key=lambda rebalance: rebalance.generation_id)
 
 
 def explanation_text(client: CoordinatorClient, group_id: str, generation_id: int, task: str) -> str:
-    """The reason for the placement of `task` in a rebalance, in one line; empty if there is none. Raises
-    CoordinatorError, CoordinatorUnavailable.
+    """Returns the reason for the placement of `task` in a rebalance, in one line; empty if the rebalance has no reason
+    for `task`. Raises CoordinatorError, CoordinatorUnavailable.
     """
     explanations = client.explanations(group_id, generation_id)["explanations"]
     return next((each["text"] for each in explanations if each["task"] == task), "")
@@ -133,8 +142,8 @@ def explanation_text(client: CoordinatorClient, group_id: str, generation_id: in
 def wait_for_group(
     client: CoordinatorClient, group_id: str, wanted: Callable[[GroupView], bool], what: str, timeout_s: float
 ) -> GroupView:
-    """Polls the group until `wanted` returns True, also while the coordinator is unavailable. `what`: the wanted state,
-    for the message. Raises NotInTime, CoordinatorError.
+    """Polls the group until `wanted` returns True. Polling continues while the coordinator is unavailable. `what`: the
+    name of the desired state, for the error message. Raises NotInTime, CoordinatorError.
     """
     deadline_s = time.monotonic() + timeout_s
     seen: GroupView | CoordinatorUnavailable | None = None
@@ -157,8 +166,8 @@ def wait_until_held(
     what: str,
     timeout_s: float,
 ) -> GroupView:
-    """Polls as `wait_for_group` does, until the group is also settled and every member's ownership log has its
-    assignment.
+    """Polls the group until `wanted` returns True, the group is settled, and every member's ownership log has the
+    member's assignment. Raises NotInTime, CoordinatorError.
     """
 
     def held(view: GroupView) -> bool:
@@ -176,7 +185,7 @@ Read = TypeVar("Read", MemberView, InstanceNotice, ListedRebalance)
 
 
 def _read(kind: type[Read], document: Mapping[str, Any]) -> Read:
-    """Makes a `kind` of the document's fields with the same names, with lists as tuples."""
+    """Makes a value of type `kind` from the document's fields with equal names. Lists of the document become tuples."""
     found: dict[str, Any] = {}
     for each in fields(kind):
         value = document[each.name]

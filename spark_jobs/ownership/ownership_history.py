@@ -1,8 +1,9 @@
-"""The ownership history of a group, from its ownership logs: the times in which each task had an owner, two owners at
+"""The ownership history of a group, from its ownership logs: the periods in which each task had an owner, two owners at
 once, or no owner.
 
-An interval of ownership begins with the first line in which a thread has the task as active. It ends with the thread's
-first later line without the task, or with the death of its process, whichever comes first.
+An interval of ownership begins with the first line in which a thread has the task as active. An interval of ownership
+ends with the thread's first later line without the task, or with the death of the thread's process, whichever comes
+first.
 """
 
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,9 @@ from spark_jobs.ownership.ownership_log import OwnershipLine
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """One thread's ownership of a task, in milliseconds since the epoch. `end_ms`: None if it still owns the task."""
+    """One thread's ownership of a task, in milliseconds since the epoch. `end_ms`: the end of the ownership; None if
+    the thread still owns the task.
+    """
 
     task: str
     thread: str
@@ -33,7 +36,9 @@ class Overlap:
 
 @dataclass(frozen=True, slots=True)
 class Gap:
-    """A time without an owner, after a first owner. `end_ms`: None if no thread has owned the task since."""
+    """A period in which a task had no owner, after its first owner. `end_ms`: the end of the period; None if no thread
+    has owned the task since its start.
+    """
 
     task: str
     start_ms: float
@@ -47,7 +52,9 @@ class Gap:
 def ownership_intervals(
     lines: Iterable[OwnershipLine], deaths: Mapping[int, float] | None = None
 ) -> dict[str, list[Interval]]:
-    """The intervals of each task, sorted by start. `deaths`: the time of death of process ids, in milliseconds."""
+    """Returns the intervals of ownership of each task, sorted by start. `deaths`: maps a process id to its time of
+    death, in milliseconds since the epoch.
+    """
     deaths = deaths or {}
     running: dict[tuple[str, int], dict[str, float]] = {}
     intervals: dict[str, list[Interval]] = {}
@@ -73,7 +80,7 @@ def ownership_intervals(
 
 
 def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
-    """Every pair of intervals of one task that overlap."""
+    """Returns every pair of intervals of one task that overlap."""
     return [
         Overlap(first, second)
         for of_task in intervals.values()
@@ -83,7 +90,7 @@ def overlaps(intervals: Mapping[str, list[Interval]]) -> list[Overlap]:
 
 
 def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> list[Gap]:
-    """Every gap between two owners, or after the last owner, that ends after `after_ms` or has not ended."""
+    """Returns every gap between two owners, or after the last owner, that ends after `after_ms` or has not ended."""
     found = []
     for task, of_task in intervals.items():
         covered_ms = _or_forever(of_task[0].end_ms)
@@ -97,12 +104,12 @@ def gaps(intervals: Mapping[str, list[Interval]], *, after_ms: float = 0.0) -> l
 
 
 def executors_of_members(lines: Iterable[OwnershipLine]) -> dict[str, str]:
-    """The executor of each member id."""
+    """Returns the executor id of each member id."""
     return {line.member_id: line.executor for line in lines if line.member_id is not None}
 
 
 def members_behind(lines: Iterable[OwnershipLine], member_ids: Iterable[str], generation_id: int) -> set[str]:
-    """The members among `member_ids` that have not yet taken their assignment of this generation."""
+    """Returns the members among `member_ids` whose last log line is not of this generation."""
     holds = {line.member_id: line.generation_id for line in sorted(lines, key=lambda line: line.at_ms)}
     return {member_id for member_id in member_ids if holds.get(member_id) != generation_id}
 

@@ -1,9 +1,9 @@
-"""The ownership log: the tasks of each stream thread over time, written by the thread itself; one JSON Lines file for
-each start of a thread.
+"""The ownership log: the tasks of each stream thread over time, written by the thread itself. Each start of a thread
+has its own JSON Lines file.
 
-Each line is one change, and is written before the thread acts on the change. So the log shows a task before the thread
-processes it, and shows a revoked task as gone before the group learns of the revocation. Times are milliseconds since
-the epoch by the machine's clock.
+Each line of the log is one change of the thread's tasks, and is written before the thread acts on the change. So the
+log shows a task before the thread processes it, and shows a revoked task as removed before the coordinator receives the
+revocation. Times are in milliseconds since the epoch, by the machine's clock.
 """
 
 import json
@@ -26,19 +26,20 @@ SUFFIX = ".jsonl"
 
 _NO_FILE_NAME = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME = 200
-"""Largest number of characters of a thread's name in a file name. Characters that `_NO_FILE_NAME` matches are replaced:
-a thread's name begins with the client id, which may have any printable character.
+"""The largest number of characters of a thread's name in a file name. Characters of the thread's name that
+`_NO_FILE_NAME` matches are replaced, because the name begins with the client id, which may contain any printable
+character.
 """
 _NOTHING = HeldTasks("", 0)
 
 
 class OwnershipEvent(StrEnum):
-    """The kinds of events.
+    """The kinds of events in an ownership log.
 
-    `started`, `lost`, `closed`: the thread owns no tasks. `joining`: the thread is about to send a subscription and
-    keeps all its tasks. `revoked`: the thread has revoked some tasks and keeps the others. `assigned`: the thread has
-    taken the assignment of a generation. `restored`, `processed`: ownership does not change; the active task `task` has
-    restored its state, or has processed its first record on this thread.
+    `started`, `lost`, `closed`: the thread owns no tasks after the event. `joining`: the thread is about to send a
+    subscription and keeps all its tasks. `revoked`: the thread has revoked some of its tasks and keeps its other tasks.
+    `assigned`: the thread has received the assignment of a generation. `restored`, `processed`: the active task `task`
+    has restored its state, or has processed its first record on this thread; ownership does not change.
     """
 
     STARTED = "started"
@@ -53,12 +54,12 @@ class OwnershipEvent(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OwnershipLine:
-    """One change. After it, the thread owns exactly `active` and `standby`.
+    """One line of an ownership log. After the logged event, the thread owns exactly the tasks `active` and `standby`.
 
     `instance`, `thread`, `executor`, `pid`: the stream thread that wrote the line, with its instance, executor and
-    process id. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of the events
-    `restored` and `processed`. `origin`: the state from which the task started; `records`: the number of changelog
-    records that it read before it ran. `reason`: the reason why tasks were lost or closed.
+    process id. `jvm_pid`: the process id of the executor's JVM; None if unknown. `task`: the task of a `restored` or
+    `processed` event. `origin`: the kind of state from which the task started; `records`: the number of changelog
+    records that the task read before it ran. `reason`: the reason of a `lost` or `closed` event.
     """
 
     at_ms: float
@@ -79,8 +80,8 @@ class OwnershipLine:
 
 
 class OwnershipListener(ThreadListener):
-    """Writes the log of one thread; only that thread calls it. Once a call returns, its line
-    survives the end of this process. Raises OSError.
+    """Writes the log of one thread; only that thread calls it. Once a method returns, its line survives the end of this
+    process. Each method raises OSError if the log cannot be written.
     """
 
     def __init__(self, directory: Path, instance: str, thread: str, executor: ExecutorIdentity) -> None:
@@ -120,14 +121,16 @@ class OwnershipListener(ThreadListener):
         self._write(event, reason=reason)
 
     def _write(self, event: OwnershipEvent, **fields: Any) -> None:
-        """Writes a line for `event` with these fields, and with the tasks that the thread has now."""
+        """Writes a line for `event` with `fields`, and with the tasks that the thread now owns."""
         line = replace(self._last, at_ms=time.time() * 1000, event=event, **fields)
         with self._file.open("a", encoding="utf-8") as file:
             file.write(json.dumps(asdict(line)) + "\n")
 
 
 def read_ownership(directory: Path) -> list[OwnershipLine]:
-    """Every complete line of every file, sorted by time. Raises InputError, which names file and line of a bad line."""
+    """Returns every complete line of every ownership log in the directory, sorted by time. Raises InputError, which
+    names file and line, for an invalid line.
+    """
     return sorted(_lines(directory), key=lambda line: line.at_ms)
 
 

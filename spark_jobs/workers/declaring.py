@@ -1,10 +1,10 @@
 """The steps before instances start: declares the application's group at the coordinator, and checks that no other
 program runs the same instances.
 
-An instance is identified by its number (`<application>-p0-t0`), so that it gets its tasks and its state again after a
-restart. Two instances with the same number would fence each other again and again. So the program waits until instances
-of an earlier program have left the group; if that program died, they leave soon. If they still send heartbeats, the
-program gives up with an error.
+An instance is identified by its number (`<application>-p0-t0`), so that the instance gets its tasks and its state again
+after a restart. Two instances with the same number would fence each other again and again. So the program waits until
+the instances of an earlier program have left the group, which happens soon if the earlier program died. If an earlier
+instance still sends heartbeats after `ALIVE_MS`, the program ends with an error.
 """
 
 import re
@@ -19,7 +19,9 @@ from streams_runtime.membership.calls import CoordinatorUnavailable
 from streams_runtime.membership.coordinator_client import CoordinatorClient, Patience
 
 ALIVE_MS = 12_000
-"""A member that still sends heartbeats this long after the first poll is alive and not about to leave."""
+"""A member that still sends heartbeats this many milliseconds after the first poll is running and not about to
+leave.
+"""
 POLL_INTERVAL_S = 0.5
 
 
@@ -34,8 +36,8 @@ def declare(
 ) -> None:
     """Declares the application's group, and checks that none of its instances runs.
 
-    `wait_s`: the longest wait for a coordinator that does not answer. `replace`: replace the topology even if members
-    run another one, which may end these members. Raises InputError for instances that run already;
+    `wait_s`: the longest wait for a coordinator that does not respond. `replace`: True to replace the topology even if
+    members run another topology, which may end these members. Raises InputError if an instance already runs,
     GroupRunsAnotherTopology, CoordinatorError, CoordinatorUnavailable.
     """
     app, url = settings.application, settings.coordinator_url

@@ -1,11 +1,11 @@
 """The driver's messages about instances that do not start or do not join, and the limit of failed starts.
 
-Without a free slot, without an executor or without access to the coordinator, nothing happens that a user could see. So
-the driver prints a message about the likely reason, once, and again when the message has changed.
+If Spark has no free slot or no executor, or if instances cannot reach the coordinator, a user sees nothing happen. So
+the driver prints a message about the likely reason once, and prints a new message when the reason changes.
 
-An instance that fails is started again, by Spark or by the process that started it. If an instance is lost with its
-executor, or its process was killed, it is started again any number of times. An error at each start, such as a module
-that executors lack, would repeat without end: after the fourth failed start in a row the instance is not started again.
+An instance that fails is started again, by Spark or by the process that started it. An instance whose executor died or
+whose process was killed is started again any number of times. An error at each start, such as a module that executors
+lack, would repeat endlessly, so an instance is not started again after its fourth failed start in a row.
 """
 
 from collections import Counter
@@ -22,7 +22,9 @@ GIVEN_UP = "it failed at each of the last starts and is given up"
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """The environment of the instances. `ui`: the address of the Spark application's UI; None without a UI."""
+    """The environment of the instances, for messages. `ui`: the address of the Spark application's UI; None if the
+    application has no UI.
+    """
 
     master: str
     ui: str | None
@@ -30,8 +32,8 @@ class Surroundings:
 
 
 class BeginningsWatch:
-    """Makes the messages about instances that do not start or do not join. `instances`: the number of instances that
-    should run.
+    """Makes the messages about instances that do not start or do not join the group. `instances`: the number of
+    instances that should run.
     """
 
     def __init__(self, instances: int, surroundings: Surroundings) -> None:
@@ -42,8 +44,8 @@ class BeginningsWatch:
         self._last_line: str | None = None
 
     def poll(self, running: int, joined: int, now_s: float) -> str | None:
-        """The message to print now; None if there is none. `running`: the number of instances that have a slot.
-        `joined`: the number of members of the group. `now_s`: the time of a monotonic clock.
+        """Returns the message to print now; None if there is nothing to print. `running`: the number of instances that
+        have a slot. `joined`: the number of members of the group. `now_s`: the time of a monotonic clock, in seconds.
         """
         if (running, joined) != self._last:
             self._last, self._since_s = (running, joined), now_s
@@ -70,15 +72,15 @@ class BeginningsWatch:
 
 
 class WorkersFailed(AssignorFault):
-    """The instances cannot continue, or did not end in time. The message has the reason; with Spark it is the text of
-    Spark's error.
+    """Raised if the instances cannot continue, or did not end in time. The message has the reason; with Spark the
+    reason is the text of Spark's error.
     """
 
 
 @dataclass(frozen=True, slots=True)
 class FailedAttempt:
-    """A failed attempt to run an instance. `place`: the executor or process that ran it. `duration_ms`: the time that
-    it ran. `is_loss`: its executor or its process died; otherwise the instance itself failed.
+    """A failed attempt to run an instance. `place`: the executor or process that ran the instance. `duration_ms`: the
+    duration of the attempt. `is_loss`: True if the executor or process died; False if the instance itself failed.
     """
 
     partition: int
@@ -93,13 +95,13 @@ class FailedAttempt:
 
 
 class StartFailures:
-    """Counts the consecutive failures of each instance, each soon after its start."""
+    """Counts for each instance the consecutive failures that happened soon after a start."""
 
     def __init__(self) -> None:
         self._in_a_row: Counter[int] = Counter()
 
     def is_last(self, failure: FailedAttempt) -> bool:
-        """Notes the failure. Returns True if the instance is not to be started again."""
+        """Counts the failure. Returns True if the instance must not be started again."""
         if failure.is_loss:
             return False
         if failure.duration_ms > AT_START_MS:

@@ -1,9 +1,10 @@
 """Waits for the signals that tell an instance to leave: SIGHUP and SIGTERM.
 
-The system may deliver a signal to any thread of the process, above all when a second signal comes before the main
-thread has handled the first. If the main thread then waits on a lock or a queue, nothing interrupts the wait, and
-Python's handler, which only the main thread runs, does not run. So the main thread reads from a socket instead:
-Python's C-level handler writes to this socket from any thread (`signal.set_wakeup_fd`).
+The system may deliver a signal to any thread of the process, especially when a second signal arrives before the main
+thread has handled the first signal. If another thread receives the signal while the main thread waits on a lock or a
+queue, nothing interrupts the wait, and Python's signal handler, which only the main thread runs, does not run. So the
+main thread reads from a socket instead of waiting on a lock: Python's C-level handler writes to this socket from any
+thread (`signal.set_wakeup_fd`).
 """
 
 import contextlib
@@ -20,7 +21,7 @@ _WOKEN = b"\0"  # no signal has this number
 
 
 class LeavingSignals:
-    """A context manager for the main thread. In any other thread it receives no signals.
+    """A context manager for the main thread. In any other thread, LeavingSignals receives no signals.
 
     `on_signal`: called in the main thread for each signal, between any two bytecode instructions.
     """
@@ -47,8 +48,8 @@ class LeavingSignals:
         self._closing.close()
 
     def wait(self) -> bool:
-        """Blocks until a signal arrives, or returns at once if one has arrived before. Returns True for a signal, False
-        if `wake` was called.
+        """Blocks until a signal arrives; returns at once if a signal has already arrived. Returns True for a signal,
+        and False if `wake` was called.
         """
         while (found := self._reader.recv(1)) != _WOKEN:
             if found[0] in LEAVING_SIGNALS:
@@ -56,7 +57,7 @@ class LeavingSignals:
         return False
 
     def wake(self) -> None:
-        """Makes `wait` return. Any thread may call this, also after the context has ended."""
+        """Makes `wait` return False. Any thread may call `wake`, also after the context has ended."""
         with contextlib.suppress(OSError):
             self._writer.send(_WOKEN)
 

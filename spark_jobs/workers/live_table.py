@@ -1,10 +1,9 @@
-"""The output of `workers run` about the group: a table that updates in place, or, without a terminal, a line for each
-change.
+"""Shows the group during `workers run`: a table that updates in place, or, without a terminal, a line for each change.
 
-A task is shown as `0_3` if it runs or is caught up. Otherwise the remaining records are shown: `0_3 40% 1,200 left` for
-an active task that restores, `0_3 lag 17` for a standby. Below the table stand advice about the group and the notices
-of its instances: records that were passed over or dropped, and logged warnings and errors. The number of processed
-records includes those of instances that are gone.
+A task that runs or has caught up is shown as `0_3`. A task that has to read more changelog records is shown with their
+number: `0_3 40% 1,200 left` for an active task that restores, `0_3 lag 17` for a standby. The lines below the table are
+advice about the group and the notices of its instances: records that were passed over or dropped, and logged warnings
+and errors. The number of processed records includes records that instances processed before they ended.
 """
 
 import time
@@ -38,9 +37,9 @@ from streams_runtime.membership.coordinator_client import CoordinatorClient
 POLL_INTERVAL_S = 0.5
 _ROLES = (ACTIVE, STANDBY, WARM_UP)
 _LOST = {"dropped": attrgetter("dropped"), "passed over": attrgetter("passed_over")}
-"""Columns that are shown only if some thread has a number above 0 in them."""
+"""Columns that are shown only if at least one thread has a number above 0 in the column."""
 _PERCENT_STEP = 10
-_NO_THREAD = "\0"  # no thread's name begins with it
+_NO_THREAD = "\0"  # no thread name begins with NUL
 _GROUP, _PROBLEM, _ADVICE, _NOTICE = (f"{_NO_THREAD}{about}" for about in ("group", "problem", "advice", "notice "))
 _WHAT_TO_DO = "what to do: "
 _NOTICES_SHOWN = 8
@@ -58,26 +57,26 @@ class RunningInstances(Protocol):
         ...
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits for the instances. Returns their ends, or None if some still run after `timeout_s`. Raises
-        WorkersFailed.
+        """Waits until all instances have ended, and returns their ends. Returns None if instances still run after
+        `timeout_s`. Raises WorkersFailed if the instances cannot continue.
         """
         ...
 
     def stop(self) -> list[InstanceEnd]:
-        """Stops the instances: each commits, checkpoints, leaves and ends. Returns their ends; empty if they had to be
-        killed.
+        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns the ends of the
+        instances; empty if the instances had to be killed.
         """
         ...
 
 
 class LiveTable:
-    """A context manager that shows the group on a console. On exit it stops the live display."""
+    """A context manager that shows the group on a console. The end of the block stops the live display."""
 
     def __init__(self, console: Console) -> None:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, including threads that are gone
+        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, including threads that have ended
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:
@@ -91,7 +90,7 @@ class LiveTable:
 
     def show(self, status: GroupStatus) -> None:
         if self._live is not None:
-            for row in status.threads:  # `max`, because a thread that does not answer has 0
+            for row in status.threads:  # `max`, because the row of an instance that does not respond has 0
                 about = row.instance, row.thread
                 self._processed[about] = max(row.processed, self._processed.get(about, 0))
             processed = f"{sum(self._processed.values()):,} records processed"
@@ -104,7 +103,8 @@ class LiveTable:
             return
         self._print_change(_GROUP, headline(status), headline(status))
         self._print_change(_ADVICE, f"{_WHAT_TO_DO}{status.view.advice}", status.view.advice)
-        for notice in status.view.notices:  # the key is the bit length: a line each time the count has about doubled
+        # the key is the bit length of the count, so a line is printed each time the count has about doubled
+        for notice in status.view.notices:
             about_notice = f"{_NOTICE}{notice.process_id} {notice.code}"
             self._print_change(about_notice, notice_text(notice, status), notice.count.bit_length())
         for row in status.threads:
@@ -117,7 +117,7 @@ class LiveTable:
         self._printed.pop(_PROBLEM, None)
 
     def show_problem(self, text: str) -> None:
-        """Shows a problem, such as a coordinator that does not answer. The table keeps its last state."""
+        """Shows a problem, such as a coordinator that does not respond. The table keeps its last content."""
         if self._live is None:
             self._print_change(_PROBLEM, text, text)
         else:
@@ -134,14 +134,15 @@ class LiveTable:
 
 
 def print_line(console: Console, line: str) -> None:
-    """Prints a line above the table."""
+    """Prints a line above the live table."""
     console.print(one_line(line), highlight=False, markup=False, soft_wrap=True)
 
 
 def show_until_ended(
     workers: RunningInstances, client: CoordinatorClient, application: Application, console: Console
 ) -> list[InstanceEnd]:
-    """Shows the group until all instances have ended, and returns their ends. KeyboardInterrupt drains them.
+    """Shows the group until all instances have ended, and returns the ends of the instances. KeyboardInterrupt drains
+    the instances.
 
     Raises WorkersFailed, and InputError for certificate files that cannot be used.
     """
@@ -178,12 +179,14 @@ def status_table(status: GroupStatus) -> Table:
 
 
 def _named(text: str) -> Text:
-    """Makes a rich text: rich does not interpret markup in it, and it has no control characters for the terminal."""
+    """Makes a rich Text, in which rich does not interpret markup. The Text has no control characters for the
+    terminal.
+    """
     return Text(one_line(text))
 
 
 def remarks(status: GroupStatus) -> list[str]:
-    """The group's advice, then the notices of its instances, newest first; one line each."""
+    """Returns the group's advice, and then the notices of its instances, newest first, as one line each."""
     advice, notices = status.view.advice, status.view.notices
     lines = [] if advice is None else [f"{_WHAT_TO_DO}{advice}"]
     lines += [notice_text(notice, status) for notice in notices[:_NOTICES_SHOWN]]
@@ -197,7 +200,7 @@ def notice_text(notice: InstanceNotice, status: GroupStatus) -> str:
 
 
 def headline(status: GroupStatus) -> str:
-    """The state of the group in one line, for the line above the table."""
+    """Returns the state of the group in one line, which is shown above the table."""
     view = status.view
     active = [copy for row in status.threads for copy in row.of_role(ACTIVE)]
     running = sum(copy.state == RUNNING for copy in active)
@@ -212,7 +215,7 @@ def headline(status: GroupStatus) -> str:
 
 
 def copy_text(copy: CopyStatus) -> str:
-    """The task, and the records that it still has to read."""
+    """Returns the task id, and the number of changelog records that the copy still has to read."""
     percent = copy.restore_percent
     if percent is not None:
         return f"{copy.task} {percent}% {copy.lag:,} left"
@@ -233,8 +236,8 @@ def _copies_text(row: ThreadRow, role: str) -> str:
 
 
 def _as_of_change(copy: CopyStatus) -> tuple[object, ...]:
-    """The key of a copy whose change is printed. It contains tens of percent, so that single records do not print a
-    line.
+    """Returns a key; a line is printed when the key of a copy changes. The key has the restored share in tens of
+    percent, so that single records do not cause a line.
     """
     percent = copy.restore_percent
     behind = copy.role != ACTIVE and bool(copy.lag)

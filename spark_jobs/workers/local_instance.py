@@ -2,11 +2,13 @@
 
     python -m spark_jobs.workers.local_instance '{"app": "wordcount:app", "number": 0, ...}'
 
-- All output and log lines of the application go to stderr. stdout gets one line of JSON when the instance has ended.
-- SIGTERM drains the instance. So does the end of the parent process: the parent holds the other end of stdin, and the
-  kernel closes it however the parent ends. So an instance outlives its parent only for the time of a drain.
-- Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave. Any
-  other code means that the instance could not start.
+- All output and log lines of the application go to stderr. When the instance has ended, the process writes one line of
+  JSON to stdout.
+- SIGTERM drains the instance. The end of the parent process drains the instance, too: the parent holds the other end of
+  the stdin pipe, and the kernel closes this end however the parent ends. So an instance outlives its parent only for
+  the duration of a drain.
+- Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave the
+  group. Any other exit code means that the instance could not start.
 """
 
 import json
@@ -33,9 +35,9 @@ _OF_SETTINGS = ("host", "coordinator_url", "threads", "state_dir", "log_dir", "t
 
 @dataclass(frozen=True, slots=True)
 class LocalInstance:
-    """The argument of the process. `number`: the number of the instance on its host; `attempt`: the number of earlier
-    failures of the instance. The other fields are as in `InstanceSettings`; without a `token_file`, the token is in the
-    environment.
+    """The argument of the process that runs an instance. `number`: the number of the instance on its host; `attempt`:
+    the number of earlier attempts to run the instance. All other fields are fields of `InstanceSettings`; if
+    `token_file` is None, the process reads the token from its environment.
     """
 
     app: str
@@ -50,20 +52,22 @@ class LocalInstance:
 
     @classmethod
     def of(cls, app: str, settings: InstanceSettings) -> Self:
-        """The first instance of the application at the import path `app`."""
+        """Makes the argument of the first instance of the application at the import path `app`."""
         return cls(app, number=0, attempt=0, **{name: getattr(settings, name) for name in _OF_SETTINGS})
 
     def arguments(self) -> list[str]:
-        """The arguments of the Python interpreter for a process that runs this instance.
+        """Returns the arguments of the Python interpreter for a process that runs this instance.
 
         -P keeps the working directory out of sys.path, so that a calendar.py beside the application does not replace
-        the module of the standard library. `load_application` finds the application in the working directory all the
-        same.
+        the module of the standard library. Nevertheless, `load_application` finds the application in the working
+        directory.
         """
         return ["-P", "-u", "-m", __name__, json.dumps(asdict(self))]
 
     def settings(self) -> InstanceSettings:
-        """Loads the application and makes the settings. Raises InputError."""
+        """Loads the application and makes the settings of the instance. Raises InputError if the application cannot be
+        loaded.
+        """
         token = read_token(None if self.token_file is None else Path(self.token_file))
         given = {name: getattr(self, name) for name in _OF_SETTINGS}
         return InstanceSettings(load_application(self.app), token=token, **given)
@@ -77,9 +81,9 @@ def main(argument: str) -> int:
     leaving = threading.Event()
     try:
         settings = instance.settings()
-        # no effect if the application has configured logging
+        # basicConfig has no effect if the application has configured logging
         logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-        logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx would log each heartbeat
+        logging.getLogger("httpx").setLevel(logging.WARNING)  # httpx would log each heartbeat request
         executor = ExecutorIdentity("", None, instance.host or LOOPBACK)
         end = run_instance(settings, instance.number, instance.attempt, executor, leaving.set)
     except AssignorFault as fault:
@@ -92,10 +96,10 @@ def main(argument: str) -> int:
 
 
 def _leave_with_parent() -> None:
-    while os.read(0, 1024):  # not sys.stdin: Python aborts at its exit if a thread is inside a read of sys.stdin
+    while os.read(0, 1024):  # os.read(0), because Python aborts at its exit while a thread reads sys.stdin
         pass
     nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # the parent no longer reads these pipes, so a write to them would fail
+    for stream in (1, 2):  # the parent no longer reads the pipes of stdout and stderr, so a write to them would fail
         os.dup2(nowhere, stream)
     os.kill(os.getpid(), signal.SIGTERM)
 

@@ -1,17 +1,17 @@
 """Instances as plain processes of this machine: `assignor workers run module:app --local --instances 3`.
 
 Rules:
-- Each instance is a process with the same Python interpreter, which imports the application (`local_instance`). Nothing
-  is pickled, and PySpark is not imported.
-- An instance that is killed, or that leaves because of a signal to it alone, is started again any number of times, as
-  Spark starts a lost instance on another executor. If an instance fails at each of its last starts, all instances are
-  ended (`instance_starts`); a crash, such as SIGSEGV in an extension module, is such a failure. An instance that ended
-  by itself, with an error or without, is not started again.
-- The lines that an instance writes to stderr are printed, each with the instance's name, `instance-0`, which is also
-  the name of its state directory below `state.dir`.
-- SIGTERM makes an instance commit and leave. Each instance is in a process group of its own, so Ctrl-C in a terminal
-  reaches only this process, which stops the instances. If this process is killed, each instance leaves the group by
-  itself and ends.
+- Each instance is a process of the Python interpreter that runs the command, and imports the application
+  (`local_instance`). Local instances need no pickling, and do not import PySpark.
+- An instance that is killed, or that leaves the group because its process received a signal, is started again any
+  number of times, as Spark starts a lost instance on another executor. If an instance fails at each of its last starts,
+  all instances are ended (`instance_starts`); a crash, such as SIGSEGV in an extension module, counts as a failure. An
+  instance that ended by itself, with an error or without, is not started again.
+- Each line that an instance writes to stderr is printed after the name of the instance, such as `instance-0`, which is
+  also the name of the instance's state directory below `state.dir`.
+- SIGTERM makes an instance commit and leave the group. Each instance is in its own process group, so Ctrl-C in a
+  terminal reaches only the process of the command, which stops the instances. If the process of the command is killed,
+  each instance leaves the group by itself and ends.
 """
 
 from __future__ import annotations
@@ -37,19 +37,21 @@ STOP_TIMEOUT_S = DRAIN_TIMEOUT_S + 5.0
 _LAST_OUTPUT_TIMEOUT_S = 1.0
 _LONGEST_LINE = 64 * 1024  # bytes
 _LEFT = (EXIT_LEFT, 0)
-"""Exit codes after a signal; 0 is the code of an instance that had no tasks or locks yet (`end_process`)."""
+"""The exit codes of an instance after a signal; 0 is the exit code of an instance that had no tasks or locks yet
+(`end_process`).
+"""
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-"""The signals of errors in a process's own code. Any other signal comes from outside of the process."""
+"""The signals that report errors in a process's own code. Any other signal comes from outside of the process."""
 
 
 class LocalInstances:
-    """A context manager that runs a number of instances. At the end of the block, all of them have ended. Call `wait`
-    until they have ended.
+    """A context manager that runs a number of instances. All instances have ended when the block ends. The caller calls
+    `wait` until it returns the ends of the instances.
 
-    `first`: the first instance; the others differ by their number. `report`: receives messages for the user, one line
-    each, from any thread.
+    `first`: the first instance; the other instances have equal fields except the number. `report`: a function that
+    receives messages for the user, one line each; any thread may call it.
     """
 
     def __init__(self, first: LocalInstance, instances: int, report: Callable[[str], None]) -> None:
@@ -87,8 +89,8 @@ class LocalInstances:
         return len(self._running) + len(self._ends)
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits for the instances, and starts lost instances again. Returns their ends, or None if some still run after
-        `timeout_s`.
+        """Waits until all instances have ended, and starts lost instances again. Returns the ends of the instances, or
+        None if instances still run after `timeout_s`.
 
         Raises WorkersFailed if an instance fails at each start, or if this machine can start no more processes.
         """
@@ -104,8 +106,8 @@ class LocalInstances:
         return [self._ends[number] for number in sorted(self._ends)]
 
     def stop(self) -> list[InstanceEnd]:
-        """Stops the instances: each commits, checkpoints, leaves and ends. Returns their ends; empty if they had to be
-        killed.
+        """Stops the instances: each instance commits, checkpoints, leaves the group and ends. Returns the ends of the
+        instances; empty if the instances had to be killed.
         """
         self._stopping = True
         for process in self._running.values():
@@ -141,7 +143,9 @@ class LocalInstances:
 
 
 class _Child:
-    """One process, from its start. It is put into `ended` when the process has ended and all its output was read."""
+    """One process of an instance. The constructor of _Child starts the process. The _Child is put into `ended` when the
+    process has ended and all its output was read.
+    """
 
     def __init__(self, instance: LocalInstance, report: Callable[[str], None], ended: SimpleQueue[_Child]) -> None:
         self.instance = instance
@@ -150,7 +154,7 @@ class _Child:
         self._report = b""
         self.popen = subprocess.Popen(  # noqa: S603
             [sys.executable, *instance.arguments()],
-            stdin=subprocess.PIPE,  # never written to: it closes when this process ends
+            stdin=subprocess.PIPE,  # nothing is written to stdin, which closes when the process of the command ends
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             process_group=0,
@@ -184,7 +188,8 @@ class _Child:
 
     def _show_lines(self, stderr: IO[bytes], name: str, report: Callable[[str], None]) -> None:
         with stderr:
-            # a longer line is shown in parts: output without line ends, such as a progress bar, would fill the memory
+            # a line longer than the limit is shown in parts: output without line ends, such as a progress bar, would
+            # fill the memory
             while line := stderr.readline(_LONGEST_LINE):
                 self._last_line = line.decode("utf-8", "replace").rstrip()
                 report(f"{name}: {self._last_line}")
@@ -199,7 +204,7 @@ class _Child:
         self.exit_code = self.popen.wait()
         self._ended_s = time.monotonic()
         deadline_s = self._ended_s + _LAST_OUTPUT_TIMEOUT_S
-        for reader in self._readers:  # a process that the application started may hold the pipes for longer
+        for reader in self._readers:  # a child process of the application may keep the pipes open for longer
             reader.join(max(0.0, deadline_s - time.monotonic()))
         self.popen.stdin.close()
         self.end = _end_of(self._report)
@@ -214,7 +219,7 @@ def _signal_name(number: int) -> str:
 
 
 def _end_of(report: bytes) -> InstanceEnd | None:
-    """Parses the report of `local_instance`; None if the process ended without a report."""
+    """Parses the report that `local_instance` wrote. Returns None if the process ended without a report."""
     try:
         document = json.loads(report.splitlines()[-1])
         return InstanceEnd(
@@ -223,13 +228,14 @@ def _end_of(report: bytes) -> InstanceEnd | None:
             tuple(document["errors"]),
             tuple(document["notices"]),
         )
-    except (IndexError, KeyError, TypeError, ValueError):  # start-up hooks of Python may print to stdout, too
+    # the output may be no report, because start-up hooks of Python may print to stdout
+    except (IndexError, KeyError, TypeError, ValueError):
         return None
 
 
 def _end_without_report(ended: _Child) -> InstanceEnd:
-    """The end of an instance that gave no report while all are stopped. An instance that had not joined yet ends at
-    once, without a report.
+    """Returns the end of an instance that wrote no report when all instances were stopped. An instance that had not
+    joined the group yet ends at once, without a report.
     """
     if ended.exit_code in (0, -signal.SIGTERM):
         return InstanceEnd(ended.instance.number, InstanceState.NOT_RUNNING)

@@ -1,18 +1,20 @@
 """Runs one instance of an application in a process of its own: an executor's Python worker, or a plain process.
 
 Rules:
-- Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids survive a restart. Their
-  incarnation is the number of the attempt (on Spark the task attempt id), so a newer attempt fences an older one. Host
-  and executor are their client tags. Without Spark, each host numbers its own instances, and the host's name is part of
-  their ids.
+- Stream threads are static members `<application>-p<partition>-t<thread>`, so their ids stay the same after a restart.
+  The incarnation of a member is the number of the attempt (on Spark, the task attempt id), so a newer attempt fences an
+  older attempt. Host and executor are client tags of the members. Without Spark, each host numbers its own instances,
+  and the host's name is part of the member ids.
 - State is kept in `<state.dir>/instance-<partition>`, where a restart on the same host finds it. An instance waits
-  for an earlier process that still holds the directory. A relative directory is below the machine's directory for
-  temporary files, Kafka's default place, because each executor has a working directory of its own.
-- When the executor's JVM dies, pyspark's daemon sends SIGHUP. Then the instance commits, writes checkpoints, leaves the
-  group and ends its process at once, so the standbys take over long before the session expires. An instance that still
-  waits for an earlier process has no tasks, and ends its process immediately.
-- `leaving_signals` receives signals, whichever thread the system delivers them to.
-- An error ends the instance for good, and `InstanceEnd` reports it. A stop by the coordinator is no error.
+  until no earlier process holds its state directory. A relative `state.dir` is below the machine's directory for
+  temporary files, which is Kafka's default location, because each executor has a different working directory.
+- When the executor's JVM dies, pyspark's daemon sends SIGHUP to the instance. After SIGHUP, the instance commits,
+  writes checkpoints, leaves the group and ends its process at once, so its tasks move to the standbys long before the
+  session expires. An instance that still waits for an earlier process has no tasks, and ends its process immediately
+  after a signal.
+- `leaving_signals` receives a signal whichever thread the system delivers it to.
+- An instance that ends with an error is not started again, and its `InstanceEnd` reports the error. A stop by the
+  coordinator is no error.
 """
 
 import logging
@@ -44,12 +46,12 @@ _LOGGER = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class InstanceSettings:
-    """The settings of an instance. On Spark they are sent with the task.
+    """The settings of an instance. Spark sends the settings to an executor with the task.
 
-    `coordinator_url`: several URLs are separated by commas. `state_dir`, `threads`: None for the application's own
-    state.dir and num.stream.threads. `log_dir`: the directory of ownership logs; None to write none. `state_dir` and
-    `log_dir` are paths on the instance's machine. `host`: the name of the host if each host numbers its own instances;
-    None if their numbers are unique in the group.
+    `coordinator_url`: the URL of the coordinator, or several URLs separated by commas. `state_dir`, `threads`: override
+    the application's state.dir and num.stream.threads, unless they are None. `log_dir`: the directory of ownership
+    logs; None to write none. `state_dir` and `log_dir` are paths on the instance's machine. `host`: the name of the
+    host if each host numbers its own instances; None if the numbers of instances are unique in the group.
     """
 
     application: Application
@@ -63,12 +65,14 @@ class InstanceSettings:
 
     @property
     def members(self) -> str:
-        """The beginning of the client ids of all members: `<members>-p<partition>-t<thread>`."""
+        """The first part of the client id of every member: `<members>-p<partition>-t<thread>`."""
         group_id = self.application.id
         return group_id if self.host is None else f"{group_id}-{self.host}"
 
     def caller_token(self) -> CallerToken | None:
-        """The token of `token_file` if this file exists on this machine, so that the token can change; else `token`."""
+        """Returns the bearer token: the content of `token_file` if this file exists on this machine, so that the token
+        can change, else `token`.
+        """
         if self.token is None:
             return None
         return CallerToken(self.token, None if self.token_file is None else Path(self.token_file))
@@ -76,7 +80,7 @@ class InstanceSettings:
 
 @dataclass(frozen=True, slots=True)
 class InstanceEnd:
-    """The end of an instance. `errors`: the errors that ended its threads; empty after a clean end.
+    """The end of an instance. `errors`: the errors that ended the instance's threads; empty after a clean end.
 
     `notices`: the notices of the instance since its start, such as dropped records.
     """
@@ -84,7 +88,7 @@ class InstanceEnd:
     partition: int
     state: InstanceState
     errors: tuple[str, ...] = ()
-    notices: tuple[str, ...] = field(default=(), compare=False)  # two equal ends may have different notices
+    notices: tuple[str, ...] = field(default=(), compare=False)  # `==` of InstanceEnd ignores the notices
 
     @property
     def is_good(self) -> bool:
@@ -96,7 +100,9 @@ class InstanceEnd:
 
 
 def end_process(exit_code: int = 0) -> None:
-    """Ends the process without clean-up and without a report. `exit_code`: for `local_instances`; Spark ignores it."""
+    """Ends the process without clean-up and without a report. `exit_code`: the exit code that `local_instances` reads;
+    Spark ignores the exit code.
+    """
     os._exit(exit_code)
 
 
@@ -107,16 +113,18 @@ def run_instance(
     executor: ExecutorIdentity,
     on_leaving: Callable[[], None] = end_process,
 ) -> InstanceEnd:
-    """Runs an instance until it ends. After SIGHUP or SIGTERM, drains it and then calls `on_leaving`, which ends this
-    process on Spark.
+    """Runs an instance until it ends. After SIGHUP or SIGTERM, drains the instance and then calls `on_leaving`, which
+    ends this process on Spark.
 
-    Raises LockError if another process holds the state directory: the instance is then started again.
+    Raises LockError if another process holds the state directory; the caller starts the instance again after a
+    LockError.
     """
     try:
         return _run(settings, partition, incarnation, executor, on_leaving)
     except LockError:
         raise
-    except Exception as fault:  # another start would fail the same way
+    # return the error instead of raising it, because another start would fail with the same error
+    except Exception as fault:
         return InstanceEnd(partition, InstanceState.ERROR, (_text(fault),))
 
 
@@ -162,7 +170,7 @@ def _run(
 
 
 def _of_instance(settings: InstanceSettings, partition: int) -> Application:
-    """The application with this instance's state directory and thread count."""
+    """Returns the application with the state directory and thread count of this instance."""
     configs = settings.application.configs
     state_dir = _on_this_machine(settings.state_dir or configs.state_dir) / f"instance-{partition}"
     threads = settings.threads or configs.num_stream_threads
@@ -170,7 +178,7 @@ def _of_instance(settings: InstanceSettings, partition: int) -> Application:
 
 
 def _client_tags(executor: ExecutorIdentity, own: Mapping[str, str]) -> dict[str, str]:
-    """The client tags for host and executor, except tags that the application sets itself (`own`)."""
+    """Returns the client tags for host and executor, except tags that the application sets itself (`own`)."""
     tags = {HOST_TAG: host_tag()}
     if executor.executor_id:
         tags[EXECUTOR_TAG] = executor.executor_id

@@ -1,8 +1,8 @@
 """Runs instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
 
-Rules: no task waits for the others, because a task may get its slot later. If an executor dies, Spark starts its tasks
-elsewhere, and the job continues. The job fails if an instance fails at each of its last starts. Otherwise the job ends
-when the coordinator's heartbeat responses tell the instances to stop.
+No task waits for another task, because a task may get its slot later. If an executor dies, Spark starts the executor's
+tasks on another executor, and the job continues. The job fails if an instance fails at each of its last starts. The job
+ends normally when the coordinator's heartbeat responses tell all instances to stop.
 """
 
 import functools
@@ -42,14 +42,14 @@ _LOST = re.compile(r"ExecutorLostFailure|ExecutorDecommission|Python worker exit
 _LOST_REASON = re.compile(r"Reason: (.*)")
 
 Report = Callable[[str], None]
-"""Receives messages for the user, one line each. The default of `run` logs them as warnings."""
+"""A function that receives messages for the user, one line each. The default of `run` logs the messages as warnings."""
 
 
 def check_picklable(app: Application) -> None:
     """Raises InputError, which names the processor, for an application that cannot be pickled for executors."""
     try:
         cloudpickle.dumps(app)  # type: ignore[no-untyped-call]
-    except Exception as error:  # the objects in a topology may raise anything when they are pickled
+    except Exception as error:  # the objects in a topology may raise any exception when they are pickled
         raise InputError(
             "the application cannot be pickled for executors: "
             f"{_unpicklable_part(app)}{type(error).__name__}: {error}. "
@@ -59,7 +59,7 @@ def check_picklable(app: Application) -> None:
 
 
 def _unpicklable_part(app: Application) -> str:
-    """The name of the processor that cannot be pickled, with a colon; empty if each processor can be pickled."""
+    """Returns the name of a processor that cannot be pickled, with a colon; empty if each processor can be pickled."""
     for name, node in app.topology.builder.definition().nodes.items():
         try:
             cloudpickle.dumps(node.supplier)  # type: ignore[no-untyped-call]
@@ -69,7 +69,9 @@ def _unpicklable_part(app: Application) -> str:
 
 
 class Workers:
-    """A number of instances on a Spark session, from `start` until `wait` returns."""
+    """The instances of an application that run on a Spark session, from `start` until `wait` returns the ends of the
+    instances.
+    """
 
     def __init__(self, spark: SparkSession, settings: InstanceSettings, instances: int, report: Report) -> None:
         self._settings = settings
@@ -88,10 +90,10 @@ class Workers:
         self._job.start()
 
     def wait(self, timeout_s: float | None = None) -> list[InstanceEnd] | None:
-        """Waits for the instances. Returns their ends, or None if some still run after `timeout_s`. Raises
-        WorkersFailed.
+        """Waits until all instances have ended. Returns the ends of the instances, or None if instances still run after
+        `timeout_s`. Raises WorkersFailed if an instance fails at each start, or if the Spark job fails.
 
-        While it waits, it reports the failed instances and the reasons through `report`.
+        During the wait, failed instances and the reasons of the failures are passed to `report`.
         """
         deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
         while not self._job.wait(_until(deadline_s)):
@@ -108,10 +110,11 @@ class Workers:
         return self._tasks.running()
 
     def stop(self) -> list[InstanceEnd]:
-        """Drains the group: every instance commits, checkpoints, leaves and ends. Returns their ends.
+        """Drains the group: every instance commits, checkpoints, leaves the group and ends. Returns the ends of the
+        instances.
 
-        If the instances do not end within 20 s, the job is cancelled and the list is empty, since no instance reported
-        its end.
+        If the instances do not end within 20 s, the Spark job is cancelled and the returned list is empty, because the
+        job returns no ends.
         """
         try:
             with CoordinatorClient(self._settings.coordinator_url, token=self._settings.caller_token()) as client:
@@ -124,7 +127,7 @@ class Workers:
         return ends or []
 
     def cancel(self) -> None:
-        """Cancels the job. Spark kills the instances with SIGKILL."""
+        """Cancels the Spark job of the instances. Spark kills the instances with SIGKILL."""
         self._job.cancel()
 
     def _check_for_failures(self) -> None:
@@ -151,14 +154,15 @@ def run(
     (`start`).
 
     `coordinator_url`: the URL of one coordinator, or the URLs of several coordinators with one database, separated by
-    commas. `threads`, `state_dir`: override the application's num.stream.threads and state.dir. `log_dir`: the
-    directory of the stream threads' ownership logs (`ownership_log`); None to write none. Paths are paths on the
-    executors. The coordinator's setting cluster.bootstrap.servers must list the application's bootstrap.servers.
+    commas. `threads`, `state_dir`: override the application's num.stream.threads and state.dir, unless they are None.
+    `log_dir`: the directory of the stream threads' ownership logs (`ownership_log`); None to write none. `state_dir`
+    and `log_dir` are paths on the executors. The coordinator's setting cluster.bootstrap.servers must list the
+    application's bootstrap.servers.
 
-    `spark`: any session, also one in a program that spark-submit started; `with_defaults` makes suitable settings for
-    it. `report`: receives messages for the user, one line each. Raises InputError for an application that cannot be
-    sent to executors, for settings under which instances cannot run, and for instances that run already;
-    CoordinatorError, CoordinatorUnavailable.
+    `spark`: any Spark session, also the session of a program that spark-submit started; `with_defaults` makes suitable
+    settings for a session. `report`: a function that receives messages for the user, one line each. Raises InputError
+    for an application that cannot be sent to executors, for settings under which instances cannot run, and if an
+    instance already runs; CoordinatorError, CoordinatorUnavailable.
     """
     settings = InstanceSettings(app, coordinator_url, threads, state_dir, log_dir, token)
     check_picklable(app)
@@ -168,7 +172,9 @@ def run(
 
 
 def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, report: Report) -> Workers:
-    """Starts the instances as `run` does, for a group that is declared already. Raises InputError."""
+    """Starts the instances of a group that is already declared. Raises InputError for Spark settings under which
+    instances cannot run.
+    """
     context = spark.sparkContext
     refuse_unusable(context.getConf())
     for warning in (*warnings_about(context.getConf()), *_placement_warnings(str(context.master), settings)):
@@ -181,7 +187,7 @@ def start(spark: SparkSession, settings: InstanceSettings, *, instances: int, re
 
 
 def _run_partition(settings: InstanceSettings, partition: int, _rows: Iterator[object]) -> Iterator[InstanceEnd]:
-    """The body of the Spark task: runs an instance until it ends."""
+    """The body of a Spark task: runs an instance until the instance ends."""
     context = TaskContext.get()
     assert context is not None, "runs inside a Spark task"
     yield run_instance(settings, partition, context.taskAttemptId(), executor_identity())
@@ -200,15 +206,15 @@ def _placement_warnings(master: str, settings: InstanceSettings) -> Iterator[str
 
 
 def _until(deadline_s: float | None) -> float:
-    """The seconds until the next poll."""
+    """Returns the number of seconds until the next poll."""
     return POLL_INTERVAL_S if deadline_s is None else max(0.0, min(POLL_INTERVAL_S, deadline_s - time.monotonic()))
 
 
 class InstanceTasks:
     """Reads the tasks of one job from Spark: the number of running tasks, and the failed attempts with their reasons.
 
-    Spark starts a failed attempt again, and reports the failure only in a line of its own log. Once the JVM has ended,
-    the methods return 0 and an empty list.
+    Spark starts a failed task again, and reports the failure only in a line of its own log. After the JVM has ended,
+    `running` returns 0 and `new_failures` returns an empty list.
     """
 
     def __init__(self, context: SparkContext, job_group: str) -> None:
@@ -217,14 +223,14 @@ class InstanceTasks:
         self._known: set[int] = set()
 
     def running(self) -> int:
-        """The number of tasks that have a slot."""
+        """Returns the number of the job's tasks that have a slot."""
         try:
             return sum(info.numActiveTasks for _, info in self._stages())
         except (Py4JError, ConnectionError):
             return 0
 
     def new_failures(self) -> list[FailedAttempt]:
-        """The failed attempts that no earlier call returned."""
+        """Returns the failed attempts that no earlier call of `new_failures` returned."""
         try:
             return [failure for stage, info in self._stages() for failure in self._failures(stage, info)]
         except (Py4JError, ConnectionError):

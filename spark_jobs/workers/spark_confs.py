@@ -1,9 +1,9 @@
 """Spark's settings for a session that runs instances: defaults for settings without a value, and checks of settings
 that instances cannot run with.
 
-An instance is a Spark task that does not end. So Spark must not start it twice (speculation) nor treat it as stuck
-(idle timeouts), and losing the task any number of times must not end the job. Each instance has an executor of its own,
-because a standby is useful only if it does not die with the active task.
+An instance is a Spark task that does not end. So Spark must not start this task twice (speculation) or treat the task
+as stuck (idle timeouts), and the job must not end because the task was lost several times. Each instance has its own
+executor, because a standby is useful only if it does not die together with the active task.
 """
 
 from collections.abc import Iterator
@@ -14,9 +14,9 @@ from assignor.errors import InputError
 from spark_engine.session.spark_options import LOCAL_MASTER
 
 EXECUTOR_CONF = {"spark.executor.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"}
-"""JVM options of executors. An executor's JVM only starts Python and waits for it, so it needs little compiled code.
-With these options, the JVM that Spark starts after an executor's death takes half as much CPU time from the instances
-that take over.
+"""The JVM options of executors. An executor's JVM only starts Python and waits for it, so it needs little compiled
+code. With these options, the JVM that Spark starts after an executor's death takes half as much CPU time away from the
+instances that get the dead executor's tasks.
 """
 _CORES, _TASK_CPUS = "spark.executor.cores", "spark.task.cpus"
 _MAX_FAILURES = "spark.task.maxFailures"
@@ -36,10 +36,11 @@ _IDLE_KILL, _IDLE_TIMEOUT = "spark.python.worker.killOnIdleTimeout", "spark.pyth
 
 
 def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> SparkConf:
-    """Returns `conf`, completed for `instances` instances; its present values are not changed.
+    """Returns `conf` with default values for `instances` instances. Values that `conf` already has are not changed.
 
-    Use it in a driver that builds its session itself. None stands for Spark's own configuration, with all arguments of
-    spark-submit if spark-submit started the driver. Raises InputError for settings under which instances cannot run.
+    For drivers that build the Spark session themselves. `conf`: None for Spark's own configuration, which has all
+    arguments of spark-submit if spark-submit started the driver. Raises InputError for settings under which instances
+    cannot run.
     """
     if conf is None:
         SparkContext._ensure_initialized()  # only the JVM reads Spark's configuration and the options of spark-submit
@@ -50,10 +51,10 @@ def with_defaults(conf: SparkConf | None = None, *, instances: int = 1) -> Spark
 
 
 def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
-    """Checks `conf`, and returns defaults. Unless the master is local, there are as many executors as instances, so
-    that each instance has its own. An executor has one core unless `conf` sets `spark.executor.cores` or
-    `spark.task.cpus`. Its instance gets all its cores unless `conf` sets `spark.task.cpus`. Raises InputError as
-    `with_defaults` does.
+    """Checks `conf`, and returns defaults for keys without a value. Unless the master is local, the defaults request as
+    many executors as instances, so that each instance has its own executor. An executor has one core unless `conf` sets
+    `spark.executor.cores` or `spark.task.cpus`. An instance gets all cores of its executor unless `conf` sets
+    `spark.task.cpus`. Raises InputError for settings under which instances cannot run.
     """
     refuse_unusable(conf)
     if str(conf.get("spark.master", LOCAL_MASTER)).startswith("local"):
@@ -66,7 +67,9 @@ def checked_defaults(conf: SparkConf, instances: int) -> dict[str, str]:
 
 
 def refuse_unusable(conf: SparkConf) -> None:
-    """Raises InputError for a setting under which instances cannot run. The message has the reason and the remedy."""
+    """Raises InputError for a setting under which instances cannot run. The message of the InputError has the reason
+    and the remedy.
+    """
     if _is_on(conf, _SPECULATION):
         raise InputError(
             "Spark would start a healthy instance a second time, and each of the two would end the other; "
@@ -80,7 +83,9 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
-    """Yields a line for each setting that makes instances less available. Results stay exact under these settings."""
+    """Yields a line for each setting that makes instances less available. The results of the application stay exact
+    with such a setting.
+    """
     for key, warning in _WARNINGS.items():
         if _is_on(conf, key):
             yield f"{key}=true: {warning}"

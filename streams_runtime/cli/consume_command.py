@@ -31,12 +31,10 @@ _SERDE_HELP = (
     "string, integer, long, double, json, bytes (base64), time-windowed-string and so on; of a schema registry: avro, "
     "json-schema, protobuf"
 )
-_OFFSET_HELP = "earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
-_SINCE_HELP = "From the first record of this time on: milliseconds, or 2026-11-22T19:00:00Z."
-_ISOLATION_HELP = (
-    "read_committed leaves out what a transaction has not committed, or has aborted; read_uncommitted shows it."
-)
-_TIMEOUT_HELP = "End when no record has come for so long. Default: wait for ever."
+_OFFSET_HELP = "Start at earliest, latest, an offset, or -N for the last N records of each partition. Default: latest."
+_SINCE_HELP = "Start at the first record since this time: milliseconds, or 2026-11-22T19:00:00Z."
+_ISOLATION_HELP = "read_committed leaves out records of open and aborted transactions; read_uncommitted shows them."
+_TIMEOUT_HELP = "Stop if no record arrives for this many milliseconds. Default: wait without limit."
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +42,12 @@ class ConsumeOptions:
     """The options about the first and the last record. Raises InputError for options that exclude each other."""
 
     topic: Annotated[str, typer.Argument(metavar="TOPIC", help="The topic to read.")]
-    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="The same as --offset earliest.")] = False
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="Short for --offset earliest.")] = False
     offset: Annotated[str | None, typer.Option(metavar="OFFSET", help=_OFFSET_HELP)] = None
     since: Annotated[str | None, typer.Option(metavar="TIME", help=_SINCE_HELP)] = None
     partition: Annotated[
         list[int] | None,
-        typer.Option(min=0, max=JAVA_INT_MAX, help="Partition to read; repeat for more. Default: all."),
+        typer.Option(min=0, max=JAVA_INT_MAX, help="Partition to read; repeat for more. Default: all partitions."),
     ] = None
     max_messages: Annotated[
         int | None, typer.Option(min=1, max=JAVA_LONG_MAX, metavar="N", help="Stop after N records.")
@@ -96,17 +94,23 @@ class LineOptions:
     """The options about the output of records."""
 
     key_deserializer: Annotated[str, typer.Option(metavar="NAME", help=f"Type of keys: {_SERDE_HELP}.")] = "string"
-    value_deserializer: Annotated[str, typer.Option(metavar="NAME", help="Type of values: the same names.")] = "string"
+    value_deserializer: Annotated[
+        str, typer.Option(metavar="NAME", help="Type of values, by the names of --key-deserializer.")
+    ] = "string"
     schema_registry: SchemaRegistry = None
     print_key: Annotated[bool, typer.Option("--print-key", help="Print the key as well.")] = False
-    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Print milliseconds.")] = False
+    print_timestamp: Annotated[bool, typer.Option("--print-timestamp", help="Print the timestamp in milliseconds.")] = (
+        False
+    )
     print_partition: Annotated[bool, typer.Option("--print-partition", help="Print the partition.")] = False
     print_offset: Annotated[bool, typer.Option("--print-offset", help="Print the offset.")] = False
-    print_headers: Annotated[bool, typer.Option("--print-headers", help="Print name:value,name:value.")] = False
+    print_headers: Annotated[
+        bool, typer.Option("--print-headers", help="Print the headers as name:value,name:value.")
+    ] = False
     key_separator: Annotated[
         str | None, typer.Option(metavar="TEXT", help="Separator of the printed fields. Default: a tab.")
     ] = None
-    null_marker: Annotated[str, typer.Option(metavar="TEXT", help="Text for null.")] = "null"
+    null_marker: Annotated[str, typer.Option(metavar="TEXT", help="Text to print for null.")] = "null"
     format: FormatOption = Format.TEXT
 
     def writer(self, topic: str) -> LineWriter:

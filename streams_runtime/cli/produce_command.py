@@ -31,12 +31,14 @@ _SHOWN_EVERY_S = 0.5
 _STDIN = "-"
 _CHUNK_BYTES = 256 * 1024
 
-_FILE_HELP = "Lines to write; - or nothing for stdin."
+_FILE_HELP = "File with the lines to write. Default: - for stdin."
 _SEPARATOR_HELP = "Text between key and value; \\t for a tab. Default: the whole line is the value."
 _JSON_HELP = "Each line is an object with key, value, headers, timestamp, partition, as `consume -o json` writes it."
 _SERDE_HELP = "string, integer, long, double, json, bytes (base64); of a schema registry: avro, json-schema, protobuf"
-_TIMESTAMP_HELP = "Of every record that has none: milliseconds, or 2026-11-22T19:00:00Z. Default: the time of writing."
-_FROM_LINE_HELP = "Leave out the lines before this one: an earlier run has written them."
+_TIMESTAMP_HELP = (
+    "Timestamp of records without one: milliseconds, or 2026-11-22T19:00:00Z. Default: the time of writing."
+)
+_FROM_LINE_HELP = "First line to write, if an earlier run has written the lines before."
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,11 +21,11 @@ from streams_runtime.cli.data_options import LogAddress, check_one_choice, durat
 if TYPE_CHECKING:
     from streams_runtime.cli.application_reset import NewOffsets, ResetPlan
 
-_INPUT_HELP = "An input topic; repeat for more. Default: every topic of which the application has committed offsets."
-_INTERNAL_HELP = "Delete only this internal topic; repeat for more. Default: all of the application."
-_STATE_HELP = "A state.dir on this machine: the application's state in it is deleted. Repeat for more."
-_WITHOUT_HELP = "Go on without asking a coordinator whether instances run: for a JVM application, or one that is gone."
-_DATETIME_HELP = "To the first record of this time on: 2026-11-22T19:00:00Z, or milliseconds."
+_INPUT_HELP = "An input topic; repeat for more. Default: every topic with committed offsets of the application."
+_INTERNAL_HELP = "Delete only this internal topic; repeat for more. Default: all internal topics of the application."
+_STATE_HELP = "A state.dir on this machine, from which the application's state is deleted; repeat for more."
+_WITHOUT_HELP = "Do not ask a coordinator whether instances run: for a JVM application or a removed application."
+_DATETIME_HELP = "Go to the first record since this time: 2026-11-22T19:00:00Z, or milliseconds."
 
 
 class StillRunning(AssignorFault):
@@ -46,8 +46,10 @@ class OffsetOptions:
 
     to_earliest: Annotated[bool, typer.Option("--to-earliest", help="Go to the first offsets (default).")] = False
     to_latest: Annotated[bool, typer.Option("--to-latest", help="Go to the end offsets.")] = False
-    to_offset: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="N", help="To this offset.")] = None
-    shift_by: Annotated[int | None, typer.Option(metavar="N", help="By N records; back if N is negative.")] = None
+    to_offset: Annotated[int | None, typer.Option(min=0, max=JAVA_LONG_MAX, metavar="N", help="Go to this offset.")] = (
+        None
+    )
+    shift_by: Annotated[int | None, typer.Option(metavar="N", help="Move by N records; back if N is negative.")] = None
     to_datetime: Annotated[str | None, typer.Option(metavar="TIME", help=_DATETIME_HELP)] = None
     by_duration: Annotated[
         str | None, typer.Option(metavar="PnDTnHnMnS", help="Go to the first record of the last P7D, PT1H30M, ...")
@@ -82,7 +84,8 @@ class CoordinatorOptions:
         str, typer.Option(metavar=COORDINATOR_METAVAR, help=f"Address of the coordinator; {SEVERAL_COORDINATORS}.")
     ] = DEFAULT_URL
     token_file: Annotated[
-        Path | None, typer.Option(metavar="FILE", help=f"File with its bearer token. Default: {TOKEN_VARIABLE}.")
+        Path | None,
+        typer.Option(metavar="FILE", help=f"File with the coordinator's bearer token. Default: {TOKEN_VARIABLE}."),
     ] = None
     without_coordinator: Annotated[bool, typer.Option("--without-coordinator", help=_WITHOUT_HELP)] = False
     delete_group: Annotated[

@@ -21,7 +21,7 @@ topics = typer.Typer(help="The topics of a log, embedded or Kafka's.", no_args_i
 
 Topics = Annotated[list[str], typer.Argument(metavar="TOPIC...", help="Names of topics.")]
 _CONFIG_HELP = "A config of the topic by Kafka's name, such as cleanup.policy=compact; repeat for more."
-_REPLICATION_HELP = "Replicas on different brokers. Default: what the brokers are set to."
+_REPLICATION_HELP = "Number of replicas of each partition. Default: the setting of the brokers."
 
 # the names of `TopicConfig` in Kafka 4.3.1
 _KNOWN_CONFIGS = """

@@ -29,72 +29,89 @@ class MetricName(NamedTuple):
 
 
 METRICS = (
-    MetricName("streams_processed_records_total", ("thread",), "Input records processed.", "process-total"),
+    MetricName(
+        "streams_processed_records_total", ("thread",), "Input records that the thread processed.", "process-total"
+    ),
     MetricName(
         "streams_task_processed_records_total",
         ("thread", "task"),
-        "Input records processed, by task. A task that leaves the thread takes its line along.",
+        "Input records processed, by task. The value of a task is removed when the task leaves the thread.",
         "process-total",
     ),
     MetricName(
         "streams_dropped_records_total",
         ("thread", "task", "reason"),
-        "Records left out: late, without key or value, with a negative timestamp, failed, or sent to the dead-letter "
-        "topic.",
+        "Records that were dropped because they were late, had no key or value, had a negative timestamp, failed, "
+        "or were sent to the dead-letter topic.",
         "dropped-records-total",
     ),
     MetricName(
         "streams_filtered_null_keys_total",
         ("thread", "task"),
-        "Records without key that end before a repartition topic. Kafka Streams filters them out, too, and counts them "
-        "nowhere.",
+        "Records without key that are not written to a repartition topic. Kafka Streams filters such records out, "
+        "too, but does not count them.",
     ),
     MetricName(
         "streams_passed_over_records_total",
         ("thread", "task", "topic"),
-        "Input records that the log had deleted before the group read them, by their offsets.",
+        "Input records, counted by offsets, that the log had deleted before the group read them.",
     ),
     MetricName(
         "streams_missing_windows_total",
         ("thread", "task", "store"),
-        "Windows, at most, that a restore lacked because the log had deleted them from the changelog.",
+        "Largest possible number of windows that a restore did not get because the log had deleted them from the "
+        "changelog.",
     ),
     MetricName(
         "streams_windows_at_risk",
         ("thread", "task", "store"),
-        "Windows, at most, that the log may delete from the changelog although the store still has them.",
+        "Largest possible number of windows that the log may delete from the changelog although the store still "
+        "has them.",
     ),
     MetricName(
         "streams_buffered_records",
         ("thread", "task"),
-        "Input records polled and not processed yet.",
+        "Input records that were polled and are not processed yet.",
         "active-buffer-count",
     ),
-    MetricName("streams_polls_total", ("thread",), "Polls of the input.", "poll-total"),
-    MetricName("streams_commits_total", ("thread",), "Commits of at least one task.", "commit-total"),
-    MetricName("streams_punctuations_total", ("thread",), "Punctuations fired.", "punctuate-total"),
-    MetricName("streams_created_tasks_total", ("thread",), "Tasks that came to the thread.", "task-created-total"),
-    MetricName("streams_closed_tasks_total", ("thread",), "Tasks that left the thread.", "task-closed-total"),
+    MetricName("streams_polls_total", ("thread",), "Polls for input records.", "poll-total"),
+    MetricName("streams_commits_total", ("thread",), "Commits of one or more tasks.", "commit-total"),
+    MetricName("streams_punctuations_total", ("thread",), "Calls of punctuators.", "punctuate-total"),
+    MetricName(
+        "streams_created_tasks_total", ("thread",), "Tasks that were assigned to the thread.", "task-created-total"
+    ),
+    MetricName(
+        "streams_closed_tasks_total", ("thread",), "Tasks that were removed from the thread.", "task-closed-total"
+    ),
     MetricName(
         "streams_restored_records_total",
         ("thread", "type"),
-        "Changelog records applied, by type of task.",
+        "Changelog records that were applied to stores, by type of task.",
         "restore-total, update-total",
     ),
     MetricName(
         "streams_remaining_records",
         ("thread", "task"),
-        "Changelog offsets left to restore of an active task.",
+        "Changelog offsets that an active task still has to restore.",
         "restore-remaining-records-total",
     ),
     MetricName(
-        "streams_restore_rate", ("thread",), "Records a second restored for active tasks, lately.", "restore-rate"
+        "streams_restore_rate",
+        ("thread",),
+        "Changelog records a second that the thread recently restored for active tasks.",
+        "restore-rate",
     ),
-    MetricName("streams_standby_lag", ("thread", "task", "store"), "Changelog offsets a standby's store is behind."),
     MetricName(
-        "streams_paused", ("by",), "1 while nothing is processed: by the instance's own user, or for the whole group."
+        "streams_standby_lag",
+        ("thread", "task", "store"),
+        "Changelog offsets by which the store of a standby is behind the end of its changelog.",
     ),
-    MetricName("streams_tasks", ("thread", "type", "state"), "Tasks by type and state."),
+    MetricName(
+        "streams_paused",
+        ("by",),
+        "1 while the instance's user (`user`) or the group's operator (`group`) pauses the instance; else 0.",
+    ),
+    MetricName("streams_tasks", ("thread", "type", "state"), "Tasks of the thread, by type and state."),
 )
 
 

@@ -2,9 +2,10 @@
 
 Rules:
 - No method of the mailbox waits. The stream thread carries out an order between two passes of its loop, then calls the
-  order's `done`. - After the stream thread has ended, orders that assign or revoke tasks fail with StreamThreadEnded,
-  including the orders in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no
-  tasks. So every order gets an answer, whether the member or the stream thread ends first.
+  order's `done`.
+- After the stream thread has ended, orders that assign or revoke tasks fail with StreamThreadEnded, including the
+  orders in the mailbox. `LoseTasks` and `CloseTasks` succeed at once, because an ended thread has no tasks. So every
+  order gets an answer, whether the member or the stream thread ends first.
 - `offset_sums` is the last snapshot that the stream thread published.
 
 Source: in Kafka `Consumer.poll` runs the `StreamsRebalanceListener` on the stream thread itself.

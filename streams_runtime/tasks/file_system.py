@@ -6,11 +6,12 @@ Rules:
   content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
   file may have the old content, the new content or torn content.
 - Renames and deletions are durable once their directory was synced. Before the sync, a failure of the machine may undo
-  renames and deletions. - A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock
-  ends with the process that holds it, however the process ends. A forked child inherits its parent's open files, and
-  the lock lasts until all processes have closed the lock file, so an inherited lock would outlive the parent. Therefore
-  a child closes inherited lock files at once. `_guard` is held while a lock file is opened and added to `_held`, so
-  that no fork happens between these two steps, and each child knows all lock files.
+  renames and deletions.
+- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock ends with the process that
+  holds it, however the process ends. A forked child inherits its parent's open files, and the lock lasts until all
+  processes have closed the lock file, so an inherited lock would outlive the parent. Therefore a child closes inherited
+  lock files at once. `_guard` is held while a lock file is opened and added to `_held`, so that no fork happens between
+  these two steps, and each child knows all lock files.
 
 Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
