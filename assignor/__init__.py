@@ -1,6 +1,7 @@
 """Kafka Streams' task placement, outside the JVM: subscription bytes in, assignment bytes out, with the reasons.
 
-`assign(snapshot, now_ms)` computes one rebalance. The package has no I/O and no clock. The steps and their files:
+`assign(snapshot, now_ms)` computes one rebalance. The package has no I/O and no clock. The table lists the steps of a
+rebalance, each with its file:
 
 ====  =============================================================  ================================================
 step  what happens                                                   where
@@ -22,8 +23,8 @@ all   steps 0 to 4 in one function                                   `pipeline/s
 --    all errors                                                     `errors.py`
 ====  =============================================================  ================================================
 
-The package `rebalance_analysis` works with recorded rebalances. Importing `assignor` is cheap: each name is loaded when
-it is first used.
+The separate package `rebalance_analysis` works with recorded rebalances. Importing `assignor` is cheap: each name is
+loaded when it is first used.
 """
 
 from typing import TYPE_CHECKING

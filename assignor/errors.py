@@ -17,8 +17,8 @@ AssignorFault
 ```
 
 `InputError` and `KafkaError` are separate classes because they call for different reactions: the reader of an
-`InputError` can correct the input; a `KafkaError` reports a failure that a JVM group would have had as well. Each
-package above this one has its own branch below `AssignorFault`.
+`InputError` can correct the input; a `KafkaError` reports a failure that a JVM group would have had as well. Packages
+that use `assignor` define subclasses of these errors for their own faults.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from collections.abc import Callable, Mapping
 
 
 class AssignorFault(Exception):
-    """The base class of all errors of this project. The text tells a person the fault, its place, and the remedy.
+    """The base class of all errors of this project. The text of an error names the fault, its place, and the remedy.
 
     The errors can be pickled, because worker processes return them. Pickling keeps the fields, and the cause if the
     cause is an `AssignorFault`.
@@ -52,18 +52,20 @@ class NotBuiltYet(InputError):
 
 class OwnAssignorFailed(InputError):
     """The task assignor class that the user named raised an error or returned a wrong type. On a command line, the
-    class is the user's own code. In a service, it is installed code, and the caller made no mistake.
+    assignor class is the user's own code. In a service, the assignor class is installed code, so the caller of the
+    service made no mistake.
     """
 
 
 class UnreadableLogLine(InputError):
-    """A line of a JVM's log that is cut off, or that Kafka does not write. The reader skips the line."""
+    """A line of a JVM's log that is cut off, or that Kafka does not write; the reader of the log skips this line."""
 
 
 class DecodeError(AssignorFault, ValueError):
-    """Bytes that cannot be decoded. `what`: the structure; `offset`: the byte at which decoding failed.
+    """Bytes that cannot be decoded. `what`: the name of the structure; `offset`: the byte at which decoding failed.
 
-    `member_id`: the member whose subscription failed; None for other bytes, or if the decoder does not know the member.
+    `member_id`: the member whose subscription cannot be decoded; None for bytes other than a subscription, or if the
+    decoder does not know the member.
     """
 
     def __init__(self, what: str, reason: str, offset: int, member_id: str | None = None) -> None:
@@ -79,7 +81,7 @@ class KafkaError(AssignorFault):
     `getCause()`.
 
     `message`: Kafka's message, to the letter if Kafka has one, because people search for it. `hint`: this project's
-    addition, such as the member concerned, or the remedy. `str()` has both.
+    addition, such as the member concerned, or the remedy. The result of `str()` contains the message and the hint.
     """
 
     kafka_name: str = "KafkaException"
@@ -100,7 +102,7 @@ class KafkaError(AssignorFault):
         return f"{self.kafka_name}: {self.message}"
 
     def with_hint(self) -> str:
-        """Returns the text of `as_recorded` with the hint, for people."""
+        """Returns `"SimpleName: message (hint)"`, a text for people."""
         return f"{self.kafka_name}: {self}"
 
 
@@ -123,7 +125,7 @@ class TaskAssignmentError(KafkaError):
 
 
 class MissingSourceTopicError(KafkaError):
-    """A missing source topic, for which the leader sends an INCOMPLETE_SOURCE_TOPIC_METADATA assignment. The pipeline
+    """A source topic does not exist, so the leader sends an INCOMPLETE_SOURCE_TOPIC_METADATA assignment. The pipeline
     catches this error.
     """
 
@@ -131,7 +133,7 @@ class MissingSourceTopicError(KafkaError):
 
 
 class ConfigError(KafkaError):
-    """A member's config that its leader cannot use, such as an endpoint that is not host:port."""
+    """A config of a member that the group's leader cannot use, such as an endpoint that is not host:port."""
 
     kafka_name = "ConfigException"
 
@@ -186,8 +188,8 @@ class BrokersRefusal(KafkaError):
 
 class Unavailable(AssignorFault):
     """A service or resource that the work needs is not available: no broker, coordinator or schema registry answers, a
-    port or a database is in use, or Spark does not start. A later attempt may succeed. Each package has its own
-    subclasses.
+    port or a database is in use, or Spark does not start. A later attempt to use the service may succeed. Packages
+    define subclasses of `Unavailable` for the services that they use.
     """
 
 
@@ -198,8 +200,8 @@ class RebalanceNotPlaced(AssignorFault):
 def _as_it_was(
     kind: type[AssignorFault], args: tuple[object, ...], fields: Mapping[str, object], cause: AssignorFault | None
 ) -> AssignorFault:
-    """Restores a pickled error. Does not call `__init__`, because its arguments differ between the classes and from
-    the stored fields.
+    """Restores a pickled error without a call of `__init__`, because the arguments of `__init__` differ between the
+    classes and from the stored fields.
     """
     fault = kind.__new__(kind, *args)
     fault.__dict__.update(fields)

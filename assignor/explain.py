@@ -30,14 +30,16 @@ _TARGET_KINDS = frozenset(
         DecisionKind.TARGET_NEW,
     }
 )
-"""The kinds of decisions that set the target of a task. The last such decision of a rebalance is final."""
+"""The kinds of decisions that set the target of a task; of several decisions of these kinds, the last one is final."""
 
 CAUGHT_UP_SHOWN = 5
-"""The number of caught-up clients that the text names. The data have all of them."""
+"""The number of caught-up clients that the text of an explanation names; its data contain all caught-up clients."""
 
 
 class ActiveOutcome(StrEnum):
-    """The outcome for the active copy. If several outcomes apply, the first one counts."""
+    """The outcome of a rebalance for the active copy of a task. If several outcomes apply, the one that is listed first
+    counts.
+    """
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
     WARM_UP = "warm-up"
@@ -59,7 +61,7 @@ class Copy(NamedTuple):
 
 
 class ClientLag(NamedTuple):
-    """The lag of a client. `lag`: in records; LATEST_OFFSET for a running active task."""
+    """The lag of a client on a task. `lag`: a number of records; LATEST_OFFSET for a running active task."""
 
     process: ProcessId
     lag: int
@@ -71,8 +73,8 @@ class Explanation:
 
     `previous`: the processes that had the task active; several only if members contradict each other. `target`: the
     process that should run the task when every client is caught up; None if the assignor has no targets. `caught_up`:
-    the clients within acceptable.recovery.lag, for stateful tasks. `steps`: the decisions about the task, in order.
-    `text`: the whole explanation in one line.
+    the clients whose lag on the task is within acceptable.recovery.lag; empty for a stateless task. `steps`: the
+    decisions about the task, in order. `text`: the whole explanation in one line.
     """
 
     task: TaskId
@@ -97,7 +99,9 @@ def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> It
 def explain_placement(
     problem: PlacementProblem, placement: Placement, decisions: Sequence[Decision], task: TaskId | None = None
 ) -> Iterator[Explanation]:
-    """Does the same as `explain_rebalance` for a placement problem, whose copies have no threads."""
+    """Yields the explanations of a placement, as `explain_rebalance` does for a rebalance; the copies have no
+    threads.
+    """
     steps: dict[TaskId, list[Decision]] = {}
     for decision in decisions:
         if task is None or decision.task == task:
@@ -121,7 +125,9 @@ def explain_placement(
 
 
 def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: ShortNames) -> str:
-    """Returns every step of the reason as text, with the process names of `names`; empty if no decision was logged."""
+    """Returns every step of the reason as text, with the process names of `names`; the text is empty if no decision was
+    logged.
+    """
     return _why(explanation.caught_up if explanation.stateful else None, explanation.steps, _Names(problem, names))
 
 
@@ -154,8 +160,8 @@ def _explanation(
 
 
 def _target(steps: Sequence[Decision]) -> ProcessId | None:
-    """Returns the target of the active copy. A RACK_MOVED decision changes the target only if the task already has one:
-    assignors without targets log RACK_MOVED as well.
+    """Returns the target of the active copy. A RACK_MOVED decision changes the target only if the task already has a
+    target, because assignors without targets log RACK_MOVED as well.
     """
     target: ProcessId | None = None
     for step in steps:
@@ -212,8 +218,8 @@ def _previous_active(problem: PlacementProblem, task: TaskId | None) -> dict[Tas
 
 
 class _CaughtUp:
-    """The caught-up clients of tasks. Most clients report only a few tasks, so the reported lags are collected once,
-    client by client.
+    """Finds the caught-up clients of tasks. Most clients report only a few tasks, so the reported lags are collected
+    once, client by client.
     """
 
     def __init__(self, problem: PlacementProblem) -> None:
@@ -234,7 +240,7 @@ class _CaughtUp:
         return tuple(client for client in reporting if is_caught_up(client.lag, self._acceptable))
 
     def _unreported_lag(self, task: TaskId) -> int | None:
-        """The lag of every client that did not report the task; they all have the same."""
+        """Returns the common lag of all clients that did not report the task."""
         return next((client.lags.unreported.get(task) for client in self._problem.clients.values()), None)
 
 
@@ -326,8 +332,9 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
 
 
 def rack_reason(step: Decision, problem: PlacementProblem) -> str:
-    """Returns the reason why a rack-aware strategy has moved a copy. These moves are swaps: no client's number of tasks
-    changes, so for each task that saves traffic another task moves in return, with a reason of its own.
+    """Returns the reason why a rack-aware strategy has moved a copy. A rack-aware strategy only swaps copies, so that
+    no client's number of tasks changes: for each task whose move saves traffic, another task moves in return, with a
+    reason of its own.
     """
     saved = step.detail or 0
     if saved > 0:
@@ -338,8 +345,8 @@ def rack_reason(step: Decision, problem: PlacementProblem) -> str:
 
 
 def traffic_there(step: Decision) -> str:
-    """Returns the cross-rack reads of a client that MinimalMovementTaskAssignor chose, as text; empty without a
-    rack-aware strategy.
+    """Returns the cross-rack reads of a client that MinimalMovementTaskAssignor chose, as text; the text is empty
+    without a rack-aware strategy.
     """
     if step.detail is None:
         return ""
@@ -354,7 +361,7 @@ def _is_caught_up(problem: PlacementProblem, step: Decision) -> bool:
 
 
 def _had_it(problem: PlacementProblem, step: Decision) -> bool:
-    """True if the process of the step already had the copy, so that "stays with" is the right verb."""
+    """True if the process of the step already had the copy, so that the text says "stays with" and not "goes to"."""
     client = None if step.process is None else problem.clients.get(step.process)
     if client is None:
         return False
@@ -377,7 +384,7 @@ def _step_text(step: Decision, names: _Names) -> str:
 
 
 class _Names:
-    """A placement problem, and the names of its processes in the text."""
+    """A placement problem, and the names of its processes in the text of explanations."""
 
     def __init__(self, problem: PlacementProblem, names: ShortNames | None = None) -> None:
         self.problem = problem

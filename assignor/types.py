@@ -1,8 +1,8 @@
 """The basic types of a Kafka Streams assignment: tasks, processes, partitions, hosts.
 
-All of them are named tuples of plain values, so they are hashed and compared in C. Their natural order is Kafka's:
-`ProcessId` sorts as Java's signed `UUID.compareTo`, and `TopicPartition` as in Kafka for ASCII topic names, the only
-names that Kafka allows.
+All basic types are named tuples of plain values, so they are hashed and compared in C. The natural order of each type
+is Kafka's: `ProcessId` sorts as Java's signed `UUID.compareTo`, and `TopicPartition` as in Kafka for ASCII topic names,
+the only names that Kafka allows.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12
 
 
 class TaskId(NamedTuple):
-    """A task: subtopology and partition. Prints as `0_3`, or as `name__0_3` for a task of a named topology.
+    """A task: subtopology and partition. The text of a TaskId is `0_3`, or `name__0_3` for a task of a named topology.
 
     The tuple order is Kafka's order of tasks of one (named) topology. Source: `TaskId`.
     """
@@ -40,7 +40,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Parses `0_3` or `name__0_3`. Raises InputError for any other text."""
+        """Parses `0_3` or `name__0_3`. Raises InputError if the text is no task id."""
         match = _TASK_ID.match(text)
         if match is None:
             raise InputError(f"{text!r} is not a task id: expected subtopology_partition, for example 0_3")
@@ -63,14 +63,14 @@ class ProcessId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> ProcessId:
-        """Parses the canonical 8-4-4-4-12 form. Raises InputError for any other text."""
+        """Parses a UUID in the canonical 8-4-4-4-12 form. Raises InputError for text in another form."""
         if _UUID.match(text) is None:
             raise InputError(f"{text!r} is not a process id: expected a UUID like 2230ea3e-4048-4d7d-bee0-e650940ec648")
         return cls.from_bytes(bytes.fromhex(text.replace("-", "")))
 
     @classmethod
     def from_bytes(cls, raw: bytes) -> ProcessId:
-        """`raw`: 16 bytes, big-endian."""
+        """`raw`: the 16 bytes of the UUID, big-endian."""
         return cls(int.from_bytes(raw[:8], "big", signed=True), int.from_bytes(raw[8:], "big", signed=True))
 
     def to_bytes(self) -> bytes:
@@ -82,7 +82,7 @@ class ProcessId(NamedTuple):
 
 
 class TopicPartition(NamedTuple):
-    """A partition of a topic. Prints as `topic-3`. Source: `TopicPartition`."""
+    """A partition of a topic. The text of a TopicPartition is `topic-3`. Source: `TopicPartition`."""
 
     topic: str
     partition: int
@@ -92,7 +92,8 @@ class TopicPartition(NamedTuple):
 
 
 class HostInfo(NamedTuple):
-    """The endpoint of an instance for interactive queries (`application.server`). Prints as `host:port`.
+    """The endpoint of an instance for interactive queries (`application.server`). The text of a HostInfo is
+    `host:port`.
     Source: `HostInfo`.
     """
 
@@ -122,7 +123,7 @@ class Role(StrEnum):
 
 
 def utf16_order(text: str) -> bytes:
-    """Returns a sort key that orders strings as Java does: by UTF-16 code unit. For ASCII strings, the order is that
-    of `sorted` without a key.
+    """Returns a sort key that orders strings as Java does, by UTF-16 code units. ASCII strings have the same order
+    without this key.
     """
     return text.encode("utf-16-be", "surrogatepass")

@@ -1,4 +1,5 @@
-"""Kafka's public interface for task assignors (KIP-924) in Python. Write your own class, and name it `module:Class`.
+"""Kafka's public interface for task assignors (KIP-924) in Python. To use your own assignor, write a class as below,
+and give its name as `module:Class`.
 
 ```python
 from assignor.assignment import ApplicationState, CustomTaskAssignor, TaskAssignment
@@ -10,8 +11,8 @@ class MyTaskAssignor(CustomTaskAssignor):
 An assignor is pure: it has no clock, and the same state gives the same assignment. Java's getters are attributes here,
 an empty `Optional` is None, an `Instant` is a number of milliseconds since 1970, and the functions of
 `TaskAssignmentUtils` are functions of this package. An assignor can log its reasons (`ApplicationState.log`), which
-Kafka does not support. There is no `configure`: the configs are in `ApplicationState.assignment_configs`. Java's
-TaskAssignor is called `CustomTaskAssignor`, because here the name TaskAssignor belongs to the simpler interface
+Kafka does not support. An assignor has no `configure` method: the configs are in `ApplicationState.assignment_configs`.
+Java's TaskAssignor is called `CustomTaskAssignor`, because here the name TaskAssignor belongs to the simpler interface
 `assign(problem, log)` of Kafka's own assignors.
 Source: `org.apache.kafka.streams.processor.assignment`.
 """

@@ -20,10 +20,11 @@ from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 @dataclass(frozen=True, slots=True)
 class TaskTopicPartition:
     """A source partition or a changelog partition of a task. A partition of a source topic that serves as changelog is
-    both.
+    a source partition and a changelog partition at once.
 
     `rack_ids`: the racks of the brokers with a replica; None if no racks are known. As in Kafka, if several tasks read
-    the same partition, only one of them has its racks; then no task is swapped to save traffic.
+    the same partition, only one of these tasks has the racks of the partition, so that no task is swapped to save
+    traffic.
     """
 
     topic_partition: TopicPartition
@@ -35,8 +36,8 @@ class TaskTopicPartition:
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
     """A task of the application. `is_stateful`: True if the task has a store, with or without a changelog.
-    `has_changelog`: True if one of its stores has a changelog. Kafka has no such field and checks the partitions
-    instead, which a placement/1 line need not have.
+    `has_changelog`: True if one of its stores has a changelog. Kafka's `TaskInfo` has no field `has_changelog`: Kafka
+    checks the task's partitions, which a line of placement/1 need not have.
     """
 
     id: TaskId
@@ -48,7 +49,9 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class KafkaStreamsState:
-    """A process. Tasks are sorted. Lags are in records, or LATEST_OFFSET or UNKNOWN_OFFSET_SUM (`assignor.types`)."""
+    """A process before the rebalance. All tasks are sorted. A lag is a number of records, LATEST_OFFSET or
+    UNKNOWN_OFFSET_SUM (`assignor.types`).
+    """
 
     _client: PlacementClient
     _has_lags: bool
@@ -63,17 +66,17 @@ class KafkaStreamsState:
 
     @property
     def consumer_client_ids(self) -> tuple[str, ...]:
-        """The member ids of its threads, sorted."""
+        """The member ids of the process's threads, sorted."""
         return self._client.consumers
 
     @property
     def previous_active_tasks(self) -> tuple[TaskId, ...]:
-        """The tasks that ran here, sorted. Some of them may no longer exist."""
+        """The tasks that ran on this process, sorted; tasks that no longer exist are included."""
         return tuple(sorted(self._client.previous_active))
 
     @property
     def previous_standby_tasks(self) -> tuple[TaskId, ...]:
-        """The tasks that had standbys here, sorted. Some of them may no longer exist."""
+        """The tasks that had standbys on this process, sorted; tasks that no longer exist are included."""
         return tuple(sorted(self._client.previous_standby))
 
     @property
@@ -105,7 +108,9 @@ class KafkaStreamsState:
         return tuple(sorted({task for task in reported if task in lags}, key=lambda task: (lags.lag_for(task), task)))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
-        """Every task with a changelog, with its lag. Raises UnsupportedOperationError if lags were not requested."""
+        """Every task with a changelog, with the lag of this process on it. Raises UnsupportedOperationError if lags
+        were not requested.
+        """
         self._check_lags()
         return {task: self._client.lags.lag_for(task) for task in sorted(self._client.lags)}
 
@@ -119,8 +124,8 @@ class KafkaStreamsState:
 @dataclass(frozen=True)
 class ApplicationState:
     """The input of an assignor. `problem`: the placement problem, made by the pipeline or read from a recorded line by
-    `parse_placement`. `log`: the assignor may append its reasons. Tasks and clients are in the order of the leader's
-    Java maps, by which Kafka's own assignor breaks ties.
+    `parse_placement`. `log`: the log to which the assignor may append its reasons. Tasks and clients are in the order
+    of the leader's Java maps, by which Kafka's own assignor breaks ties.
     """
 
     problem: PlacementProblem
@@ -138,8 +143,8 @@ class ApplicationState:
         return {task: tasks[task] for task in hash_set_order(self.problem.tasks, task_hash)}
 
     def kafka_streams_states(self, compute_task_lags: bool = False) -> Mapping[ProcessId, KafkaStreamsState]:
-        """Returns the state of each process. `compute_task_lags`: True if the returned states should have lags; without
-        it, their lag methods raise UnsupportedOperationError. If the leader could not read the end offsets of
+        """Returns the state of each process. `compute_task_lags`: True if the returned states should have lags; if it
+        is False, their lag methods raise UnsupportedOperationError. If the leader could not read the end offsets of
         changelogs, every lag is UNKNOWN_OFFSET_SUM.
         """
         return self._states_with_lags if compute_task_lags else self._states_without_lags
@@ -157,16 +162,19 @@ class ApplicationState:
         return frozenset(self.problem.stateful_tasks)
 
     def is_stateful(self, task: TaskId) -> bool:
-        """True if the task has a store. Faster than `TaskInfo.is_stateful`, because it creates no `TaskInfo`."""
+        """True if the task has a store. This method is faster than `TaskInfo.is_stateful`, because it creates no
+        `TaskInfo`.
+        """
         names = self.problem.store_names
         return task in self._with_changelog if names is None else bool(names.get(task.subtopology))
 
     def _task_info(
         self, task: TaskId, known: RackInformation, looked_up: set[tuple[TopicPartition, bool, bool]]
     ) -> TaskInfo:
-        """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks before. If several tasks read a
-        partition, its racks are looked up for the first task only: Kafka collects equal partitions in a set and sets
-        the racks of the elements of this set.
+        """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks whose `TaskInfo` was created
+        before; this method adds those of `task`. If several tasks read a partition, the racks of the partition are
+        looked up for the first task only: Kafka collects equal partitions in a set and sets the racks of the elements
+        of this set.
         """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())

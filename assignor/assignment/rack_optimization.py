@@ -1,9 +1,11 @@
 """Swaps tasks between clients to save cross-rack reads, for assignors of the public interface.
 
-It uses the search of `task_assignors.racks`, with three differences from Kafka's own assignors, as in Kafka. The cost
-of an active copy includes its changelog partitions. Clients are numbered in the leader's order, not by process id. And
-nothing is done unless both costs are configured, even if an assignor overrides them. Source:
-`TaskAssignmentUtils.optimizeRackAwareActiveTasks`, `optimizeRackAwareStandbyTasks`.
+This module uses the search of `task_assignors.racks`. As in Kafka, the optimization for the public interface differs
+from the one of Kafka's own assignors in three points. For the public interface, the cost of an active copy includes its
+changelog partitions. For the public interface, clients are numbered in the leader's order, not by process id. For the
+public interface, no task is swapped unless the traffic cost and the non-overlap cost are configured, even if an
+assignor overrides these costs. Source: `TaskAssignmentUtils.optimizeRackAwareActiveTasks`,
+`optimizeRackAwareStandbyTasks`.
 """
 
 from __future__ import annotations
@@ -37,8 +39,8 @@ Holders = Mapping[ProcessId, Iterable[TaskId]]
 
 @dataclass(frozen=True, slots=True)
 class RackAwareOptimizationParams:
-    """The parameters of an optimization. `tasks`: the tasks to optimize, None for all assigned tasks. `traffic_cost`,
-    `non_overlap_cost`: None for the configured cost.
+    """The parameters of a rack-aware optimization. `tasks`: the tasks to optimize, None for all assigned tasks.
+    `traffic_cost`, `non_overlap_cost`: None for the configured cost.
     """
 
     application_state: ApplicationState
@@ -64,7 +66,7 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost=non_overlap_cost)
 
     def costs(self) -> Costs | None:
-        """The costs; None if no strategy is configured, or if one of the two costs is not configured."""
+        """The costs; None if the configs lack a rack-aware strategy, the traffic cost or the non-overlap cost."""
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         if not configs.rack_aware or traffic is None or non_overlap is None:
@@ -78,11 +80,11 @@ class RackAwareOptimizationParams:
 def optimize_rack_aware_active_tasks(
     params: RackAwareOptimizationParams, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Swaps active tasks in `assignments`. Does nothing if the rack of a client or the racks of a partition are
+    """Swaps active tasks in `assignments`. Swaps no task if the rack of a client or the racks of a partition are
     unknown.
 
-    Raises IllegalArgumentError if a task to optimize has no active copy, or two; IllegalStateError for a task that the
-    application does not have.
+    Raises IllegalArgumentError if a task to optimize has no active copy or several active copies; IllegalStateError for
+    a task that the application does not have.
     """
     holders = _holders(assignments, AssignedTaskType.ACTIVE)
     traffic = PublicRackTraffic.of(params, holders, Role.ACTIVE)
@@ -94,10 +96,11 @@ def optimize_rack_aware_active_tasks(
 def optimize_rack_aware_standby_tasks(
     params: RackAwareOptimizationParams, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Swaps standbys in `assignments`. Does nothing if the rack of a client or the racks of a changelog are unknown.
+    """Swaps standbys in `assignments`. Swaps no standby if the rack of a client or the racks of a changelog are
+    unknown.
 
-    As in Kafka, all standbys are optimized if there are any tasks to optimize. Also as in Kafka, client tags forbid no
-    swap: Kafka compares the destination of a standby with itself. Raises the errors of
+    As in Kafka, all standbys are optimized if there are any tasks to optimize. As in Kafka, client tags forbid no swap:
+    Kafka compares the tags of a standby's destination with themselves. Raises the errors of
     `optimize_rack_aware_active_tasks`; with balance_subtopology, also raises IllegalStateError if a standby that could
     move is not among the tasks to optimize.
     """
@@ -173,8 +176,9 @@ class PublicRackTraffic:
     @classmethod
     def of(cls, params: RackAwareOptimizationParams, holders: Holders, role: Role) -> PublicRackTraffic | None:
         """Returns None if there is nothing to optimize: no tasks, no costs, a client without a rack, or a partition
-        whose racks are unknown. For active copies, all partitions count; for standbys, only changelogs count.
-        `holders`: the copies of this role.
+        whose racks are unknown. For an active copy, the reads of source and changelog partitions count; for a standby,
+        only the reads of changelog partitions count. `holders`: the tasks of which each process has a copy with the
+        role `role`.
         """
         state, costs = params.application_state, params.costs()
         tasks = params.tasks if params.tasks is not None else _sorted_tasks(holders.values())

@@ -1,8 +1,8 @@
 """Places Kafka's default standbys, for assignors of the public interface: by load, or by client tags (KIP-708).
 
-The rules are those of `task_assignors/standby_assignors.py`, but the tasks are placed in the order of a HashSet. The
-rule of the tags is in `task_assignors/client_tags.py`. The load of a client does not change while the client is queued,
-so `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
+The rules are those of `task_assignors/standby_assignors.py`, but the tasks are placed in the order of a HashSet.
+`task_assignors/client_tags.py` contains the rule for client tags. The load of a client does not change while the client
+is queued, so `heapq` gives the same clients as Kafka's ConstrainedPrioritySet. Source:
 `TaskAssignmentUtils.defaultStandbyTaskAssignment`.
 """
 
@@ -29,10 +29,11 @@ from assignor.types import ProcessId, Role, TaskId
 def default_standby_task_assignment(
     application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Adds num.standby.replicas standbys of every task with a changelog to `assignments`, or as many as there are
-    clients for. If tags are configured, the order of `assignments` changes the result.
+    """Adds num.standby.replicas standbys of every task with a changelog to `assignments`, or fewer if there are too few
+    clients. If tags are configured, the order of `assignments` changes the result.
 
-    As in Kafka, with tags and num.standby.replicas=0 a task still gets one standby if a client with other tags exists.
+    As in Kafka, if tags are configured and num.standby.replicas is 0, a task still gets one standby if a client has
+    other tags.
     """
     add_missing_clients(application_state, assignments)
     standbys = _StandbysToPlace(application_state, assignments)
@@ -74,8 +75,8 @@ class _StandbysToPlace:
                 self._state.log.append(Decision(DecisionKind.NO_STANDBY_HOST, task, Role.STANDBY, detail=missing))
 
     def assign_by_tags(self, tasks: list[TaskId]) -> None:
-        """Places each standby on a client that shares no configured tag with the task's other copies. Standbys for
-        which there is no such client are placed by load.
+        """Places each standby on a client that shares no configured tag with the task's other copies. A standby is
+        placed by load if every client shares a configured tag with another copy of the task.
         """
         keys = self._state.assignment_configs.rack_aware_assignment_tags
         tags = ClientTags({process: client.client_tags for process, client in self._clients.items()}, keys)

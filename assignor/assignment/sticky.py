@@ -1,9 +1,10 @@
 """The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
 
-It has the steps of LegacyStickyTaskAssignor, with two differences: of clients with the same load, the one with more
-threads has no precedence; and racks are used as in `rack_optimization`. Differs from Kafka: Kafka places standbys in
-the order of a HashSet of objects without a hash code of their own, which differs in each run. Here the order is that of
-a HashSet of task ids. Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
+This assignor has the steps of LegacyStickyTaskAssignor, with two differences: of clients with the same load, the one
+with more threads has no precedence; and racks are used as in `rack_optimization`. Differs from Kafka: Kafka places
+standbys in the order of a HashSet of objects without a hash code of their own, which differs in each run. This assignor
+places standbys in the order of a HashSet of task ids.
+Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
 from collections.abc import Sequence
@@ -25,11 +26,11 @@ from assignor.types import Role, TaskId
 
 
 class StickyTaskAssignor(CustomTaskAssignor):
-    """Keeps tasks on their clients as long as the load allows it. Never requests a probing rebalance.
+    """Keeps tasks on their clients as long as the load allows it. This assignor never requests a probing rebalance.
 
     `must_preserve_active_task_assignment`: every active task stays with its previous owner, whatever the owner's load.
-    Then racks are ignored, and one client requests the next rebalance at once. Raises IllegalStateError if the clients
-    have no threads.
+    If `must_preserve_active_task_assignment` is True, racks are ignored, and one client requests the next rebalance at
+    once. Raises IllegalStateError if the clients have no threads.
     """
 
     name = "StickyTaskAssignor"
@@ -58,7 +59,7 @@ class _PublicStickyPlacement(StickyPlacement):
     prefers_more_threads = False
 
     def _ranks(self) -> Sequence[int]:
-        """The rank of each client in the order of a HashSet, because Kafka collects the clients in one more HashSet."""
+        """The rank of each client in the order of the HashSet in which Kafka collects the clients for this assignor."""
         order = hash_set_order([client.process_id for client in self._clients], process_hash)
         ranks = {process: rank for rank, process in enumerate(order)}
         return [ranks[client.process_id] for client in self._clients]

@@ -1,4 +1,5 @@
-"""The output of an assignor: the tasks of each process, and the time at which it should request the next rebalance.
+"""The output of an assignor: the tasks of each process, and the time at which the process should request the next
+rebalance.
 
 Source: `KafkaStreamsAssignment`, `TaskAssignor.TaskAssignment`, `TaskAssignmentUtils.identityAssignment`,
 `validateTaskAssignment`.
@@ -41,7 +42,7 @@ class AssignedTask(NamedTuple):
 
 
 class KafkaStreamsAssignment:
-    """The tasks of one process, at most one copy of each task. The tasks can be changed."""
+    """The tasks of one process, at most one copy of each task; the object is mutable."""
 
     __slots__ = ("_followup_rebalance_deadline_ms", "_process_id", "_tasks")
 
@@ -67,7 +68,7 @@ class KafkaStreamsAssignment:
         return self._followup_rebalance_deadline_ms
 
     def assign_task(self, task: AssignedTask) -> None:
-        """Adds a copy of a task. Replaces the process's present copy of this task, if there is one."""
+        """Adds a copy of a task. The copy replaces the process's present copy of this task, if there is one."""
         self._tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
@@ -75,10 +76,10 @@ class KafkaStreamsAssignment:
         self._tasks.pop(task.id, None)
 
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
-        """Returns an assignment of the same process with a deadline. The two objects share their tasks, so a change of
-        one changes both. The process requests a rebalance at `deadline_ms` (milliseconds since 1970), or at once if it
-        is 0. The deadline holds for this assignment only. Raises IllegalArgumentError for a time that is no 64-bit
-        number.
+        """Returns an assignment of the same process with a deadline. The returned object shares its tasks with this
+        object, so a change of the tasks affects both objects. The process requests a rebalance at `deadline_ms`
+        (milliseconds since 1970), or at once if it is 0. Only the returned object has the deadline.
+        Raises IllegalArgumentError if `deadline_ms` is no 64-bit number.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
             raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")
@@ -99,15 +100,15 @@ class KafkaStreamsAssignment:
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
     """The assignments of all processes, one for each process, also for a process without tasks. If a process has
-    several entries, the last one counts.
+    several assignments, the last one counts.
     """
 
     assignment: Collection[KafkaStreamsAssignment]
 
 
 def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, KafkaStreamsAssignment]:
-    """Returns an assignment in which every process keeps its previous tasks, in the order of the clients. Tasks that no
-    longer exist are not left out.
+    """Returns an assignment in which every process keeps its previous tasks, in the order of the clients. The
+    assignment includes previous tasks that no longer exist.
 
     Source: `TaskAssignmentUtils.identityAssignment`.
     """
@@ -126,7 +127,7 @@ def identity_assignment(application_state: ApplicationState) -> dict[ProcessId, 
 def add_missing_clients(
     application_state: ApplicationState, assignments: dict[ProcessId, KafkaStreamsAssignment]
 ) -> None:
-    """Adds an empty assignment for each process that has none.
+    """Adds an empty assignment for each process that has no assignment.
     Source: `TaskAssignmentUtils.initializeAssignmentsForAllClients`.
     """
     for process in application_state.kafka_streams_states():
@@ -135,7 +136,9 @@ def add_missing_clients(
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """Runs Kafka's check. Returns the first error, or NONE. As in Kafka, a task that no process runs is no error."""
+    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, a task that
+    no process runs is no error.
+    """
     tasks = frozenset(application_state.problem.tasks)
     active: set[TaskId] = set()
     standby: set[TaskId] = set()

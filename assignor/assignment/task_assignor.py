@@ -1,12 +1,14 @@
 """The class that a user's own assignor extends, and the class that runs it in the pipeline.
 
-The pipeline validates the assignor's answer, and calls `on_assignment_computed` with the result. After a fatal error,
-it calls the method at once, with an empty assignment; otherwise it calls it when the whole assignment is made. After
-either kind of error, the rebalance fails with a StreamsException. If the answer names an unknown process, but
-validation stops earlier at a non-fatal error, the rebalance fails at once with a NullPointerException.
+The pipeline validates the assignor's answer, and calls `on_assignment_computed` with the result of the validation. If
+validation finds a fatal error, the pipeline calls `on_assignment_computed` at once, with an empty assignment. If
+validation finds no fatal error, the pipeline calls `on_assignment_computed` after it has computed the whole assignment.
+After any validation error, fatal or not, the rebalance fails with a StreamsException. If the answer names an unknown
+process, but validation stops earlier at a non-fatal error, the rebalance fails at once with a NullPointerException.
 
-If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If it raises MissingSourceTopicError,
-every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. Any other exception fails the rebalance.
+If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If the assignor raises
+MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. Any other exception of the assignor makes
+the rebalance fail.
 Source: `TaskAssignor`, `StreamsPartitionAssignor.processStreamsPartitionAssignment`.
 """
 
@@ -31,23 +33,23 @@ from assignor.types import ProcessId, TaskId
 
 
 class CustomTaskAssignor(ABC):
-    """The base class of users' own assignors. It is created once, without arguments. `assign` may be called any number
-    of times, for different groups.
+    """The base class of users' own assignors. The subclass is instantiated once, without arguments. `assign` may be
+    called any number of times, for different groups.
     """
 
     @abstractmethod
     def assign(self, application_state: ApplicationState) -> TaskAssignment:
         """Returns the assignment. Raises TaskAssignmentError if the group should rebalance again."""
 
-    def on_assignment_computed(  # noqa: B027 - subclasses need not override it
+    def on_assignment_computed(  # noqa: B027 - subclasses need not override this method
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """Called with the result of the validation. `assignment`, `subscription`: member id to ConsumerProtocol bytes.
-        `assignment` is empty after a fatal error.
+        """Called by the pipeline with the result of the validation. `assignment`, `subscription`: the ConsumerProtocol
+        bytes of each member, by member id. `assignment` is empty after a fatal error.
         """
 
     def in_pipeline(self, name: str) -> RunTaskAssignor:
-        """Returns this assignor with the interface of the pipeline. `name`: its name in configs."""
+        """Returns this assignor with the interface of the pipeline. `name`: the assignor's name in configs."""
         return RunTaskAssignor(name, self)
 
 
@@ -81,7 +83,7 @@ class RunTaskAssignor:
 
 
 def _client_placement(assignment: KafkaStreamsAssignment) -> ClientPlacement:
-    """Converts a client's assignment. The tasks get the order of Kafka, which copies them from a HashMap into two
+    """Converts a client's assignment. The tasks are in Kafka's order: Kafka copies them from a HashMap into two
     HashSets. Source: `ClientState.setAssignedTasks`.
     """
     active: list[TaskId] = []
@@ -108,7 +110,7 @@ def _check_processes(answer: TaskAssignment, problem: PlacementProblem) -> None:
 
 
 def _check_types(answer: object, name: str) -> None:
-    """Checks the types of the answer; in Java, the compiler does."""
+    """Checks the types of the answer, which the compiler checks in Java."""
     if not isinstance(answer, TaskAssignment):
         raise InputError(f"{name} returned {type(answer).__name__} instead of a TaskAssignment", "assignor")
     for each in answer.assignment:

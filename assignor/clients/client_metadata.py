@@ -1,10 +1,11 @@
 """Step 0: groups the members' subscriptions by process.
 
-A process (`ClientMetadata`) has one member for each stream thread. If members of one process disagree, the order in
-which Kafka's leader iterates over the members decides; this is the order of a Java HashMap of member ids. The endpoint,
-the tags and the rack come from the first member. The owner of a partition and the offset sum of a task come from the
-last member that reports them. Subscriptions of a newer version than LATEST_SUPPORTED_VERSION cannot be decoded: their
-members are only counted, in one dummy client. Source: step zero of `StreamsPartitionAssignor.assign`.
+A process (`ClientMetadata`) has one member for each stream thread. If members of one process disagree, the result
+depends on the order in which Kafka's leader iterates over the members: the order of a Java HashMap of member ids. The
+endpoint, the tags and `first_rack` of a process come from its first member. If several members report the same
+partition or task, the owner of the partition or the offset sum of the task comes from the last of them. Subscriptions
+of a newer version than LATEST_SUPPORTED_VERSION cannot be decoded, so their members are only counted, as members of one
+dummy client. Source: step zero of `StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPOR
 from assignor.types import JAVA_INT_MAX, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
-"""The id of the dummy client. Differs from Kafka: Kafka's id is random, but results here must be repeatable."""
+"""The id of the dummy client. Differs from Kafka: the id is constant so that results are repeatable; Kafka's id is
+random.
+"""
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
 _TOPOLOGY_NAME = itemgetter(2)
@@ -36,11 +39,13 @@ _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """One process. `consumers`: the ids of its members, sorted; their number is the capacity of the process.
+    """A process of the group. `consumers`: the ids of its members, sorted; the number of members is the
+    capacity of the process.
 
-    `owned_partitions`: partition to the member that claims it. `offset_sums`: reported task to offset sum.
-    `reported_tasks`: member to reported tasks, for members that reported any. `rack`: the rack of all members; None if
-    their racks differ. `first_rack`: the rack of the first member, which assignors of the public interface see.
+    `owned_partitions`: each owned partition, with the member that claims to own it. `offset_sums`: the offset sum of
+    each reported task. `reported_tasks`: each member that reported tasks, with these tasks. `rack`: the rack of all
+    members; None if their racks differ. `first_rack`: the rack of the first member, which assignors of the public
+    interface see.
     """
 
     process_id: ProcessId
@@ -59,9 +64,9 @@ class ReceivedVersions:
     """The versions of the subscriptions of one rebalance.
 
     `min_received`: the lowest version of a subscription, at most LATEST_SUPPORTED_VERSION; all assignments are encoded
-    in this version. `min_supported`: the lowest of the members' latest supported versions, UNKNOWN_VERSION if a member
-    does not send its own. `future`: the version of the last member whose version is above LATEST_SUPPORTED_VERSION;
-    None if there is no such member.
+    in this version. `min_supported`: the lowest of the members' latest supported versions; UNKNOWN_VERSION if a member
+    does not send its latest supported version. `future`: the version of the last member whose version is above
+    LATEST_SUPPORTED_VERSION; None if there is no such member.
     """
 
     min_received: int = LATEST_SUPPORTED_VERSION
@@ -69,7 +74,7 @@ class ReceivedVersions:
     future: int | None = None
 
     def is_version_probing(self) -> bool:
-        """True if another rebalance with lower versions must follow.
+        """True if another rebalance, in which members send lower versions, must follow.
 
         Raises TaskAssignmentError if one member has a future version and another member's version is too old for
         version probing.
@@ -101,8 +106,8 @@ def received_versions(versions: Iterable[tuple[int, int]]) -> ReceivedVersions:
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadata:
-    """All processes of a group. `clients`: in the order of the leader's Java HashMap. `owners`: claimed partition to
-    all members that claim it.
+    """All processes of a group. `clients`: in the order of the leader's Java HashMap. `owners`: each claimed partition,
+    with all members that claim it.
     """
 
     clients: Mapping[ProcessId, ClientMetadata]
@@ -112,8 +117,8 @@ class GroupMetadata:
 
 
 def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: ProcessId | None) -> GroupMetadata:
-    """Decodes the subscriptions and groups them by process. `subscriptions`: member id to bytes of
-    ConsumerProtocolSubscription, in the order received.
+    """Decodes the subscriptions and groups them by process. `subscriptions`: the ConsumerProtocolSubscription bytes of
+    each member, by member id, in the order received.
 
     Raises DecodeError with the member's id, ConfigError for an endpoint that is not host:port, IllegalStateError for a
     process that reports tasks of a named topology together with tasks without a topology name.
@@ -142,8 +147,9 @@ def host_of(endpoint: str | None) -> HostInfo | None:
 def named_beside_unnamed() -> IllegalStateError:
     """The error for a client that reports tasks of a named topology together with tasks without a topology name.
 
-    Kafka sorts a client's tasks, and `TaskId.compareTo` cannot compare these two kinds. Kafka Streams 4 has no named
-    topologies any more, but a member may still report their tasks.
+    Kafka sorts a client's tasks, and `TaskId.compareTo` cannot compare a task of a named topology with a task without a
+    topology name. Kafka Streams 4 has no named topologies any more, but a member may still report tasks of named
+    topologies.
     """
     return IllegalStateError(
         "Can't compare a TaskId with a namedTopology to one without",
@@ -152,7 +158,7 @@ def named_beside_unnamed() -> IllegalStateError:
 
 
 class _ClientBuilder:
-    """A `ClientMetadata` in the making, to which members are added."""
+    """Collects the members of one process and builds its `ClientMetadata`."""
 
     def __init__(self, process_id: ProcessId, first: MemberSubscription) -> None:
         self.process_id = process_id
@@ -185,7 +191,7 @@ class _GroupBuilder:
         self.future_process_id = future_process_id
         self.clients: dict[ProcessId, _ClientBuilder] = {}
         self.claims: list[dict[TopicPartition, str]] = []
-        """Owned partition to member id, one mapping for each member that owns partitions."""
+        """Mappings of owned partition to member id, one mapping for each member that owns partitions."""
         self.versions: list[tuple[int, int]] = []
         self.shutdown_requested = False
 
@@ -250,5 +256,5 @@ def _sorted(consumers: Sequence[str]) -> tuple[str, ...]:
 
 @lru_cache(maxsize=_CLIENTS_KEPT)
 def _remembered_order(consumers: tuple[str, ...]) -> tuple[str, ...]:
-    """Sorts member ids. Cached, because the members of a process with many threads seldom change."""
+    """Sorts member ids. The result is cached, because the members of a process with many threads seldom change."""
     return _sorted(consumers)

@@ -1,18 +1,20 @@
 """The state of each client before the rebalance: its previous tasks, and its lag on every stateful task.
 
 A task was active on a client if a member of the client owns a partition of the task, or reported LATEST_OFFSET as the
-task's offset sum. All other tasks that a member reported were standbys.
+task's offset sum. All other tasks that a member of the client reported were standbys on the client.
 
 The lag of a client on a task is the task's end-offset sum (the sum of the end offsets of its changelogs) minus the
 offset sum that the client reported. Three rules apply to the end offsets:
 
-- A changelog that this rebalance creates is empty and is not looked up.
-- If a source topic serves as changelog, its end is the committed offset, because later records have not been processed.
-- Without a committed offset, the end of such a source topic is 0.
+- A changelog that this rebalance creates is empty, so its end offsets are not looked up.
+- If a source topic serves as changelog, the committed offset is its end offset, because later records have not been
+  processed.
+- If a source topic that serves as changelog has no committed offset, its end offset is 0.
 
-Most clients report only the few tasks that they hold. On every other task, the lag of a client is the task's end-offset
-sum, the same for all clients. So each client stores only its own entries, and all clients share one mapping for the
-rest: 50,000 tasks on 500 clients need about 100,000 numbers.
+Most clients report only the few tasks that they hold. On a task that a client did not report, the client's lag is the
+task's end-offset sum, so it is the same for all clients that did not report the task. So each client stores only the
+lags on the tasks that it reported, and all clients share one mapping for the other lags: 50,000 tasks on 500 clients
+need about 100,000 numbers.
 
 Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, `lagFor`;
 `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`; `ClientUtils`.
@@ -36,9 +38,9 @@ COMMITTED_OFFSETS_FAILURE = "committed_offsets"
 
 @dataclass(frozen=True, slots=True)
 class EndOffsets:
-    """The offsets that the leader looked up. `changelogs`: topic to the end offset of each partition, None if the
-    look-up failed; `committed`: topic to the committed offset of each partition; `failures`: see `failures` of
-    rebalance/1.
+    """The offsets that the leader looked up. `changelogs`: the end offset of each partition, by topic; None if the
+    look-up of end offsets failed; `committed`: the committed offset of each partition, by topic; `failures`: see
+    `failures` of rebalance/1.
     """
 
     changelogs: Mapping[str, tuple[int, ...]] | None
@@ -48,8 +50,8 @@ class EndOffsets:
 
 @dataclass(frozen=True, slots=True)
 class EndOffsetSums:
-    """`by_task`: the sum of every stateful task. `known`: False if a look-up failed; then each sum is
-    UNKNOWN_OFFSET_SUM.
+    """`by_task`: the end-offset sum of every stateful task. `known`: False if a look-up of offsets failed, so that each
+    sum is UNKNOWN_OFFSET_SUM.
     """
 
     by_task: Mapping[TaskId, int]
@@ -62,8 +64,8 @@ def end_offset_sums(
     source_topics: frozenset[str],
     offsets: EndOffsets,
 ) -> EndOffsetSums:
-    """Adds up the end offsets of each task's changelogs. `topics`: subtopology to the changelogs that existed before
-    this rebalance; `source_topics`: the source topics that serve as changelog.
+    """Adds up the end offsets of each task's changelogs. `topics`: the changelogs of each subtopology that existed
+    before this rebalance; `source_topics`: the source topics that serve as changelog.
     """
     tasks = tuple(stateful_tasks)
     ends_of = {
@@ -84,8 +86,8 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Returns the end offset of each partition of the topic, and the end offset of partitions with higher numbers. None
-    means that the look-up failed or did not return the topic.
+    """Returns the end offset of each partition of the topic, and the end offset of partitions with higher numbers. An
+    end offset is None if its look-up failed or did not return the topic.
     """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:
@@ -98,11 +100,12 @@ def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tup
 
 @dataclass(frozen=True, slots=True)
 class TaskLags:
-    """The lags of one client: stateful task to lag in records, LATEST_OFFSET for a running active task,
-    UNKNOWN_OFFSET_SUM for an unknown lag.
+    """The lags of one client on all stateful tasks. A lag is a number of records, LATEST_OFFSET for a running active
+    task, or UNKNOWN_OFFSET_SUM if it is unknown.
 
-    `reported`: the tasks that this client reported. `unreported`: all stateful tasks, with the lag of a client that did
-    not report the task. All clients share this mapping; `reported` has priority.
+    `reported`: the tasks that the client reported, with its lags. `unreported`: all stateful tasks, with the lag of a
+    client that did not report the task. All clients share the mapping `unreported`; a lag in `reported` takes
+    precedence over it.
     """
 
     reported: Mapping[TaskId, int]
@@ -120,8 +123,9 @@ class TaskLags:
         return task in self.reported or task in self.unreported
 
     def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
-        """Returns the tasks that have a lag, and the tasks that have none, both in the order of `tasks`."""
-        # if the client reported tasks, nearly all of `tasks` are among them: a small mapping is searched faster
+        """Returns the tasks that have a lag, and the tasks that have no lag, each list in the order of `tasks`."""
+        # if the client reported tasks, nearly all of `tasks` are in `reported`, which is small and so is searched
+        # faster
         first, second = (self.reported, self.unreported) if self.reported else (self.unreported, self.reported)
         known = [task for task in tasks if task in first or task in second]
         if len(known) == len(tasks):
@@ -134,11 +138,10 @@ class TaskLags:
 
 
 def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mapping[TaskId, int]) -> TaskLags:
-    """Computes the lags of a client. `offset_sums`: the sums that the client reported; `end_offset_sums`: the sum of
-    every stateful task.
-
-    Leaves out reported tasks that are not stateful or no longer exist. If the reported sum is greater than the
-    end-offset sum, the lag is the whole end-offset sum: the client has to restore the task from the beginning.
+    """Computes the lags of a client. `offset_sums`: the sums that the client reported; `end_offset_sums`: the
+    end-offset sum of every stateful task. The result leaves out reported tasks that are not stateful or no longer
+    exist. If the reported sum is greater than the end-offset sum, the lag is the whole end-offset sum: the client has
+    to restore the task from the beginning.
     """
     reported = dict(offset_sums)
     # one pass of look-ups only, so that the CPU can overlap their cache misses
@@ -155,8 +158,9 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
 
 
 def is_caught_up(lag: int, acceptable_recovery_lag: int) -> bool:
-    """True if a client with this lag counts as caught up. A client with UNKNOWN_OFFSET_SUM does so only if
-    `acceptable_recovery_lag` is the greatest long. Source: `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`.
+    """True if a client with the given lag counts as caught up. A client whose lag is UNKNOWN_OFFSET_SUM counts as
+    caught up only if `acceptable_recovery_lag` is the greatest long. Source:
+    `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`.
     """
     return lag == LATEST_OFFSET or acceptable_recovery_lag == JAVA_LONG_MAX or 0 <= lag <= acceptable_recovery_lag
 
@@ -167,7 +171,7 @@ _SUBTOPOLOGY, _PARTITION, _TOPOLOGY_NAME = itemgetter(0), itemgetter(1), itemget
 @dataclass(frozen=True, slots=True)
 class ClientState:
     """A client before the rebalance. `previous_active` and `previous_standby` may contain tasks that the topology no
-    longer has. `active_owners`: task to the member that owns a partition of the task.
+    longer has. `active_owners`: each task of which a member owns a partition, with this member.
     """
 
     metadata: ClientMetadata
@@ -177,8 +181,8 @@ class ClientState:
     active_owners: Mapping[TaskId, str]
 
     def previous_tasks_by_lag(self, consumers: Iterable[str]) -> dict[str, Sequence[TaskId]]:
-        """Returns the stateful tasks that each of these members reported, smallest lag first. Members that reported no
-        tasks are left out.
+        """Returns the stateful tasks that each of `consumers` reported, smallest lag first. A consumer that reported no
+        tasks has no entry.
         """
         reported, lag_of = self.metadata.reported_tasks, self.lags.reported
         previous: dict[str, Sequence[TaskId]] = {}
@@ -192,12 +196,14 @@ class ClientState:
         lags = self.lags
         try:
             return sorted(_sorted_tasks(reported), key=lags.reported.__getitem__)
-        except KeyError:  # a reported task is not stateful, or no longer exists
+        except KeyError:  # reached if a reported task is not stateful or no longer exists
             return sorted(sorted([task for task in reported if task in lags]), key=lags.lag_for)
 
 
 def _sorted_tasks(tasks: Sequence[TaskId]) -> list[TaskId]:
-    """Sorts tasks. Tasks of one subtopology are compared only by partition, which takes a fraction of the time."""
+    """Sorts tasks. Sorts tasks. Tasks of one subtopology are compared only by partition, in a fraction of the time of
+    comparing whole ids.
+    """
     if len(set(map(_SUBTOPOLOGY, tasks))) > 1 or any(map(_TOPOLOGY_NAME, tasks)):
         return sorted(tasks)
     return sorted(tasks, key=_PARTITION)
@@ -208,8 +214,9 @@ def client_states(
     task_for_partition: Mapping[TopicPartition, TaskId],
     end_offset_sums: Mapping[TaskId, int],
 ) -> dict[ProcessId, ClientState]:
-    """Returns the state of each client, in the order of Kafka's second HashMap of clients. Kafka fills this map in the
-    order of the first one; with crowded buckets the two orders differ. Raises the errors of `client_state`.
+    """Returns the state of each client, in the order of Kafka's second HashMap of clients. Kafka fills its second
+    HashMap of clients in the order of the first one; if a bucket is crowded (`java/order.py`), the two maps have
+    different orders. Raises the errors of `client_state`.
     """
     return {
         process_id: client_state(clients[process_id], task_for_partition, end_offset_sums)
@@ -220,10 +227,10 @@ def client_states(
 def client_state(
     metadata: ClientMetadata, task_for_partition: Mapping[TopicPartition, TaskId], end_offset_sums: Mapping[TaskId, int]
 ) -> ClientState:
-    """Returns the state of one client. `end_offset_sums`: the sum of every stateful task.
+    """Returns the state of one client. `end_offset_sums`: the end-offset sum of every stateful task.
 
-    Raises IllegalStateError, as Kafka does, if the client owns partitions and none of them belongs to a task. Also
-    raises it if the client reports tasks of a named topology and there are tasks without a topology name.
+    Raises IllegalStateError, as Kafka does, if the client owns partitions and none of them belongs to a task. Raises
+    IllegalStateError also if the client reports tasks of a named topology and there are tasks without a topology name.
     """
     owned = metadata.owned_partitions
     # one pass of look-ups only, so that the CPU can overlap their cache misses

@@ -1,8 +1,8 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
-Values are parsed as Kafka parses the text of a properties file: whole numbers, and lists. The error for an unknown key
-names the nearest known key; the error for a value out of bounds names the bounds. The keys that begin with
-`minimal.movement.` are this project's own. Only MinimalMovementTaskAssignor uses them.
+Whole numbers and lists are parsed as Kafka parses the text of a properties file. The error for an unknown key names the
+nearest known key; the error for a value out of bounds names the bounds. The keys that begin with `minimal.movement.`
+are this project's own; only MinimalMovementTaskAssignor uses these keys.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
 as `String.trim` does, `Integer.parseInt`, `Long.parseLong`.
@@ -20,12 +20,14 @@ from assignor.names.near_names import did_you_mean
 from assignor.types import JAVA_INT_MAX, JAVA_INT_MIN, JAVA_LONG_MAX, JAVA_LONG_MIN, utf16_order
 
 _TRIMMED = "".join(map(chr, range(0x21)))
-"""`String.trim` removes control characters and blanks, but no other white space."""
+"""The characters that `String.trim` removes: control characters and blanks, but no other white space."""
 
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,4000}")
 _COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
 _FIRST_PAIR = "\U00010000"
-"""`Character.digit(char)` does not accept a digit outside the BMP, which Java stores as two chars."""
+"""The first character outside the BMP, which Java stores as two chars; `Character.digit(char)` accepts no digit from
+there on.
+"""
 
 
 def trimmed(text: str) -> str:
@@ -34,7 +36,7 @@ def trimmed(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Parses decimal digits of any script, with or without a sign. Returns None for any other text."""
+    """Parses decimal digits of any script, with or without a sign. Returns None if the text is no whole number."""
     text = trimmed(text)
     if _WHOLE_NUMBER.fullmatch(text) is None or max(text) >= _FIRST_PAIR:
         return None
@@ -42,7 +44,7 @@ def whole_number(text: str) -> int | None:
 
 
 def listed(text: str) -> list[str]:
-    """Returns the entries between commas; entries may be empty. An empty text has no entries."""
+    """Returns the entries of a comma-separated list; an entry may be empty. An empty text has no entries."""
     text = trimmed(text)
     return _COMMA.split(text) if text else []
 
@@ -65,7 +67,7 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# key -> lowest and highest value that Kafka accepts; for keys without a bound in Kafka: the bounds of int or long
+# key -> lowest and highest value that Kafka accepts; a key without a bound in Kafka has the bounds of int or long
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),
@@ -88,7 +90,9 @@ KNOWN_KEYS = (
 
 @dataclass(frozen=True, slots=True)
 class AssignmentConfigs:
-    """The configs of the leader's `StreamsConfig` that affect placement and internal topics. Times in milliseconds."""
+    """The configs of the leader's `StreamsConfig` that affect placement and internal topics; times are in
+    milliseconds.
+    """
 
     num_standby_replicas: int = 0
     acceptable_recovery_lag: int = 10_000
@@ -101,7 +105,9 @@ class AssignmentConfigs:
     replication_factor: int = -1
     window_store_additional_retention_ms: int = 86_400_000
     topic_configs: Mapping[str, str] = field(default_factory=dict)
-    """The configs of every internal topic that a rebalance creates: the keys with the prefix `topic.`, without it."""
+    """The configs of all internal topics that a rebalance creates: the keys that begin with `topic.`, without this
+    prefix.
+    """
     minimal_movement_task_weights: TaskWeights | None = None
     minimal_movement_pins: tuple[Pin, ...] = ()
 

@@ -1,8 +1,8 @@
-"""Per-task rules of a user: the weight of a task, and pins, which tell where its copies must or must not lie.
+"""A user's rules for single tasks: weights, and pins, which restrict the clients on which a task's copies may lie.
 
-Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`). Only
-MinimalMovementTaskAssignor uses them. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`,
-`name__0_*`), or all of them (`*`).
+Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`); only
+MinimalMovementTaskAssignor uses weights and pins. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`,
+`name__0_*`), or names all tasks (`*`).
 """
 
 from __future__ import annotations
@@ -17,18 +17,20 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
-"""The value of the weights that makes the weight of a task the number of records in its state."""
+"""The value of the config `minimal.movement.task.weights` that gives each task the number of records in its state as
+weight.
+"""
 
 APART_BY_PROCESS = "process"
-"""The value of `apart` that separates copies by process. Any other value is the key of a client tag."""
+"""The value of `apart` that separates copies by process; any other value of `apart` is the key of a client tag."""
 
 HEAVIEST_WEIGHT = 1e15
 _EVERY_TASK = "*"
 
 
 class TaskPattern(NamedTuple):
-    """A pattern of task ids. None stands for any number: `TaskPattern(0, None)` is `0_*`, and `TaskPattern(None, None)`
-    is `*`.
+    """A pattern of task ids. A field that is None matches any number: `TaskPattern(0, None)` is `0_*`, and
+    `TaskPattern(None, None)` is `*`.
     """
 
     subtopology: int | None
@@ -37,7 +39,7 @@ class TaskPattern(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskPattern:
-        """Parses `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError for any other text."""
+        """Parses `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError if the text is no pattern of task ids."""
         if text == _EVERY_TASK:
             return cls(None, None)
         try:
@@ -66,9 +68,9 @@ class TaskPattern(NamedTuple):
 class Pin:
     """A rule for the tasks that match `tasks`; exactly one of `tags` and `apart` is set.
 
-    `tags`: copies of these tasks lie only on clients that have all of these tags. `apart`: the key of a client tag, or
-    APART_BY_PROCESS. All copies of all these tasks lie on clients whose values of this tag differ, or on different
-    processes.
+    `tags`: the tags that a client must have to get copies of the tasks. `apart`: the key of a client tag, or
+    APART_BY_PROCESS. If `apart` is set, all copies of all tasks of the pin lie on clients with different values of this
+    tag, or on different processes.
     """
 
     tasks: tuple[TaskPattern, ...]
@@ -81,8 +83,8 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class TaskWeights:
-    """The weights of tasks. `by_restore_size`: True if the weights come from the sizes of the changelogs; then
-    `weights` is empty. Otherwise, a task without an entry in `weights` has the weight 1.
+    """The weights of tasks. `by_restore_size`: True if the weights come from the sizes of the changelogs, in which case
+    `weights` is empty. If `by_restore_size` is False, a task without an entry in `weights` has the weight 1.
     """
 
     weights: tuple[tuple[TaskId, float], ...] = ()
@@ -90,8 +92,8 @@ class TaskWeights:
 
 
 def weights_from(value: object, where: str) -> TaskWeights | None:
-    """Reads weights: RESTORE_SIZE, an object, or an object as JSON text. None as input or result means that all tasks
-    have the same weight. Raises InputError.
+    """Reads weights: RESTORE_SIZE, an object, or an object as JSON text. None stands for equal weights of all tasks,
+    both as the argument and as the result. Raises InputError.
     """
     if value is None:
         return None
@@ -114,13 +116,13 @@ def weights_from(value: object, where: str) -> TaskWeights | None:
 
 
 def weights_document(weights: TaskWeights) -> object:
-    """Returns the weights as JSON data. It is the inverse of `weights_from`."""
+    """Returns the weights as JSON data, from which `weights_from` reads the same weights."""
     return RESTORE_SIZE if weights.by_restore_size else {str(task): weight for task, weight in weights.weights}
 
 
 def pins_from(value: object, where: str) -> tuple[Pin, ...]:
-    """Reads pins: a list of objects, or a list as JSON text. None means no pins. Raises InputError with the path of the
-    mistake.
+    """Reads pins: a list of objects, or a list as JSON text; None stands for no pins. Raises InputError with the path
+    of the mistake.
     """
     if value is None:
         return ()
@@ -131,7 +133,7 @@ def pins_from(value: object, where: str) -> tuple[Pin, ...]:
 
 
 def pins_document(pins: Iterable[Pin]) -> list[dict[str, object]]:
-    """Returns the pins as JSON data. It is the inverse of `pins_from`."""
+    """Returns the pins as JSON data, from which `pins_from` reads the same pins."""
     return [
         {
             "tasks": [str(pattern) for pattern in pin.tasks],
@@ -197,7 +199,9 @@ def _shown(value: object) -> str:
 
 
 def _from_json_text(value: object, where: str) -> object:
-    """Parses text as JSON, because weights and pins come from a shell as text. Returns other values unchanged."""
+    """Parses text as JSON, because weights and pins come from a shell as text. Values that are not text are returned
+    unchanged.
+    """
     if not isinstance(value, str):
         return value
     try:

@@ -5,13 +5,13 @@ from typing import NoReturn
 
 
 def strict_json(text: str) -> object:
-    """Raises ValueError, or RecursionError for a text that is nested too deeply."""
+    """Parses the text. Raises ValueError for faulty JSON, RecursionError for JSON that is nested too deeply."""
     parsed: object = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
     return parsed
 
 
 def _without_repetition(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Rejects repeated fields; `json.loads` alone would silently keep only the last one."""
+    """Rejects repeated fields, because `json.loads` silently keeps only the last of several fields with one name."""
     document = dict(pairs)
     if len(document) < len(pairs):
         names = [name for name, _ in pairs]

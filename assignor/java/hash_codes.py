@@ -13,23 +13,23 @@ _LONG_MASK = 2**64 - 1
 
 
 def int16(value: int) -> int:
-    """Wraps as `Integer.shortValue()` does."""
+    """Wraps a number to 16 bits as `Integer.shortValue()` does."""
     return ((value + 0x8000) & 0xFFFF) - 0x8000
 
 
 def int32(value: int) -> int:
-    """Wraps as Java's int arithmetic does."""
+    """Wraps a number to 32 bits as Java's int arithmetic does."""
     return ((value + 0x80000000) & 0xFFFFFFFF) - 0x80000000
 
 
 def int64(value: int) -> int:
-    """Wraps as Java's long arithmetic does."""
+    """Wraps a number to 64 bits as Java's long arithmetic does."""
     return (value + 2**63) % 2**64 - 2**63
 
 
-@lru_cache(maxsize=16_384)  # a topic name is hashed again for every partition
+@lru_cache(maxsize=16_384)  # cached, because a topic name is hashed again for every partition of the topic
 def string_hash(text: str) -> int:
-    """Source: `String.hashCode`, over UTF-16 code units."""
+    """Returns `String.hashCode`, which is computed over UTF-16 code units. Source: `String.hashCode`."""
     units: Iterable[int]
     if text.isascii():
         units = text.encode("ascii")
@@ -43,7 +43,7 @@ def string_hash(text: str) -> int:
 
 
 def task_hash(task: TaskId) -> int:
-    """Source: `TaskId.hashCode`. A task without a named topology adds 0 for the name."""
+    """Source: `TaskId.hashCode`, which adds 0 for the topology name of a task without a topology name."""
     subtopology, partition, topology_name = task
     code = ((31 + subtopology) * 31 + partition) * 31
     if topology_name is not None:
@@ -52,7 +52,7 @@ def task_hash(task: TaskId) -> int:
 
 
 def subtopology_hash(subtopology: int) -> int:
-    """Source: `TopologyMetadata.Subtopology.hashCode`, without a named topology."""
+    """Source: `TopologyMetadata.Subtopology.hashCode` of a subtopology without a topology name."""
     return int32((31 + subtopology) * 31)
 
 
@@ -83,7 +83,9 @@ _HASH_BY_TYPE: dict[type, Callable[..., int]] = {
 
 
 def java_hash(key: Hashable) -> int:
-    """The `hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for any other type."""
+    """The `hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for a key of an unknown
+    type.
+    """
     hash_of = _HASH_BY_TYPE.get(type(key))
     if hash_of is None:
         raise TypeError(f"no Java hash code is known for {type(key).__name__}")
@@ -91,7 +93,7 @@ def java_hash(key: Hashable) -> int:
 
 
 def hash_of_fields(*field_hashes: int) -> int:
-    """`Objects.hash` of fields with these hash codes, as int32."""
+    """Returns Java's `Objects.hash` of fields with these hash codes, as int32."""
     code = 1
     for field_hash in field_hashes:
         code = 31 * code + field_hash
@@ -99,7 +101,7 @@ def hash_of_fields(*field_hashes: int) -> int:
 
 
 def string_map_hash(entries: Mapping[str, str]) -> int:
-    """`Map.hashCode`, as int32."""
+    """Returns Java's `Map.hashCode` of the entries, as int32."""
     return int32(sum(string_hash(key) ^ string_hash(value) for key, value in entries.items()))
 
 

@@ -11,9 +11,10 @@ V = TypeVar("V")
 
 
 class JavaHashMap(MutableMapping[K, V]):
-    """A `java.util.HashMap`. An iteration sees the keys that the map has when the iteration starts.
+    """A `java.util.HashMap`. An iteration yields the keys that the map has when the iteration starts.
 
-    `items` are put one after the other, as `update` does. The order of the keys is that of a `JavaHashSet` of them.
+    `items` are put into the map one after the other, as by `update`. The order of the keys is that of a `JavaHashSet`
+    of the keys.
     """
 
     __slots__ = ("_keys", "_values")

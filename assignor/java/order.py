@@ -1,31 +1,34 @@
 """The iteration order of Java's hash maps and hash sets.
 
-Kafka often chooses the first client, task or member that a `HashMap` or `HashSet` yields. So the order of these
-collections is part of Kafka's behaviour. The order follows from four rules of Java's hash table:
+Kafka often chooses the first client, task or member that a `HashMap` or `HashSet` yields. So the iteration order of
+hash maps and hash sets is part of Kafka's behaviour. The order follows from four rules of Java's hash table:
 
 1. A table is an array of buckets. The number of buckets, the capacity, is a power of two. A key lies in the bucket
-   `spread & (capacity - 1)`. This mask keeps only low bits, so Java first mixes the high half of the hash code into the
-   low half: `spread = hash ^ (hash >>> 16)`. An iteration visits the buckets from 0 up, and the keys of each bucket in
-   the order of the bucket's linked list.
-2. A new key goes to the end of its bucket's list. (Only `computeIfAbsent` puts it at the front.)
-3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. It never shrinks. The mask then keeps
-   one bit more, so each key of bucket b stays in b or moves to b + old capacity. The keys that stay keep their order,
-   and so do the keys that move.
-4. A ninth key in one bucket doubles a table of fewer than 64 buckets. In a table of 64 buckets or more, the bucket
-   becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's list. A bucket of nine or
-   more keys is called crowded here.
+   `spread & (capacity - 1)`. The mask `capacity - 1` keeps only the low bits of `spread`, so Java first mixes the high
+   half of the hash code into the low half: `spread = hash ^ (hash >>> 16)`. An iteration visits the buckets from 0 up,
+   and the keys of each bucket in the order of the bucket's linked list.
+2. A new key goes to the end of its bucket's list. (Only `computeIfAbsent` puts a new key at the front of the list.)
+3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. The capacity never shrinks. After the
+   capacity has doubled, the mask `capacity - 1` keeps one bit more, so each key of bucket b stays in bucket b or moves
+   to bucket b + old capacity. The keys that stay in bucket b keep their order, and so do the keys that move.
+4. A ninth key in one bucket doubles a table of fewer than 64 buckets. In a table of 64 buckets or more, the bucket that
+   gets a ninth key becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's list. In
+   this file, a bucket of nine or more keys is called crowded.
 
-Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. Sort the keys by
-`spread & (capacity - 1)`, with a stable sort: keys of one bucket stay in the order in which they were added. Only the
-final capacity has to be known. Nearly all tables are of this kind; `uncrowded_order` handles them.
+Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. If no bucket ever
+became a tree, the keys are in the order of a stable sort by `spread & (capacity - 1)`: keys of one bucket stay in the
+order in which they were added. So the order depends only on the final capacity of the table and on the order in which
+keys were added. In nearly all tables no bucket ever becomes a tree, so that `uncrowded_order` can compute their order.
 
-A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order
-that the tree gave to the list remains. Therefore `uncrowded_capacity` checks the buckets at each capacity that the
-table had, with the keys that the table held at that time. If a bucket became a tree, `JavaHashSet` computes the order:
-it carries out all four rules step by step. It also supports the removal of keys.
+A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order that the tree
+gave to the bucket's list remains even if the bucket is no tree any more. Therefore `uncrowded_capacity` checks the
+buckets at each capacity that the table had, with the keys that the table held at that time. If a bucket became a tree,
+`JavaHashSet` computes the order: it carries out all four rules step by step. `JavaHashSet` also supports the removal of
+keys.
 
-Java has several ways to fill a collection. They can give different orders, because the capacities differ, or the ways
-in which keys are added. Each has a counterpart here:
+Java has several ways to fill a hash set or hash map. Two ways to fill a collection can give different orders to the
+same keys, because they lead to different capacities or insert keys at different ends of a bucket's list. Each way to
+fill a collection in Java has a counterpart in this package:
 
 - `new HashSet<>()`, `new HashSet<>(n)`, then `add` or `addAll`, and `Collectors.toSet()`: `JavaHashSet(items)`,
   `JavaHashSet(items, initial_capacity=n)`; `hash_set_order` if only the order is needed
@@ -34,7 +37,8 @@ in which keys are added. Each has a counterpart here:
 - `new HashMap<>()`, then `computeIfAbsent`: `compute_if_absent_order(keys)`
 - `new HashMap<>(map)`: `hash_map_copy_order`
 
-Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17 (19 and later give copies a slightly smaller table).
+Source: `HashMap`, `HashSet`, `Collectors.toSet` of Java 17 (Java 19 and later create a slightly smaller table for a
+copy).
 """
 
 from __future__ import annotations
@@ -55,7 +59,8 @@ DEFAULT_INITIAL_CAPACITY = 16
 MAXIMUM_CAPACITY = 1 << 30
 TREEIFY_THRESHOLD = 8
 MIN_TREEIFY_CAPACITY = 64
-_SPARSE = 16  # with more buckets per key, counting in an array of all buckets takes longer than in a dict
+# if a table has more than `_SPARSE` buckets per key, keys are counted faster in a dict than in an array of all buckets
+_SPARSE = 16
 
 
 def hash_set_order(
@@ -75,12 +80,14 @@ def hash_set_order(
 
 
 def hash_map_copy_order(keys: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of `new HashMap<>(map)`. `keys`: the keys of the map, in its order."""
+    """The order of `new HashMap<>(map)`. `keys`: the keys of `map`, in the iteration order of `map`."""
     return list(JavaHashSet(keys, initial_capacity=capacity_to_copy(len(keys)), hash_of=hash_of))
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of a `new HashMap<>()` after one call of `computeIfAbsent` for each of `keys`. Keys may repeat."""
+    """The order of a `new HashMap<>()` after one call of `computeIfAbsent` for each of `keys`, which may contain a key
+    twice.
+    """
     table: JavaHashSet[K] = JavaHashSet(hash_of=hash_of)
     for key in keys:
         table.compute_if_absent(key)
@@ -93,7 +100,7 @@ def hash_set_copy_order(items: Collection[K], hash_of: Callable[[K], int] = java
 
 
 class JavaHashSet(MutableSet[K]):
-    """A `java.util.HashSet`. An iteration sees the keys that the set has when the iteration starts.
+    """A `java.util.HashSet`. An iteration yields the keys that the set has when the iteration starts.
 
     `items` are added one after the other, so the table grows as it does in Java. `initial_capacity`: the argument of
     Java's constructor. `hash_of`: Java's `hashCode` of a key, as int32.
@@ -118,7 +125,9 @@ class JavaHashSet(MutableSet[K]):
 
     @classmethod
     def copy_of(cls, items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> JavaHashSet[K]:
-        """`new HashSet<>(collection)`: the table has room for all of `items` before the first of them is added."""
+        """Returns the set that `new HashSet<>(collection)` makes in Java: the table is created with room for all of
+        `items`.
+        """
         capacity = max(capacity_to_copy(len(items)), DEFAULT_INITIAL_CAPACITY)
         return cls(items, initial_capacity=capacity, hash_of=hash_of)
 
@@ -135,7 +144,9 @@ class JavaHashSet(MutableSet[K]):
         return f"JavaHashSet({self.order()!r})"
 
     def order(self) -> list[K]:
-        """All keys, in the order in which Java iterates. The list is cached until the next change; do not modify it."""
+        """All keys, in the order in which Java iterates over the set. The set reuses the list; do not modify the
+        list.
+        """
         if self._order is None:
             bins = self._bins
             if bins is None:
@@ -146,7 +157,7 @@ class JavaHashSet(MutableSet[K]):
         return self._order
 
     def add_all(self, keys: Iterable[K]) -> None:
-        """Adds each key as `add` does; much faster if the table is empty."""
+        """Adds each key as `add` does; a call is much faster than calls of `add` if the set is empty."""
         if self._spreads:
             for key in keys:
                 self.add(key)
@@ -167,9 +178,9 @@ class JavaHashSet(MutableSet[K]):
     def compute_if_absent(self, key: K) -> None:
         """Adds the key as Java's `computeIfAbsent` does.
 
-        `computeIfAbsent` differs from `add` in three points. It puts the key at the front of the bucket's list. It
-        makes a tree of a bucket one key earlier. And it grows the table before it looks for the key, not after it has
-        added the key.
+        `computeIfAbsent` differs from `add` in three points. `computeIfAbsent` puts the key at the front of the
+        bucket's list. `computeIfAbsent` makes a tree of a bucket at the eighth key instead of the ninth.
+        `computeIfAbsent` doubles the table before it searches the key, not after it has added the key.
         """
         if len(self._spreads) > self._capacity * 3 // 4:
             self._order = None
@@ -210,7 +221,9 @@ class JavaHashSet(MutableSet[K]):
         self._remove(value, JavaTreeBin.remove)
 
     def remove_while_iterating(self, key: K) -> None:
-        """Removes the key as Java's `Iterator.remove` does, which leaves another order in a tree than `discard`."""
+        """Removes the key as Java's `Iterator.remove` does, after which the keys of a tree can have another order than
+        after `discard`.
+        """
         self._remove(key, JavaTreeBin.remove_while_iterating)
 
     def remove_all(self, items: Collection[K]) -> None:
@@ -278,7 +291,7 @@ class JavaHashSet(MutableSet[K]):
 
 
 def capacity_to_copy(size: int) -> int:
-    """The capacity that Java computes for a copy of `size` entries, before Java rounds it up to a power of two."""
+    """The capacity that Java computes for a copy of `size` entries, before rounding up to a power of two."""
     return size * 4 // 3 + 1
 
 
@@ -298,7 +311,8 @@ def spreads_of_tasks(tasks: Sequence[Any]) -> list[int] | None:
     """Returns the spread `task_hash` of each task. Returns None if a task has a topology name, or numbers so large that
     a hash code would have to be wrapped.
 
-    Tasks are hashed more often than all other keys. A call of `task_hash` for each would take most of that time.
+    Tasks are hashed more often than all other keys, and this function needs no call of `task_hash` for each task, which
+    would take most of the time.
     """
     fields: list[Any] = list(chain.from_iterable(tasks))
     subtopologies, partitions, names = fields[::3], fields[1::3], fields[2::3]
@@ -316,14 +330,15 @@ def _usual_spreads(subtopologies: list[int], partitions: list[int]) -> list[int]
             if not 0 <= code <= largest:
                 return None
             spreads.append(code ^ code >> 16)
-    except OverflowError:  # when compiled, the numbers are C longs
+    except OverflowError:  # raised only if this module is compiled, where the numbers are C longs
         return None
     return spreads
 
 
 def uncrowded_order(spreads: list[int], initial_capacity: int) -> list[int] | None:
     """Returns the indices of the keys, in the iteration order of a table to which the keys were added one by one.
-    Returns None if a bucket became a tree meanwhile. `spreads`: the spread hashes of the keys, which all differ.
+    Returns None if a bucket of the table became a tree at any time. `spreads`: the spread hashes of the keys, which all
+    differ.
     """
     capacity = uncrowded_capacity(spreads, initial_capacity)
     if capacity is None:
@@ -335,12 +350,13 @@ def uncrowded_order(spreads: list[int], initial_capacity: int) -> list[int] | No
 
 def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | None:
     """Returns the capacity of a table after keys with these spread hashes were added one by one. Returns None if a
-    bucket became a tree meanwhile.
+    bucket of the table became a tree at any time.
     """
     size = len(spreads)
     capacity = table_size_for(initial_capacity)
     is_small = size < capacity + TREEIFY_THRESHOLD
-    # fast path: with nine keys in one bucket, the keys would use at least eight buckets fewer than there are keys
+    # fast path: if nine keys shared a bucket, the number of used buckets would be at least eight below the number of
+    # keys
     if is_small and size - len(set(map((capacity - 1).__and__, spreads))) < TREEIFY_THRESHOLD:
         while size > capacity * 3 // 4 and capacity < MAXIMUM_CAPACITY:
             capacity *= 2
@@ -360,7 +376,8 @@ def uncrowded_capacity(spreads: Sequence[int], initial_capacity: int) -> int | N
 
 def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
     """Adds keys to a table of fewer than 64 buckets, where a crowded bucket doubles the table (rule 4). Stops when all
-    keys are in, or the table has 64 buckets. Returns its capacity, and the number of keys in it.
+    keys are added or the table has 64 buckets. Returns the capacity of the table, and the number of keys that were
+    added.
     """
     present = 0
     while capacity < MIN_TREEIFY_CAPACITY:
@@ -382,7 +399,7 @@ def _small_table(spreads: Sequence[int], capacity: int) -> tuple[int, int]:
 
 
 def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: int) -> bool:
-    """True if one of the keys from `present` up to `until` is at least the ninth key of its bucket."""
+    """True if a bucket has nine or more keys right after it gets one of the keys from index `present` up to `until`."""
     bucket_of = (capacity - 1).__and__
     counts = Counter(map(bucket_of, islice(spreads, present)))
     for number in range(present, until):
@@ -394,7 +411,7 @@ def _gets_crowded(spreads: Sequence[int], present: int, until: int, capacity: in
 
 
 def is_crowded(spreads: Sequence[int], capacity: int) -> bool:
-    """True if, at this capacity, more than eight of these spread hashes share a bucket."""
+    """True if more than eight keys with these spread hashes share a bucket of a table of this capacity."""
     if len(spreads) <= TREEIFY_THRESHOLD:
         return False
     if capacity > _SPARSE * len(spreads):

@@ -1,7 +1,8 @@
 """Java's binary heap, with Java's order of equal elements and Java's order of iteration.
 
 Kafka changes the loads of clients while the clients are in the queue, and iterates over queues without emptying them.
-So the index of each element in the heap's array matters, and `heapq` moves elements differently.
+So the index of each element in the heap's array affects the result. `heapq` cannot replace this class, because it moves
+elements to other indices than Java does.
 Source: `java.util.PriorityQueue` of Java 17.
 """
 
@@ -17,8 +18,8 @@ E = TypeVar("E")
 
 
 class JavaPriorityQueue(Generic[E]):
-    """A queue that gives the element with the least `key(element)` first. Keys are computed for each comparison, and
-    never cached.
+    """A queue that gives the element with the least `key(element)` first. The key of an element is computed anew for
+    each comparison, because it may change while the element is queued.
 
     An iteration follows the heap's array, which starts with the least element but is not sorted.
     """
@@ -26,7 +27,7 @@ class JavaPriorityQueue(Generic[E]):
     __slots__ = ("_heap", "_key")
 
     def __init__(self, key: Callable[[E], Comparable], items: Iterable[E] = ()) -> None:
-        """`items` are offered one after the other, as by `addAll`."""
+        """`items`: the first elements of the queue, which are offered one after the other, as by Java's `addAll`."""
         self._key = key
         self._heap: list[E] = []
         self.add_all(items)
@@ -52,7 +53,7 @@ class JavaPriorityQueue(Generic[E]):
         return self._heap[0] if self._heap else None
 
     def poll(self) -> E | None:
-        """Removes and returns the first element; None if the queue is empty."""
+        """Removes the first element and returns it. Returns None if the queue is empty."""
         if not self._heap:
             return None
         first, last = self._heap[0], self._heap.pop()
@@ -61,7 +62,7 @@ class JavaPriorityQueue(Generic[E]):
         return first
 
     def remove(self, element: E) -> bool:
-        """Removes the first element of the array that equals `element`. Returns False if there is none."""
+        """Removes the first element of the array that equals `element`. Returns False if no element equals it."""
         try:
             at = self._heap.index(element)
         except ValueError:

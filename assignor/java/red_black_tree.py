@@ -1,7 +1,8 @@
 """The red-black tree of Java's collections: a search tree that each insertion balances with Java's rotations.
 
-Kafka's results depend on the shape of the tree, so the cases are Java's, in Java's order.
-Source: `TreeMap.fixAfterInsertion`, `HashMap.TreeNode.balanceInsertion` of Java 17, which are the same algorithm.
+Kafka's results depend on the shape of the tree, so the tree distinguishes the same cases as Java, in the same order.
+Source: `TreeMap.fixAfterInsertion`, `HashMap.TreeNode.balanceInsertion` of Java 17, two implementations of one
+algorithm.
 """
 
 from __future__ import annotations
@@ -27,13 +28,13 @@ class Node(Generic[E]):
         self.red = True
 
     def side(self) -> int:
-        """The side of its parent on which the node is."""
+        """Returns LEFT or RIGHT: the side on which this node hangs below its parent."""
         assert self.parent is not None
         return RIGHT if self.parent.children[RIGHT] is self else LEFT
 
 
 class RedBlackTree(Generic[E]):
-    """The shape of the tree. A subclass searches the place of a new node."""
+    """A red-black tree without a search: the subclass finds the place of each new node."""
 
     __slots__ = ("_root",)
 
@@ -50,7 +51,9 @@ class RedBlackTree(Generic[E]):
         self._balance_after_planting(node)
 
     def _balance_after_planting(self, node: Node[E]) -> None:
-        """Restores the rule that a red node has no red child: recolours upwards, or rotates once or twice."""
+        """Restores the rule that a red node has no red child. Recolours nodes on the way up, and rotates at most
+        twice.
+        """
         while (parent := node.parent) is not None and parent.red:
             grandparent = parent.parent
             assert grandparent is not None, "a red root"
@@ -71,7 +74,7 @@ class RedBlackTree(Generic[E]):
         self._root.red = False
 
     def _rotate(self, node: Node[E], side: int) -> None:
-        """Rotates `node` down to `side`. Its child on the other side takes its place."""
+        """Rotates `node` down to `side`, so that the child of `node` on the other side takes the place of `node`."""
         riser = node.children[1 - side]
         assert riser is not None
         inner = riser.children[side]

@@ -2,32 +2,35 @@
 
 Java makes a tree of a bucket of more than eight entries, so that a look-up takes a logarithmic number of comparisons.
 Every entry is a node of the tree, and also an element of a doubly linked list. Look-ups use only the tree, and
-iterations use only the list. But the tree changes the order of the list, at two points:
+iterations use only the list. But the tree changes the order of the list in two cases:
 
-1. A new entry is inserted into the list directly after the entry that is its parent in the tree. This is the parent at
-   the moment of insertion, before the tree is balanced (`TreeNode.putTreeVal`).
-2. After an insertion, the root of the tree moves to the front of the list (`TreeNode.moveRootToFront`). The same
-   happens after a removal, unless an iterator removes the entry.
+1. A new entry is inserted into the list directly after the entry that is its parent in the tree. The parent
+   is determined before the tree is balanced (`TreeNode.putTreeVal`).
+2. After an insertion, the root of the tree moves to the front of the list (`TreeNode.moveRootToFront`). After a
+   removal, the root also moves to the front of the list, unless an iterator has removed the entry.
 
-So the order of the list depends on the root and on the parents, and these depend on all earlier rotations. Therefore
-the tree here is balanced exactly as in Java: with the same cases in the same order. The tree is sorted by the spread
-hash as a signed int. Entries with equal spread hashes are sorted by their natural order (`compareTo`).
+So the order of the list depends on the root and on the parents of the entries, which depend on all earlier rotations.
+Therefore this tree is balanced exactly as in Java, with the same cases in the same order. The tree is sorted by the
+spread hash as a signed int. Entries with equal spread hashes are sorted by their natural order (`compareTo`).
 
 Three operations convert between a list and a tree:
 
-- When a bucket becomes a tree, its entries are inserted in the order of the plain list. The list keeps its order,
-  except that the root moves to the front.
+- When a bucket becomes a tree, its entries are inserted in the order of the plain list. The bucket's list keeps its
+  order, except that the root of the tree moves to the front.
 - When the table doubles, the list is split into two parts. A part of six entries or fewer becomes a plain list again; a
-  larger part becomes a new tree, unless it has all entries: then the tree stays.
-- A removal turns a small tree into a plain list. Java does not count the entries for this: it checks which nodes exist
-  near the root.
+  larger part becomes a new tree. If all entries of a tree of more than six entries go to one part, the tree stays as it
+  is.
+- A removal turns a small tree into a plain list. To decide if a tree is small, Java does not count the entries: it
+  checks which nodes exist near the root.
 
-At least nine keys have to share a bucket before it becomes a tree. Tasks with equal 31 * subtopology + partition have
-equal hash codes; nine such tasks exist in an application of nine subtopologies with 249 partitions each, or more.
+A bucket becomes a tree only if nine keys share the bucket (or eight keys with `computeIfAbsent`). Tasks with equal 31 *
+subtopology + partition have equal hash codes; nine such tasks exist in an application of nine subtopologies with 249
+partitions each, or more.
 Source: `HashMap.TreeNode` of Java 17.
 
 Differs from Java: Java orders keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) by their
-identity hash codes, which no other process can reproduce. Here the newer key goes to the left of the older one.
+identity hash codes, which no other process can reproduce. Of two keys with equal hashes and no natural order, this tree
+puts the newer key to the left of the older key.
 """
 
 from __future__ import annotations
@@ -70,7 +73,7 @@ class _BinEntry(Generic[K]):
 
 
 class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
-    """The entries of one bucket, at least one. An iteration yields the keys in Java's order."""
+    """The entries of one bucket; an iteration yields the keys in Java's order."""
 
     __slots__ = ("_entries", "_first")
 
@@ -106,7 +109,7 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         self._list_root_first()
 
     def remove(self, key: K) -> JavaTreeBin[K] | list[K]:
-        """Removes the key. Returns the remaining bin: this object, or a plain list if the tree has become too small."""
+        """Removes the key. Returns the bin without the key: this object, or a plain list if the tree was small."""
         entry = self._entries.pop(key)
         self._unlist(entry)
         if not self._entries or self._is_small():
@@ -125,7 +128,8 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return self
 
     def split(self, bit: int) -> tuple[JavaTreeBin[K] | list[K], JavaTreeBin[K] | list[K]]:
-        """Splits the entries by one more bit of the hash when the table doubles. Small parts become plain lists.
+        """Splits the entries by one more bit of the hash when the table doubles. A part of six entries or fewer becomes
+        a plain list.
 
         Exception: a tree of one entry, which only removals by an iterator can leave, stays a tree.
         """
@@ -140,7 +144,7 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return _tree_or_list(low), _tree_or_list(high)
 
     def _is_small(self) -> bool:
-        """Java's test for a small tree. It does not count: it checks the shape of the tree before the removal."""
+        """Java's test for a small tree, which checks the shape of the tree before the removal and counts no entries."""
         assert self._root is not None
         left, right = self._root.children
         return left is None or right is None or left.children[LEFT] is None
@@ -170,7 +174,9 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
             self._list_behind(None, self._root.entry)
 
     def _insert(self, entry: _BinEntry[K]) -> Node[_BinEntry[K]] | None:
-        """Adds a leaf to the tree and balances it. Returns the leaf's parent before balancing, None for the root."""
+        """Adds a leaf and balances the tree. Returns the parent that the leaf had before balancing, None for the
+        root.
+        """
         parent, side, place = None, LEFT, self._root
         while place is not None:
             parent, side = place, _side_of(entry, place.entry)
@@ -179,7 +185,9 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return parent
 
     def _uproot(self, node: Node[_BinEntry[K]]) -> None:
-        """Removes the node's entry from the tree. A node with two children first swaps entries with its successor."""
+        """Removes the node's entry from the tree. If the node has two children, it swaps its entry with its successor,
+        and the successor is removed instead.
+        """
         left, successor = node.children
         if left is not None and successor is not None:
             while (smaller := successor.children[LEFT]) is not None:

@@ -1,8 +1,8 @@
 """A sorted set that reproduces `java.util.TreeSet` even if the sort keys of its members change later.
 
-A member's position in the tree depends on the comparisons at the time when the member was added. After a sort key has
-changed, the shape of the red-black tree decides where new members go. `Topology#describe` needs this: it sorts nodes by
-sizes that still grow. Source: `TreeMap.put`.
+A member's position in the tree depends on the comparisons at the time when the member was added. If a sort key changes
+later, the member does not move, and the place of a new member depends on the shape of the red-black tree.
+`Topology#describe` needs a `JavaTreeSet`, because it sorts nodes by sizes that still grow. Source: `TreeMap.put`.
 """
 
 from collections.abc import Callable, Iterator
@@ -14,14 +14,16 @@ T = TypeVar("T")
 
 
 class JavaTreeSet(RedBlackTree[T]):
-    """`compare(a, b)`: returns a negative number, zero or a positive number; zero means that both are one member."""
+    """A `java.util.TreeSet`. `compare(a, b)`: returns a negative number, zero or a positive number; zero means that `a`
+    and `b` are one member.
+    """
 
     def __init__(self, compare: Callable[[T, T], int]) -> None:
         super().__init__()
         self._compare = compare
 
     def add(self, value: T) -> None:
-        """Adds a member, unless the search from the root meets an equal member."""
+        """Adds a member, unless the search from the root finds an equal member."""
         parent, side, place = None, LEFT, self._root
         while place is not None:
             order = self._compare(value, place.entry)

@@ -1,6 +1,6 @@
 """Loads the public names of a package when they are first used (PEP 562), so that the import of the package is cheap.
 
-A package states its public names once, as imports for type checkers:
+A package lists its public names once, as imports that only type checkers execute:
 
 ```python
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ class LazyNames:
 
     def __init__(self, globals_: dict[str, Any]) -> None:
         """`globals_`: the globals of the package, to which loaded names are added. The names come from the imports
-        under `if TYPE_CHECKING:` in the source of the package. The loader reads the source, also from a zip file.
+        under `if TYPE_CHECKING:` in the source of the package. The module loader of the package reads the source, so
+        that the source may be in a zip file.
         """
         module = ast.parse(globals_["__spec__"].loader.get_source(globals_["__name__"]))
         lines = [line for block in module.body if isinstance(block, ast.If) for line in block.body]
@@ -32,14 +33,14 @@ class LazyNames:
         self._globals = globals_
 
     def load(self, name: str) -> object:
-        """Loads a name. Raises AttributeError for a name that is not public, with Python's own message."""
+        """Loads a public name. For any other name, raises AttributeError with Python's own message."""
         home = self.home_of.get(name)
         if home is None:
             raise AttributeError(f"module {self._globals['__name__']!r} has no attribute {name!r}")
         found: object = getattr(import_module(home), name)
-        self._globals[name] = found  # Python finds the name there at the next use
+        self._globals[name] = found  # at the next use, Python finds the name in the globals
         return found
 
     def listed(self) -> list[str]:
-        """All names for `dir`: the loaded ones, and those that can be loaded."""
+        """Returns all names of the package for `dir`: the loaded names, and the names that can be loaded."""
         return sorted({*self._globals, *self.home_of})

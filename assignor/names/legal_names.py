@@ -12,7 +12,7 @@ from assignor.errors import InputError
 LONGEST_NAME = 249
 NAME_PATTERN = rf"^(?!\.{{1,2}}$)[A-Za-z0-9._-]{{1,{LONGEST_NAME}}}$"
 LEGAL_NAME = re.compile(NAME_PATTERN)
-"""Use it with `fullmatch`."""
+"""The pattern of a legal name, for use with `fullmatch`."""
 
 NAME_RULE = f"1 to {LONGEST_NAME} letters, digits, dots, underscores and hyphens, and not '.' or '..'"
 
@@ -25,7 +25,7 @@ def is_legal_name(name: object) -> bool:
 
 
 def checked_name(name: str, what: str, where: str) -> str:
-    """Returns `name`. Raises InputError at `where` if it is not legal. `what`: a noun phrase such as "the name of a
+    """Returns `name`. Raises InputError at `where` if `name` is not legal. `what`: a noun phrase such as "the name of a
     topic".
     """
     if is_legal_name(name):
@@ -34,6 +34,6 @@ def checked_name(name: str, what: str, where: str) -> str:
 
 
 def shown_name(name: str) -> str:
-    """Returns any name for a message: in quotes, with escapes, and shortened to one line."""
+    """Returns the name as text for a message: in quotes, with escapes, and shortened to one line."""
     shown = ascii(name[:_LONGEST_SHOWN])
     return shown if len(name) <= _LONGEST_SHOWN else f"{shown}... ({len(name)} characters)"

@@ -1,7 +1,7 @@
 """The new names of moved modules. The import of an old name raises an ImportError that contains the new name.
 
-A package appends an entry to its `__path__` that is no directory. If no directory has a module of the package, Python
-calls the finder of this entry.
+A package appends to its `__path__` an entry that is no directory. If no directory contains the requested module of the
+package, Python calls the finder of this entry.
 """
 
 import sys
@@ -49,25 +49,29 @@ MOVED_FROM_TOPOLOGY = {"assignor.topology.described": "kafka_groups.described"}
 
 
 class _MovedModules:
-    """The finder for one entry of a package's `__path__`. `new_names`: old module name to new module name."""
+    """The finder for one entry of a package's `__path__`. `new_names`: the new name of each moved module, by old
+    name.
+    """
 
     def __init__(self, new_names: Mapping[str, str]) -> None:
         self._new_names = new_names
 
     def find_spec(self, fullname: str, target: ModuleType | None = None) -> ModuleSpec | None:
-        """Raises ImportError with the new name of a moved module. Returns None for all other modules."""
+        """Raises ImportError with the new name of a moved module. Returns None for a module that has not moved."""
         if new_name := self._new_names.get(fullname):
             raise ImportError(f"{fullname} is now {new_name}", name=fullname)
         return None
 
 
 def name_new_modules(package_path: MutableSequence[str], new_names: Mapping[str, str]) -> None:
-    """Installs the finder for a package in this process. `package_path`: the package's `__path__`."""
+    """Installs the finder of moved modules for a package, in this process only. `package_path`: the package's
+    `__path__`.
+    """
     entry = f"moved modules, such as {next(iter(new_names))}"
 
     def finder_of(path_entry: str) -> _MovedModules:
         if path_entry != entry:
-            raise ImportError  # Python then calls the next hook
+            raise ImportError  # after an ImportError, Python calls the next path hook
         return _MovedModules(new_names)
 
     sys.path_hooks.append(finder_of)

@@ -1,6 +1,6 @@
 """Suggests the known name that is closest to a misspelt name, for errors that end in "did you mean".
 
-A weak match would mislead, so there may be no suggestion.
+A weak match would mislead, so it is not suggested.
 """
 
 import difflib
@@ -12,11 +12,11 @@ _PART_COUNTS = 0.9
 
 
 def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str | None:
-    """Returns the known name that is closest to `wrong`, or None if none is as close as `at_least`, from 0 to 1 (the
-    ratio of `difflib`).
+    """Returns the known name that is closest to `wrong`, or None if no known name is as close as `at_least`, from 0 to
+    1 (the ratio of `difflib`).
 
     A wrong name without dots is also compared with the parts of a dotted name: `standbys` is close to
-    `num.standby.replicas`. Case does not count, and dashes and underscores count as dots.
+    `num.standby.replicas`. The comparison ignores case, and treats dashes and underscores as dots.
     """
     written = _plain(wrong)
     scored = [(_likeness(written, _plain(name)), name) for name in sorted(known)]
@@ -25,7 +25,9 @@ def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str
 
 
 def did_you_mean(wrong: str, known: Iterable[str]) -> str:
-    """Returns a suffix for an error message, as `; did you mean 'x'?`, or an empty text if no known name is close."""
+    """Returns a suffix for an error message, such as `; did you mean 'x'?`, or an empty text if no known name is
+    close.
+    """
     near = near_name(wrong, known)
     return "" if near is None else f"; did you mean {near!r}?"
 

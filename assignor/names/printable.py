@@ -1,8 +1,9 @@
 """Escapes text from other sources, such as the names of members, for a terminal or a log.
 
-Unescaped text can do harm there: an escape sequence colours or clears the terminal, a line end forges another line, and
-a bidirectional override shows a name in another order. These characters are replaced by Python's escapes: `\\x1b`,
-`\\n`, `\\u202e`. Letters and signs of all scripts stay as they are.
+Unescaped text can do harm in a terminal or log: an escape sequence colours or clears the terminal, a line end forges
+another line, and a bidirectional override shows a name in another order. Control characters and other unprintable
+characters are replaced by Python's escapes: `\\x1b`, `\\n`, `\\u202e`. Printable characters of all scripts stay as they
+are.
 """
 
 import json
@@ -18,7 +19,7 @@ def one_line(text: str) -> str:
 
 
 def lines(text: str) -> str:
-    """Escapes text of several lines; the line ends stay."""
+    """Escapes text of several lines; the line ends are not escaped."""
     return text if text.replace("\n", "").isprintable() else _MAY_HARM_IN_LINES.sub(_escaped, text)
 
 
@@ -28,8 +29,8 @@ def json_text(text: str) -> str:
 
 
 def shown_address(text: str) -> str:
-    """Returns an address for an error message. The part before the last @ is left out, because it may have a user and a
-    password.
+    """Returns an address for an error message. The part before the last @ is left out, because it may contain a user
+    name and a password.
     """
     _, at, rest = text.rpartition("@")
     return f"...@{rest}" if at else text

@@ -1,4 +1,6 @@
-"""Short names of processes and members for text that people read. Data always have the full ids."""
+"""Short names of processes and members for text that people read. Short names are for people only: data always contain
+the full ids.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,9 @@ def instance_name(client_id: str) -> str | None:
 
 
 class ShortNames:
-    """Short names by process id: the first eight digits of the id, if these are unique among `processes`."""
+    """Short names by process id: the first eight digits of the id, or the whole id if other `processes` have the same
+    eight digits.
+    """
 
     def __init__(self, processes: Iterable[ProcessId | None]) -> None:
         known = {process for process in processes if process is not None}
@@ -38,16 +42,17 @@ class ShortNames:
         return "nobody" if process is None else self._short.get(process, str(process))
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
-        """Returns the name of a thread of the process. `member`: its instance id, client id or member id; None gives an
-        empty text.
+        """Returns the name of a thread of the process. `member`: the instance id, client id or member id of the thread;
+        if it is None, the name is an empty text.
         """
         return called(member)
 
 
 class InstanceNames(ShortNames):
     """Short names by client id: the common beginning of the client ids of a process's threads, if it is short and no
-    other process has it. Without the config `client.id`, this beginning contains the whole process id, so it is not
-    short. `names`: process to the common beginning, None if there is none.
+    other process has it. If the config `client.id` is not set, the client ids begin with the whole process id, so their
+    common beginning is not short. `names`: for each process, the common beginning of its client ids, or None if they
+    have no common beginning.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
@@ -63,8 +68,8 @@ class InstanceNames(ShortNames):
         return super().short(process) if name is None else name
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
-        """Returns `thread 2`, if the client ids of the process's threads differ only in this number; otherwise the
-        short name of the member.
+        """Returns a name such as `thread 2` if the client ids of the process's threads differ only in the thread
+        number; otherwise returns the short name of the member.
         """
         beginning = None if process is None else self._beginnings.get(process)
         shown = called(member)
@@ -74,7 +79,7 @@ class InstanceNames(ShortNames):
 
 
 class FullNames(InstanceNames):
-    """Full names: the name of a process, if it has one, with its whole id; and the whole names of threads."""
+    """Full names: for a process, its name (if it has a name) and its whole id; for a thread, its whole name."""
 
     def short(self, process: ProcessId | None) -> str:
         if process is None:
@@ -87,20 +92,20 @@ class FullNames(InstanceNames):
 
 
 def called(member: str | None) -> str:
-    """Returns the member id without the UUID that the broker appended; empty for None."""
+    """Returns the member id without the UUID that the broker appended; returns an empty text for None."""
     return "" if member is None else _APPENDED_UUID.sub("", member)
 
 
 def short_member(member: str | None) -> str:
-    """Returns a short form of the member id, empty for None: without the UUID that the broker appended, without Kafka
-    Streams' `-consumer`, and with only the first eight digits of any other UUID in it.
+    """Returns a short form of the member id: without the UUID that the broker appended, without Kafka Streams'
+    `-consumer`, and with only the first eight digits of any other UUID in it. Returns an empty text for None.
     """
     return _INNER_UUID.sub(lambda found: found[0][:_DIGITS], called(member).removesuffix("-consumer"))
 
 
 def short_members(member_ids: Iterable[str]) -> dict[str, str]:
-    """Returns the `short_member` of each member, for tables. If two members would have the same name, both keep their
-    whole ids.
+    """Returns the `short_member` of each member, for tables. Members that would have the same name keep their whole
+    ids.
     """
     short = {member: short_member(member) for member in member_ids}
     count = Counter(short.values())
@@ -108,7 +113,9 @@ def short_members(member_ids: Iterable[str]) -> dict[str, str]:
 
 
 def shortened(name: str, width: int) -> str:
-    """Shortens a name to at most `width` characters, with both its ends: `orders-enri…StreamThread-1`."""
+    """Shortens a name to at most `width` characters, and keeps its beginning and its end:
+    `orders-enri…StreamThread-1`.
+    """
     if len(name) <= width:
         return name
     end = (width - 1) // 2

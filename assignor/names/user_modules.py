@@ -8,15 +8,17 @@ from assignor.names.near_names import did_you_mean
 
 
 def named_object(reference: str, where: str, searched: str = "to import") -> object:
-    """Imports the module of `module:name`, which runs its code, and returns the object. `name` may have dots.
+    """Imports the module of `module:name`, which runs the module's code, and returns the object. `name` may contain
+    dots, as in `Class.method`.
 
-    `searched`: the end of the message about a missing module. Raises InputError, which tells a missing module from a
-    module whose import fails.
+    `searched`: the last words of the message about a missing module. Raises InputError; its message differs between a
+    missing module and a module whose import fails.
     """
     module_name, _, path = reference.partition(":")
     try:
         found: object = import_module(module_name)
-    except InputError as error:  # its message is clear without more context, for example for an unknown config
+    # the message of an InputError is clear without more context, for example for an unknown config
+    except InputError as error:
         raise InputError(str(error), where) from error
     except Exception as error:  # a user's module can raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None

@@ -1,20 +1,21 @@
 """Steps 3 and 4: the partitions of each host, and the assignment that the leader sends to each member.
 
 The host maps contain every process with an endpoint. A process without tasks is included, because it would otherwise
-request another rebalance at once. The maps show the places of tasks after this rebalance; tasks that another process
-still has to revoke are included. If several processes have the same endpoint, the last one in the order of the leader's
-HashMap counts.
+request another rebalance at once. The host maps show the places of tasks after this rebalance, also of tasks that
+another process still has to revoke. If several processes have the same endpoint, the host maps contain only the last of
+these processes in the order of the leader's HashMap.
 
-If another member still owns a partition of a task, the task is held back until that member has revoked it. The leader
-tells the receiver of the task to rejoin at once (next rebalance 0). If the receiver's process had a standby of the
-task, the receiver keeps the state open as a temporary standby.
+If another member still owns a partition of a task, the task is held back until that member has revoked it. The
+assignment of the task's new owner requires it to rejoin at once (next rebalance 0). If the new owner's process had a
+standby of the task, the new owner gets the task as a temporary standby, so that its state stays open.
 
-If a process has to request the next rebalance, its first member gets the time. For a probing rebalance, this is the
-leader's process. If this member rejoins at once anyway, no member of the process gets the time.
+If a process has to request the next rebalance, the assignment of its first member contains the time of this rebalance.
+The leader's process has to request a probing rebalance. If the first member of a process has to rejoin at once for
+another reason, no member of the process gets the time of the next rebalance.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
-(`PartitionsInJavaOrder`). Only the bytes depend on this order: decoders read the partitions of a standby task and of a
-host as sets.
+(`PartitionsInJavaOrder`). The order of the partitions of a task affects only the bytes: decoders read the partitions of
+a standby task and of a host as sets.
 
 Source: `StreamsPartitionAssignor.populatePartitionsByHostMaps`, `computeNewAssignment`, `addClientAssignments`,
 `populateActiveTaskAndPartitionsLists`, `buildStandbyTaskMap`; `PartitionGrouper.partitionGroups`; KIP-429, KIP-441.
@@ -47,12 +48,12 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, HostInfo, ProcessId
 _KEPT = 16
 
 SourceTopics = tuple[tuple[int, tuple[str, ...]], ...]
-"""The id of each subtopology, with its source topics in the order of its description."""
+"""The id of each subtopology, with its source topics in the order of `Subtopology.source_topics`."""
 
 
 def partitions_in_java_order(topology: GroupTopology, sources: Sources) -> PartitionsInJavaOrder:
-    """Returns the order of the partitions of tasks. `sources`: the source topics from which the tasks are made. The
-    result is cached, so all rebalances of a group share one object.
+    """Returns the partitions of each task in Java's order. `sources`: the source topics from which the tasks are made.
+    The result is cached, so all rebalances of a group share one object.
     """
     return _remembered(tuple([(each.id, tuple(each.source_topics)) for each in topology.subtopologies]), sources)
 
@@ -63,7 +64,7 @@ def _remembered(source_topics: SourceTopics, sources: Sources) -> PartitionsInJa
 
 
 class PartitionsInJavaOrder:
-    """The partitions of each task in Java's order, which is computed at the first call of `of` for the task."""
+    """The partitions of each task in Java's order; the order is computed at the first call of `of` for the task."""
 
     def __init__(
         self, source_topics: SourceTopics, partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -94,7 +95,7 @@ class PartitionsInJavaOrder:
 
 
 class HostMaps(NamedTuple):
-    """Host to the partitions of its active tasks, and host to those of its standby tasks, all in Kafka's order."""
+    """The partitions of each host's active tasks, and the partitions of each host's standby tasks, in Kafka's order."""
 
     active: Mapping[HostInfo, tuple[TopicPartition, ...]]
     standby: Mapping[HostInfo, tuple[TopicPartition, ...]]
@@ -120,7 +121,8 @@ def host_maps(
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
     """Returns the partitions of the tasks. Raises NullPointerError for a task that the group does not have. Only an
-    assignor of the public interface can return such a task, if Kafka's check stopped at another error first.
+    assignor of the public interface can return a task that the group does not have, if Kafka's check stopped at another
+    error first.
     """
     try:
         as_added = [partition for task in tasks for partition in partitions.of(task)]
@@ -137,8 +139,8 @@ _TASK = itemgetter(1)
 
 @dataclass(slots=True)
 class ConsumerAssignments:
-    """The assignments of all members. `by_member`: member id to ConsumerProtocolAssignment, in parts.
-    `deadlines_encoded_ms`: the times, in the assignments, at which members have to request the next rebalance.
+    """The assignments of all members. `by_member`: the ConsumerProtocolAssignment of each member in parts, by member
+    id. `deadlines_encoded_ms`: the times in the assignments at which members have to request the next rebalance.
     `followup_rebalance`: True if a member has to rejoin at once.
     """
 
@@ -149,7 +151,7 @@ class ConsumerAssignments:
 
 @dataclass(frozen=True, slots=True)
 class _GroupAssignment:
-    """The input of all members' assignments, and the result to which they are added."""
+    """The data from which the assignments of all members are made, and the result to which they are added."""
 
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -164,11 +166,11 @@ class _GroupAssignment:
 def rebalance_deadlines(
     placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
 ) -> dict[ProcessId | None, int]:
-    """Returns each process that has to request the next rebalance, with the time. For a probing rebalance, this is the
-    leader's process, and the time is Java's sum, which can wrap to a time in the past.
+    """Returns each process that has to request the next rebalance, with the time. The leader's process has to request a
+    probing rebalance, at a time that is a sum of two Java longs, which can wrap to a time in the past.
 
-    Differs from Kafka: a leader outside the group (None) keeps the deadline itself. Its sum is capped instead, so that
-    the time stays in the future.
+    Differs from Kafka: a leader outside the group (None) keeps the deadline itself. The sum for a leader outside the
+    group is capped and does not wrap, so that the time stays in the future.
     """
     deadlines_ms: dict[ProcessId | None, int] = dict(placement.followup_deadlines_ms.items())
     if placement.probing_rebalance_needed:
@@ -190,9 +192,9 @@ def consumer_assignments(
     drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
     """Spreads the tasks over members and encodes all assignments. `members`: all members of the group, in the order of
-    the result. `partitions_for_task`: task to its sorted partitions. `deadlines_ms`: see `rebalance_deadlines`.
-    `drained_members` get no tasks as long as their process has other members. Raises IllegalStateError if a member
-    would get a partition that another member still owns.
+    the result. `partitions_for_task`: the sorted partitions of each task. `deadlines_ms`: see `rebalance_deadlines`.
+    `drained_members`: members that get no tasks as long as their process has other members. Raises IllegalStateError if
+    a member would get a partition that another member still owns.
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
@@ -210,7 +212,7 @@ def consumer_assignments(
 def error_assignments(
     clients: Mapping[ProcessId, ClientMetadata], code: AssignorErrorCode
 ) -> dict[str, AssignmentParts]:
-    """Returns an assignment without partitions and with an error code, the same for every member.
+    """Returns one assignment for all members, which has an error code and no partitions.
 
     Source: `StreamsPartitionAssignor.errorAssignment`.
     """
@@ -268,8 +270,9 @@ def _of_consumer(
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
-    """Returns the partitions that the consumer gets, sorted, each with its task; and the tasks that are held back. A
-    task is held back with all its partitions. Raises NullPointerError as `_partitions_of_standbys` does.
+    """Returns the partitions that the consumer gets, sorted, each with its task; and the tasks that are held back. If a
+    task is held back, the consumer gets none of its partitions. Raises NullPointerError as `_partitions_of_standbys`
+    does.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []
@@ -283,7 +286,7 @@ def _hand_out(
             raise _unknown(f'Cannot invoke "java.util.Set.iterator()" because {nothing}', task)
         for partition in partitions:
             if owned.get(partition) != consumer and partition in owners:
-                break  # another member still owns it
+                break  # another member still owns the partition
         else:
             for partition in partitions:
                 assigned.append((partition, task))
@@ -307,8 +310,8 @@ def _hand_out(
 def _temporary_standbys(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
-    """Returns the stateful tasks that are held back and of which this process had standbys. The process must not close
-    their state meanwhile.
+    """Returns the stateful tasks that are held back and of which this process had standbys. As temporary standbys,
+    these tasks keep their state open until the owner has revoked them.
     """
     if not held_back:
         return []

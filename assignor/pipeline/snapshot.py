@@ -1,6 +1,7 @@
 """The complete input and output of a rebalance.
 
-`RebalanceSnapshot` corresponds to `input` of `rebalance/1`, parsed; `RebalanceResult` corresponds to `output`.
+`RebalanceSnapshot` corresponds to `input` of `rebalance/1`, parsed; `RebalanceResult` corresponds to `output` of
+`rebalance/1`.
 """
 
 from __future__ import annotations
@@ -22,7 +23,9 @@ from assignor.types import AssignorErrorCode, ProcessId
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """A member as the leader received it. `subscription`: the bytes of its ConsumerProtocolSubscription."""
+    """A member of the group, as the leader received it. `subscription`: the bytes of its
+    ConsumerProtocolSubscription.
+    """
 
     subscription: bytes
     client_id: str | None = None
@@ -31,9 +34,9 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: None if the look-up
-    failed; then the tasks are placed without lags. `created_internal_topics`: the descriptions of the topics that this
-    rebalance has created, which a rack-aware strategy needs; None before they are created.
+    """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: None if the look-up of
+    end offsets failed, in which case the tasks are placed without lags. `created_internal_topics`: the descriptions of
+    the topics that this rebalance has created, which a rack-aware strategy needs; None before the topics are created.
     """
 
     cluster: Cluster
@@ -45,8 +48,8 @@ class ClusterView:
 
     def with_created(self, created: Iterable[str], after: ClusterView) -> ClusterView:
         """Returns this view with the descriptions of the topics that the rebalance has created. `after`: a view that
-        was read after the topics of `created` were created; all other data of it are ignored. The topics still count as
-        created by this rebalance.
+        was read after the topics of `created` were created; only the descriptions of the topics of `created` are taken
+        from `after`. The topics of `created` still count as created by this rebalance.
         """
         existing = after.existing_internal_topics
         described = {topic: existing[topic] for topic in created if topic in existing}
@@ -59,10 +62,11 @@ class RebalanceSnapshot:
     names of the look-ups that failed, see `rebalance/1`.
 
     `leader_process_id`: None if the leader is not a member of the group. `future_process_id`: the id of the dummy
-    client for members of an unknown future version; it is random in Kafka, and is used only if there are such members.
-    `created_internal_topics`: the descriptions of the topics that this rebalance creates. A recorder observes them; a
-    leader reads them if a rack-aware strategy needs them. `topics_refusal`: the brokers' error for the failed call
-    about internal topics in `failures`, as `"SimpleName: message"`; None if unknown. `steering`: the instructions of
+    client for members of an unknown future version; the id is random in Kafka, and is used only if the group has
+    members of an unknown future version. `created_internal_topics`: the descriptions of the topics that this rebalance
+    creates. A recorder always records the descriptions of created topics; a leader reads the descriptions only if a
+    rack-aware strategy needs them. `topics_refusal`: the brokers' error for the call about internal topics that failed
+    (see `failures`), as `"SimpleName: message"`; None if the error is unknown. `steering`: the instructions of
     operators.
     """
 
@@ -99,14 +103,14 @@ class RebalanceSnapshot:
 class RebalanceResult:
     """The complete output of a rebalance.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member; empty if `error` is set.
+    `assignments`: the ConsumerProtocolAssignment of every member, by member id; empty if `error` is set.
     `internal_topics`: every internal topic that the tasks need, with its partition count (after an error, only the
-    created topics); `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time at which
-    the group has to rebalance again. `followup_rebalance`: True if the group has to rebalance again at once, because a
-    task waits until its owner revokes it. `error_code`: the code in an error assignment. `error`: the exception that
-    Kafka's leader would have thrown. `placement`: the tasks of each process, before they are assigned to threads and
-    held back; None if nothing was placed. `problem`: the input of the task assignor, with every client's lags and
-    previous tasks; None if the rebalance ended before that.
+    created topics); `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time of the
+    next probing rebalance, in milliseconds since 1970. `followup_rebalance`: True if the group has to rebalance again
+    at once, because a task waits until its owner revokes it. `error_code`: the code in an error assignment. `error`:
+    the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, before they are
+    assigned to threads and held back; None if no task was placed. `problem`: the input of the task assignor, with every
+    client's lags and previous tasks; None if the rebalance ended before the task assignor ran.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)

@@ -1,4 +1,4 @@
-"""The whole rebalance: subscription bytes in, assignment bytes out. `_steps` calls these steps:
+"""The whole rebalance: subscription bytes in, assignment bytes out. `_steps` carries out the steps of a rebalance:
 
 0. group the members' subscriptions by process
 1. count and check the repartition topics, and list those to create
@@ -66,14 +66,16 @@ from assignor.topology.topic_racks import TopicRacks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
 CreatedTopics = dict[str, CreatedTopic]
-"""Topic name to topic. Append-only: a rebalance that fails later still reports the topics that it has created."""
+"""The created topics by name. No topic is ever removed, because a failed rebalance also reports the topics that it
+created.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
-    """The tasks of a group. `partitions`: every task with its source partitions. `task_by_partition`: source partition
-    to the task that reads it. `internal_topics`: every internal topic that these tasks need, with its partition count.
-    `sources`: the source topics with their partition counts, from which the tasks are made.
+    """The tasks of a group. `partitions`: every task with its source partitions. `task_by_partition`: each source
+    partition, with the task that reads it. `internal_topics`: every internal topic that these tasks need, with its
+    partition count. `sources`: the source topics with their partition counts, from which the tasks are made.
     """
 
     partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -84,13 +86,13 @@ class GroupTasks:
 
 
 def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
-    """Step 0. Raises DecodeError with the member's id, or KafkaError, as `group_metadata` does."""
+    """Carries out step 0. Raises DecodeError with the member's id, or KafkaError, as `group_metadata` does."""
     subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
     return group_metadata(subscriptions, snapshot.future_process_id)
 
 
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
-    """Step 1 (repartition topics), and step 2 up to the changelogs. Adds the topics to create to `created`.
+    """Carries out step 1 (repartition topics), and step 2 up to the changelogs. Adds the topics to create to `created`.
 
     Raises KafkaError if Kafka's leader would throw, InputError for more partitions than a group can have.
     """
@@ -102,7 +104,8 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
     sources = counted_sources(topology, repartition.cluster)
     partitions = source_partitions(sources)
     if versions.future is not None:
-        versions.is_version_probing()  # raises if a member's version is too old for version probing
+        # called for its error: it raises if a member's version is too old for version probing
+        versions.is_version_probing()
     if repartition.created:
         catalog = catalog.with_created(repartition.created)
     changelogs = prepare_changelog_topics(topology, tasks_by_subtopology(partitions), catalog, configs)
@@ -112,7 +115,7 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
 
 
 def sum_end_offsets(snapshot: RebalanceSnapshot, tasks: GroupTasks) -> EndOffsetSums:
-    """Step 2: the end-offset sum of every stateful task's changelogs."""
+    """Adds up the end offsets of every stateful task's changelogs, a part of step 2."""
     return end_offset_sums(
         tasks.changelogs.stateful_tasks,
         tasks.changelogs.pre_existing_topics(),
@@ -128,25 +131,25 @@ STREAMS_GROUP_STICKY = "StreamsGroupStickyTaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class _Effects:
-    """The topics that a rebalance has created so far, and its decisions. They are reported also if a later step
-    fails.
-    """
+    """The topics that a rebalance has created so far, and its decisions, which a failed rebalance reports as well."""
 
     created: CreatedTopics = field(default_factory=dict)
     log: DecisionLog = field(default_factory=DecisionLog)
 
     def partition_counts(self) -> dict[str, int]:
-        """The partition counts of the created topics. For a rebalance that failed, only these topics are certain."""
+        """The partition counts of the created topics. For a failed rebalance, only the partition counts of created
+        topics are certain.
+        """
         return {name: topic.partitions for name, topic in self.created.items()}
 
 
 def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor | None = None) -> RebalanceResult:
-    """Computes one rebalance. `task_assignor` replaces the assignor that the snapshot names. It is required for a
-    user's own class.
+    """Computes one rebalance. `task_assignor`: the assignor to use in place of the one that the snapshot names;
+    required if the snapshot names a user's own class.
 
-    If Kafka's leader would throw, the result has `error`. If the leader would send an error code to the members, the
-    result has `error_code`. Raises DecodeError with the id of the member whose bytes cannot be decoded, and InputError
-    for a snapshot without members or with more partitions than a group can have.
+    If Kafka's leader would throw, the result has `error`. If Kafka's leader would send an error code to the members,
+    the result has `error_code`. Raises DecodeError with the id of the member whose bytes cannot be decoded, and
+    InputError for a snapshot without members or with more partitions than a group can have.
     """
     if not snapshot.members:
         raise InputError("at least one member is needed", "input.members")
@@ -156,12 +159,13 @@ def assign(snapshot: RebalanceSnapshot, now_ms: int, task_assignor: TaskAssignor
 
 @contextmanager
 def _collected_afterwards() -> Iterator[None]:
-    """Disables Python's garbage collector inside, and enables it afterwards. If several threads enter at the same time,
-    the first one disables the collector. A collector that was disabled before stays disabled.
+    """Disables Python's garbage collector in the `with` block, and enables it afterwards. If several threads enter at
+    the same time, only the first thread disables and enables the collector. If the collector was disabled before the
+    block, it stays disabled after the block.
 
-    A rebalance creates hundreds of thousands of small objects and no reference cycles. The collector would run again
-    for every few hundred new objects, and would traverse all live objects: up to a third of the time of a large
-    rebalance.
+    A rebalance creates hundreds of thousands of small objects and no reference cycles. The collector would run for
+    every few hundred new objects and would traverse all existing objects, which would take up to a third of the time of
+    a large rebalance.
     """
     if not gc.isenabled():
         yield
@@ -261,8 +265,8 @@ def _error_result(
 def _notify_assignor(
     chosen: TaskAssignor, assignments: Mapping[str, bytes], snapshot: RebalanceSnapshot, error: AssignmentError
 ) -> None:
-    """Calls `on_assignment_computed` of an assignor of the public interface. Raises StreamsError if its answer has an
-    error.
+    """Calls `on_assignment_computed` of an assignor of the public interface. Raises StreamsError if validation found an
+    error in the assignor's answer.
     """
     if isinstance(chosen, PublicInterfaceAssignor):
         subscriptions = {member_id: member.subscription for member_id, member in snapshot.members.items()}
@@ -306,8 +310,8 @@ def _placement_problem(
 def _rack_information(
     snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], is_public: bool
 ) -> RackInformation | None:
-    """Returns the racks for the task assignor, None if a client has no rack. An assignor of the public interface always
-    gets the racks, because it may use them itself.
+    """Returns the racks of partitions for the task assignor; returns None if a client has no rack. An assignor of the
+    public interface always gets the racks of partitions, because it may use them itself.
     """
     if not is_public and any(state.metadata.rack is None for state in states.values()):
         return None
@@ -343,7 +347,8 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
     """Returns the task assignor. If lags are unknown, FallbackPrior replaces every assignor, with these exceptions:
     LegacySticky and the assignor of streams groups, which do not use lags, and assignors of the public interface.
 
-    Never loads a class that a snapshot names: snapshots come over the network, and loading a class runs code.
+    This function never imports a class that a snapshot names: snapshots come over the network, and loading a class runs
+    code.
     """
     if task_assignor is None and snapshot.assignor not in BUILT_IN_ASSIGNORS:
         raise InputError(
@@ -357,8 +362,8 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 def _kept_deadline(
     snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
 ) -> int | None:
-    """Returns the earliest probing deadline that will be acted on: by the leader if it is outside the group, otherwise
-    by the members whose assignments contain the deadline.
+    """Returns the earliest deadline of the next rebalance that the leader or a member keeps: a leader outside the group
+    keeps all deadlines itself; otherwise, a member keeps the deadline that its assignment contains.
     """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)

@@ -1,12 +1,14 @@
 """Assigns the tasks of one process to its stream threads.
 
-There are three passes: stateful active tasks, standbys, stateless active tasks. The load of a thread is the number of
-its tasks over all passes; the fair share is the number of tasks per thread, rounded down. Each pass has three steps:
+The tasks are assigned in three passes: stateful active tasks, standbys, stateless active tasks. The load of a thread is
+the number of its tasks over all passes; the fair share is the number of tasks per thread, rounded down. Each pass has
+three steps:
 
-1. A thread keeps tasks that it had, smallest lag first, until its load is the fair share.
+1. A thread keeps the tasks that it had before, smallest lag first, until its load is the fair share.
 2. Threads below the fair share get the next tasks in sorted order, in turns.
-3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last tasks of
-   this step are in the order of the array of a `java.util.PriorityQueue`. So this array must be the same as in Java.
+3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last of the
+   remaining tasks are given out in the order of the array of a `java.util.PriorityQueue`, so this array must be the
+   same as in Java.
 
 Source: `StreamsPartitionAssignor.assignTasksToThreads`, KIP-441.
 """
@@ -31,14 +33,14 @@ from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLo
 from assignor.types import ProcessId, Role, TaskId
 
 ThreadTasks = dict[str, list[TaskId]]
-"""Member id to its tasks, in the order of assignment. A member without tasks may be missing."""
+"""The tasks of each member, by member id, in the order of assignment; a member without tasks may be missing."""
 
 ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
-"""Decisions: the kind, the tasks, and the consumer of each task. The consumers can be iterated only once."""
+"""Decisions: their kind, their tasks, and the consumer of each task. The consumers can be iterated over only once."""
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
-"""A function that returns tasks in the iteration order of the leader's Java collection. Its argument: the tasks in the
-order in which they were added to the collection.
+"""A function that returns tasks in the iteration order of the leader's Java collection. The argument of the function:
+the tasks in the order in which they were added to the collection.
 """
 
 
@@ -73,7 +75,7 @@ def tasks_of_threads(
     standby_of_threads = assign(standby, previous, Role.STANDBY)
     for consumer, tasks in assign(stateless, {}, Role.ACTIVE, _hash_order).items():
         active_of_threads[consumer] = [*active_of_threads.get(consumer, ()), *tasks]
-    # no lambda: in a compiled module, it would refer to the log as well, which is a reference cycle
+    # no lambda: in a compiled module, a lambda would also refer to `log`, which would be a reference cycle
     log.later(partial(_decisions, decided, placed.warm_ups, state.metadata.process_id))
     return TasksOfThreads(active_of_threads, standby_of_threads)
 
@@ -100,10 +102,10 @@ def assign_tasks_to_threads(
     decided: ThreadDecisions,
     walk: Walk = tuple,
 ) -> ThreadTasks:
-    """Runs one pass. `tasks`: if there is a single consumer, their order does not matter. `walk`: called only if the
-    iteration order changes the result. `previous_tasks_by_lag`: consumer to its previous tasks, for consumers that had
-    any, in the order of `consumers`, which are sorted; empty for stateless tasks. `thread_load`: consumer to its number
-    of tasks so far; this function updates it.
+    """Runs one pass. `tasks`: their order does not matter if there is a single consumer. `walk`: called only if the
+    iteration order of the tasks changes the result. `previous_tasks_by_lag`: each consumer that had tasks, with its
+    previous tasks, in the order of `consumers`, which are sorted; empty in the pass of stateless tasks. `thread_load`:
+    the number of tasks of each consumer so far; this function updates `thread_load`.
     """
     if len(consumers) == 1:
         return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
@@ -121,10 +123,11 @@ def assign_tasks_to_threads(
 
 @dataclass(frozen=True, slots=True)
 class _Threads:
-    """The threads in one pass. `assignment`: the tasks of this pass; `load`: the number of tasks in this pass and the
-    passes before. A thread with a load below `fair_share` has room.
+    """The threads in one pass. `assignment`: the tasks of this pass; `load`: the number of tasks of each thread in this
+    pass and in the earlier passes. A thread with a load below `fair_share` has room.
 
-    A thread without tasks has no entry, because in a process of thousands of threads most threads get no task.
+    `load` and `assignment` have no entry for a thread without tasks, because in a process of thousands of threads most
+    threads get no task.
     """
 
     fair_share: int
@@ -140,7 +143,7 @@ def _all_to_one(
     thread_load: dict[str, int],
     decided: ThreadDecisions,
 ) -> list[TaskId]:
-    """Gives all tasks to the only thread: first its previous tasks, then the others in sorted order."""
+    """Gives all tasks to the only thread: first its previous tasks, then all other tasks in sorted order."""
     rest, previous = list(tasks), previous_tasks_by_lag.get(consumer, ())
     assigned: list[TaskId] = []
     if rest and previous:
@@ -159,8 +162,8 @@ def _all_to_one(
 def _keep_with_previous_owner(
     queue: _TaskQueue, threads: _Threads, previous_tasks_by_lag: Mapping[str, Sequence[TaskId]]
 ) -> dict[int, str]:
-    """Step 1. Returns the ranks of the tasks whose previous owner had no room, each with this owner. If a task has
-    several such owners, the last one counts.
+    """Carries out step 1. Returns the ranks of the tasks whose previous owner had no room, each with its previous
+    owner. If a task has several previous owners without room, the result has the last of them.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
@@ -170,7 +173,8 @@ def _keep_with_previous_owner(
     rank_of, gone = queue.ranks.get, queue.gone
     for consumer, previous in previous_tasks_by_lag.items():
         has = load.get(consumer, 0)
-        if has >= fair_share and len(previous) == 1:  # fast path, for processes of thousands of threads
+        # fast path: in a process of thousands of threads, most threads had one task and have no room
+        if has >= fair_share and len(previous) == 1:
             rank = rank_of(previous[0])
             if rank is not None and not gone[rank]:
                 skipped[rank] = consumer
@@ -212,7 +216,9 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
-    """Step 3. Every thread has its fair share or one task more. Each thread with exactly its fair share gets a task."""
+    """Carries out step 3. At the start of step 3, every thread has its fair share or one task more; each thread with
+    exactly its fair share may get one more task.
+    """
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
     ranks: list[int] = []
     keepers: list[str] = []
@@ -235,11 +241,12 @@ def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 class _TaskQueue:
     """A `java.util.PriorityQueue` of distinct tasks, from which tasks are polled and removed.
 
-    A task is represented by its rank, its index in sorted order. The heap's array is built only for the iteration over
-    the tasks that are left at the end, and only if there are more than two: polls return the lowest ranks that are
-    left, which are known without the array. `heapq` builds and polls this heap. It moves elements differently from
-    Java, but because all ranks differ, the resulting array is the same. To remove a task, Java searches the array from
-    the front, which makes the whole pass quadratic; here the positions of all ranks are known.
+    The rank of a task is its index among the sorted tasks; the queue represents a task by its rank. A poll returns the
+    lowest ranks in the queue, which are known without the heap's array. So the heap's array is built only for the
+    iteration over the tasks that are left at the end, and only if there are more than two. `heapq` builds and polls the
+    heap. `heapq` moves elements differently from Java, but because all ranks differ, the resulting array is the same.
+    To remove a task, Java searches the array from the front, which makes the whole pass quadratic; this class stores
+    the position of each rank and needs no search.
     """
 
     __slots__ = ("_as_given", "_polled", "_removed", "_tasks", "_walk", "gone", "ranks")
@@ -250,9 +257,9 @@ class _TaskQueue:
         self.ranks = dict(zip(self._tasks, range(len(tasks)), strict=True))
         self.gone = bytearray(len(tasks))
         self._removed: list[int] = []
-        """The ranks that were polled or removed, in this order."""
+        """The ranks that were polled or removed, in the order in which this happened."""
         self._polled = slice(0, 0)
-        """The part of `_removed` that was polled; the rest was removed."""
+        """The slice of `_removed` with the ranks that were polled; the other ranks were removed."""
 
     def __len__(self) -> int:
         return len(self._tasks) - len(self._removed)
@@ -262,7 +269,7 @@ class _TaskQueue:
         return map(self._tasks.__getitem__, self._left() if has_one_order else self._array())
 
     def poll(self, count: int) -> list[TaskId]:
-        """Polls `count` tasks. May be called only once for a queue."""
+        """Polls `count` tasks. A queue supports only one call of this method."""
         polled = self._left()[:count]
         self._polled = slice(len(self._removed), len(self._removed) + count)
         return self.remove_all(polled)
@@ -275,11 +282,11 @@ class _TaskQueue:
         return list(map(self._tasks.__getitem__, ranks))
 
     def _left(self) -> list[int]:
-        """The ranks that are left, sorted."""
+        """Returns the ranks of the tasks that are still in the queue, sorted."""
         return list(compress(range(len(self.gone)), map(not_, self.gone))) if len(self) else []
 
     def _array(self) -> list[int]:
-        """The array of Java's heap: built in the order of `walk`, then with all removals and polls carried out."""
+        """Returns the array of Java's heap after its tasks were added in the order of `walk`, removed and polled."""
         heap = list(map(self.ranks.__getitem__, self._walk(self._as_given)))
         heapify(heap)
         removed, polled = self._removed, self._polled

@@ -1,6 +1,7 @@
 """Decodes and encodes the messages between the members and the leader of a Kafka Streams group.
 
-`consumer_protocol` is the envelope. `subscription_info` and `assignment_info` are the user data in it. `versions` has
-the first version of each field, `describe` converts any message to plain data, `group_metadata` reads the records of
-`__consumer_offsets`. All of them use `primitives`. Bytes that cannot be decoded always raise `DecodeError`.
+`consumer_protocol` encodes the messages of the consumer protocol, which are the envelope of the user data.
+`subscription_info` and `assignment_info` encode the user data inside these messages. `versions` has the first version
+of each field, `describe` converts any message to plain data, `group_metadata` reads the records of
+`__consumer_offsets`. All these modules use `primitives`, and raise `DecodeError` for bytes that cannot be decoded.
 """

@@ -1,14 +1,16 @@
 """AssignmentInfo: the user data of the assignment that the leader sends to a Kafka Streams consumer.
 
-It contains the active tasks (one for each assigned partition, in the same order), the standby tasks with their
-partitions, the partitions of each host for queries, an error code, and the time of the next rebalance. Since version 5,
-the host maps refer to topics by index; a dictionary of the topics precedes them.
+An AssignmentInfo contains the active tasks (one for each assigned partition, in the order of the partitions), the
+standby tasks with their partitions, the partitions of each host for queries, an error code, and the time of the next
+rebalance. Since version 5, the host maps refer to topics by index, and a dictionary of the topics precedes the host
+maps.
 
-All members of a rebalance get the same versions and the same host maps, which are by far the longest part. Only their
-tasks differ. So there is one `AssignmentInfoEncoder` for each rebalance: it encodes the common part once, and is then
-called for each member. Kafka writes hosts, partitions and topics in the order of its hash maps. Here every mapping and
-tuple is written in its own order. The topic dictionary is written in the order that Kafka's hash map would give it for
-these hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
+All members of a rebalance get the same versions and the same host maps, which are by far the longest part. Only the
+tasks and the time of the next rebalance differ between members. So there is one `AssignmentInfoEncoder` for each
+rebalance: it encodes the common part once, and is then called for each member. Kafka writes hosts, partitions and
+topics in the order of its hash maps. `AssignmentInfoEncoder` writes every mapping and tuple in its own order. The topic
+dictionary is written in the order in which Kafka's hash map would contain the topics of the given hosts and partitions.
+Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
 import struct
@@ -38,7 +40,7 @@ from assignor.protocol.versions import (
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""Host to the partitions of which it holds a copy, each partition once."""
+"""Each host with the partitions of which it has a copy, each partition once."""
 
 _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2
@@ -80,8 +82,8 @@ class AssignedTasks(NamedTuple):
 
 
 def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
-    """Decodes only the tasks, because the host maps after them are long: they contain every partition of the group.
-    Raises DecodeError.
+    """Decodes the tasks of an AssignmentInfo and not the host maps after them, which contain every partition of the
+    group. Raises DecodeError.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -97,23 +99,24 @@ class TasksOfMember(NamedTuple):
 
 
 def read_tasks(assignment: bytes | memoryview) -> TasksOfMember:
-    """Returns the tasks of a ConsumerProtocolAssignment, of which only the head is needed (`AssignmentParts.head`).
+    """Returns the tasks of a ConsumerProtocolAssignment. `assignment`: the whole assignment, or only its head
+    (`AssignmentParts.head`).
 
-    An assignment without user data has no tasks. The host maps are not read. Raises DecodeError.
+    An assignment without user data has no tasks. Raises DecodeError.
     """
     start = user_data_of_head(assignment)
     if start is None:
         return TasksOfMember()
     reader = start.reader
     version, _ = _read_versions(reader)
-    # the bytes contain an active task once for each of its partitions
+    # the AssignmentInfo lists an active task once for each of its partitions
     active = tuple(dict.fromkeys(_read_active_tasks(reader, version)))
     return TasksOfMember(active, tuple(_read_standby_tasks(reader, version)))
 
 
 def read_error_code(assignment: AssignmentParts) -> int:
-    """Returns the error code of an assignment in the parts that `split_assignment` makes. It is the end of the shared
-    part.
+    """Returns the error code of an assignment in the parts that `split_assignment` makes. The error code is at the end
+    of the shared part.
 
     Returns 0 for an assignment without user data, and for versions without an error code. Raises DecodeError.
     """
@@ -126,8 +129,9 @@ def read_error_code(assignment: AssignmentParts) -> int:
 
 
 def split_assignment(assignment: bytes) -> AssignmentParts:
-    """Splits a ConsumerProtocolAssignment after its tasks and before its next rebalance time. The part between them is
-    the same for all members of a rebalance. Bytes of other applications stay whole, as the head.
+    """Splits a ConsumerProtocolAssignment after its tasks and before its next rebalance time. The part between the
+    tasks and the next rebalance time is the same for all members of a rebalance. Bytes of an application other than
+    Kafka Streams are not split: the head contains all these bytes.
     """
     try:
         start = user_data_of_head(assignment)
@@ -149,8 +153,8 @@ def split_assignment(assignment: bytes) -> AssignmentParts:
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
     """Decodes an AssignmentInfo. Raises DecodeError.
 
-    Differs from Kafka: a topology name of negative length is an error; Kafka treats it as no name. A topic index that
-    is not in the dictionary is an error; Kafka makes of it a partition of the topic null.
+    Differs from Kafka: a topology name of negative length is an error, while Kafka treats it as no name. A topic index
+    that is not in the dictionary is an error, while Kafka decodes it as a partition of the topic null.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -181,7 +185,9 @@ def _read_versions(reader: Reader) -> tuple[int, int]:
 
 
 def _read_active_tasks(reader: Reader, version: int) -> tuple[TaskId, ...]:
-    """Fast path: if no task has a topology name, all tasks have the same length and are decoded by one call."""
+    """Reads the active tasks. Fast path: if no task has a topology name, all tasks have the same length and are decoded
+    by one call.
+    """
     if version < FIRST_VERSION_WITH_NAMED_TOPOLOGY:
         numbers = reader.ints(2 * reader.count("active tasks", 8), "active tasks")
         return tuple(map(TaskId, numbers[::2], numbers[1::2]))
@@ -262,18 +268,18 @@ def _read_indexed_partitions(reader: Reader, topics: Mapping[int, str]) -> tuple
 
 
 _OLD_TASK_ID = struct.Struct(">ii")
-_UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the name has length 0
+_UNNAMED_TASK_ID = struct.Struct(">ii4x")  # the last four bytes are the length of the topology name, 0
 _INT32 = struct.Struct(">i")
 _TOPIC = itemgetter(0)
 _NO_NEXT_REBALANCE = struct.pack(">q", JAVA_LONG_MAX)
 
 
 class AssignmentInfoEncoder:
-    """Encodes the user data of all members of one rebalance. The part that they share is encoded once.
+    """Encodes the user data of all members of one rebalance. The part that all members share is encoded only once.
 
-    `topic_dictionary`: topic of the host maps to its index, in the order in which to write the topics; None for the
-    dictionary that Kafka would make. Raises IllegalArgumentError for a version outside 1 to 11, InputError for a value
-    that does not fit its field.
+    `topic_dictionary`: each topic of the host maps with its index, in the order in which to write the topics; None for
+    the dictionary that Kafka would make. Raises IllegalArgumentError for a version outside 1 to 11, InputError for a
+    value that does not fit its field.
     """
 
     def __init__(
@@ -312,7 +318,9 @@ class AssignmentInfoEncoder:
         standby_tasks: Mapping[TaskId, Iterable[TopicPartition]],
         next_rebalance_ms: int = JAVA_LONG_MAX,
     ) -> AssignmentParts:
-        """Returns the user data as `encode` does, but in parts. `shared` is the same object for all members."""
+        """Returns the user data as `encode` does, but in parts. The part `shared` is the same object for all
+        members.
+        """
         head = [self._versions, _INT32.pack(len(active_tasks)), *map(self._encode_task_id, active_tasks)]
         head.append(_INT32.pack(len(standby_tasks)))
         for task, partitions in standby_tasks.items():
@@ -342,7 +350,7 @@ class AssignmentInfoEncoder:
 
 
 def encode_assignment_info(info: AssignmentInfo, topic_dictionary: Mapping[str, int] | None = None) -> bytes:
-    """Encodes a single AssignmentInfo. For a whole rebalance, use one AssignmentInfoEncoder."""
+    """Encodes a single AssignmentInfo. To encode a whole rebalance, use one AssignmentInfoEncoder instead."""
     encoder = AssignmentInfoEncoder(
         info.version,
         info.commonly_supported_version,

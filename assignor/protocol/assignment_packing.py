@@ -3,9 +3,9 @@
     version (int8) | shared parts: count (int32), each as bytes | members: count (int32), each as
     id (bytes, UTF-8), index of its shared part (int32), head (bytes), tail (bytes)
 
-Numbers are big-endian. A `bytes` field starts with its length (int32). Equal assignments in the same order, split into
-the same parts, give equal bytes. This format is not part of Kafka's protocol: it is used to store a rebalance, and to
-send it between processes.
+Numbers are big-endian. A `bytes` field starts with its length (int32). Equal assignments give equal packed bytes if
+they are in the same order and split into the same parts. The packed format is not part of Kafka's protocol: it is used
+to store a rebalance, and to send a rebalance between processes.
 """
 
 from collections.abc import Mapping
@@ -40,8 +40,8 @@ def pack(assignments: SharedAssignments) -> bytes:
 
 
 def unpack(packed: bytes) -> SharedAssignments:
-    """Returns the assignments, with the members in the order of packing. Equal shared parts are one object, and so are
-    equal tails. Raises DecodeError.
+    """Returns the assignments, with the members in the order in which they were packed. Equal shared parts are one
+    object, and equal tails are one object. Raises DecodeError.
     """
     reader = Reader(packed, "packed assignments")
     version = reader.int8("version")
@@ -63,9 +63,10 @@ def unpack(packed: bytes) -> SharedAssignments:
 
 
 def share(assignments: Mapping[str, bytes]) -> SharedAssignments:
-    """Splits assignments from other sources (an old record, a report), so that equal common parts become one object.
+    """Splits assignments that are not split yet (of an old record or a report), so that equal shared parts become one
+    object.
 
-    Bytes of other applications stay whole.
+    The bytes of an application other than Kafka Streams are not split.
     """
     if isinstance(assignments, SharedAssignments):
         return assignments

@@ -38,8 +38,8 @@ _ASSIGNMENT = "ConsumerProtocolAssignment"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics and the owned partitions of a member. `generation_id`: None if not sent; `rack`: None if not sent or
-    empty.
+    """The topics and the owned partitions of a member. `generation_id`: None if the member sent no generation; `rack`:
+    None if the member sent no rack or an empty rack.
     """
 
     topics: tuple[str, ...]
@@ -60,8 +60,8 @@ class Assignment:
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """Encodes a subscription. Topics are sorted; owned partitions are sorted and grouped by topic. Fields that
-    `version` does not have are left out.
+    """Encodes a subscription. Topics are sorted; owned partitions are sorted and grouped by topic. Only the fields that
+    `version` has are encoded.
     """
     version = _usable_version(version)
     writer = Writer()
@@ -101,7 +101,7 @@ def decode_subscription(data: bytes | memoryview) -> Subscription:
 
 def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) -> bytes:
     """Encodes an assignment. Partitions are grouped by topic; topics are in the order of their first partitions. All
-    versions have the same fields.
+    versions of an assignment have the same fields.
     """
     user_data = None if assignment.user_data is None else AssignmentParts(assignment.user_data)
     return bytes(assignment_parts(assignment.partitions, user_data, version))
@@ -110,8 +110,8 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 def assignment_parts(
     partitions: Iterable[TopicPartition], user_data: AssignmentParts | None, version: int = HIGHEST_VERSION
 ) -> AssignmentParts:
-    """Encodes an assignment as `encode_assignment` does, but for user data in parts. The head contains the length of
-    the user data.
+    """Encodes an assignment as `encode_assignment` does, but from and into parts. The head of the result contains the
+    length of the whole user data.
     """
     before, shared, tail = user_data or _NO_BYTES
     size = _INT32.pack(_NULL if user_data is None else len(before) + len(shared) + len(tail))
@@ -120,8 +120,8 @@ def assignment_parts(
 
 
 class UserDataStart(NamedTuple):
-    """The start of the user data. `reader`: positioned at the start; `length`: the length of the user data in bytes, as
-    the assignment declares it.
+    """The start of the user data in an assignment. `reader`: a reader at the first byte of the user data; `length`: the
+    length of the user data in bytes, as the assignment declares it.
     """
 
     reader: Reader
@@ -129,7 +129,7 @@ class UserDataStart(NamedTuple):
 
 
 def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
-    """Finds the start of the user data in an assignment, whose end may be missing (`AssignmentParts.head`).
+    """Finds the start of the user data in an assignment or in the head of an assignment (`AssignmentParts.head`).
 
     Returns None for an assignment without user data. Raises DecodeError.
     """
@@ -185,7 +185,7 @@ def _partition_bytes(partitions: Iterable[TopicPartition], field: str) -> bytes:
     return b"".join(chunks)
 
 
-@lru_cache(maxsize=1_024)  # every member of a group has partitions of the same topics
+@lru_cache(maxsize=1_024)  # cached, because all members of a group have partitions of the same topics
 def _topic_bytes(topic: str, field: str) -> bytes:
     writer = Writer()
     writer.nullable_string(topic, field)

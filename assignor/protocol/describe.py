@@ -17,12 +17,13 @@ from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, TopicPartition
 Described = str | int | None | list["Described"] | dict[str, "Described"]
 """The types that JSON can hold."""
 
-_ERROR_NAMES = {code.value: code.name for code in AssignorErrorCode}  # a later Kafka may send other numbers
+# a later version of Kafka may send other numbers, which have no name here
+_ERROR_NAMES = {code.value: code.name for code in AssignorErrorCode}
 
 
 def describe(kind: str, data: bytes) -> dict[str, Described]:
-    """Returns the decoded bytes. `kind`: one of KINDS. Raises DecodeError for bytes of another kind, InputError for an
-    unknown kind.
+    """Returns the decoded bytes as plain data. `kind`: the kind of the bytes, one of KINDS. Raises DecodeError for
+    bytes of another kind, InputError for an unknown kind.
     """
     described = _DESCRIBED_BY_KIND.get(kind)
     if described is None:
@@ -102,7 +103,7 @@ _DESCRIBED_BY_KIND: Mapping[str, Callable[[bytes], dict[str, Described]]] = Mapp
 )
 
 KINDS: tuple[str, ...] = tuple(_DESCRIBED_BY_KIND)
-"""The two messages of the consumer protocol, then the user data of each message alone."""
+"""The kinds of bytes: the two messages of the consumer protocol, and the user data of each message alone."""
 
 
 def _partitions(partitions: Iterable[TopicPartition]) -> list[Described]:
@@ -114,5 +115,5 @@ def _hosts(hosts: HostPartitions) -> dict[str, Described]:
 
 
 def _text(text: str) -> str:
-    """Replaces unpaired surrogates by U+FFFD, because no terminal or JSON file can hold them."""
+    """Replaces unpaired surrogates by U+FFFD, because no terminal or JSON file can contain unpaired surrogates."""
     return to_utf16_units(text).decode("utf-16-be", "replace")

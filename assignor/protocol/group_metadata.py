@@ -1,11 +1,11 @@
 """The records of `__consumer_offsets` that a broker's group coordinator writes about groups of the classic protocol.
 
-A key begins with the kind of the record as int16. Other kinds are skipped, so records of later Kafka versions do no
-harm. A record without a value is a tombstone: the group was deleted. Values of version 4 are flexible (KIP-482):
-lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are skipped. A value of
-an unknown version is an error. Source: `GroupMetadataKey`, `GroupMetadataValue`, `LegacyOffsetCommitKey`,
-`OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`, `StreamsGroupMetadataKey`,
-`GroupCoordinatorRecordSerde`.
+A key begins with the kind of the record as int16. Records of unknown kinds are skipped, so records of later Kafka
+versions do no harm. A group's record without a value is a tombstone: the group was deleted. Values of version 4 are
+flexible (KIP-482): lengths are unsigned varints of length + 1, and every structure ends with tagged fields, which are
+skipped. A value of an unknown version raises DecodeError. Source: `GroupMetadataKey`, `GroupMetadataValue`,
+`LegacyOffsetCommitKey`, `OffsetCommitKey`, `ConsumerGroupMetadataKey`, `ShareGroupMetadataKey`,
+`StreamsGroupMetadataKey`, `GroupCoordinatorRecordSerde`.
 """
 
 from dataclasses import dataclass
@@ -24,14 +24,15 @@ _FIRST_VERSION_WITH_INSTANCE_ID = 3
 _FIRST_FLEXIBLE_VERSION = 4
 
 _NO_TIMESTAMP = -1
-_SMALLEST_MEMBER = 18  # in version 0: three lengths of two bytes, a time-out, two lengths of four bytes
+# the bytes of the smallest member in version 0: three lengths of two bytes, a time-out, two lengths of four bytes
+_SMALLEST_MEMBER = 18
 _SMALLEST_FLEXIBLE_MEMBER = 15
 _LONGEST_VARINT = 5
 _KEY, _VALUE = "key of __consumer_offsets", "GroupMetadataValue"
 
 
 class GroupKind(StrEnum):
-    """The protocol of a group that is not classic. Classic groups have `GroupMetadataKey`."""
+    """The protocol of a group that is not classic. The keys of classic groups are `GroupMetadataKey`."""
 
     CONSUMER = "consumer"
     SHARE = "share"
@@ -52,7 +53,7 @@ class GroupMetadataKey:
 
 @dataclass(frozen=True, slots=True)
 class OffsetCommitKey:
-    """The key of a committed offset. `version`: 0 or 1; both have the same fields."""
+    """The key of a committed offset. `version`: 0 or 1; the two versions have the same fields."""
 
     group: str
     topic: str
@@ -62,7 +63,7 @@ class OffsetCommitKey:
 
 @dataclass(frozen=True, slots=True)
 class OtherGroupKey:
-    """The key of a group of another protocol (KIP-848, KIP-932, KIP-1071). A classic group may have the same id."""
+    """The key of a group that is not classic (KIP-848, KIP-932, KIP-1071). A classic group may have the same id."""
 
     group: str
     kind: GroupKind
@@ -70,8 +71,8 @@ class OtherGroupKey:
 
 @dataclass(frozen=True, slots=True)
 class MemberMetadata:
-    """A member of a group. `subscription`, `assignment`: bytes of the group's protocol type, or empty. Times are in
-    milliseconds.
+    """A member of a group. `subscription`, `assignment`: bytes in the format of the group's protocol type, or empty.
+    Time-outs are in milliseconds.
     """
 
     member_id: str
@@ -91,7 +92,7 @@ class GroupMetadataValue:
 
     `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: the time at which the group entered
     the state in which the record was written (for a new generation, the time at which the last member joined); None if
-    it is not stored.
+    the record does not contain this time.
     """
 
     protocol_type: str
@@ -103,7 +104,7 @@ class GroupMetadataValue:
 
 
 def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommitKey | OtherGroupKey | None:
-    """Decodes a key. Returns None for other kinds of records. Raises DecodeError."""
+    """Decodes the key of a record. Returns None for a record of an unknown kind. Raises DecodeError."""
     reader = Reader(data, _KEY)
     kind = reader.int16("kind")
     if kind in _OFFSET_COMMIT_KEYS:
@@ -116,7 +117,9 @@ def decode_group_key(data: bytes | memoryview) -> GroupMetadataKey | OffsetCommi
 
 
 def decode_group_value(data: bytes | memoryview) -> GroupMetadataValue:
-    """Decodes the value of a GroupMetadataKey. Bytes after the last field are ignored. Raises DecodeError."""
+    """Decodes the value of a record whose key is a GroupMetadataKey. Bytes after the last field are ignored. Raises
+    DecodeError.
+    """
     version = Reader(data, _VALUE).int16("version")
     flexible = version >= _FIRST_FLEXIBLE_VERSION
     reader = _FlexibleReader(data, _VALUE) if flexible else Reader(data, _VALUE)
@@ -167,7 +170,7 @@ def _read_member(reader: Reader, version: int) -> MemberMetadata:
 
 
 class _FlexibleReader(Reader):
-    """Reads the compact forms of the fields of flexible versions."""
+    """Reads the fields of flexible versions (KIP-482), which have compact forms."""
 
     __slots__ = ()
 

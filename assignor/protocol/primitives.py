@@ -1,15 +1,15 @@
 """Reads and writes the primitive values of Kafka's messages.
 
-For any bytes, the reader returns a value or raises `DecodeError` with the offset. It accepts a length or a count only
-if the remaining bytes can hold as many elements, so corrupt bytes never cost more memory or time than their own length.
-Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and the message format of KIP-482
-without flexible versions, which `group_metadata` adds.
+For any bytes, the reader returns a value or raises `DecodeError` with the offset. The reader accepts a length or a
+count only if the remaining bytes can hold that many elements, so corrupt bytes never take more memory or time than
+valid bytes of the same length. Numbers are big-endian and signed. Source: `ByteBufferAccessor`, `DataInputStream`, and
+the message format of KIP-482 without flexible versions, which `group_metadata` adds.
 
-Text has three encodings. The consumer protocol and SubscriptionInfo use UTF-8 (`String.getBytes(UTF_8)`).
+Text has one of three encodings. The consumer protocol and SubscriptionInfo use UTF-8 (`String.getBytes(UTF_8)`).
 AssignmentInfo uses modified UTF-8 for topics and hosts (`DataOutputStream.writeUTF`), and UTF-16 code units for
 topology names (`DataOutputStream.writeChars`). A Java string is a sequence of UTF-16 code units, and may contain an
-unpaired surrogate. Here an unpaired surrogate is the Python character with the same code; a surrogate pair is always
-the one character that it encodes.
+unpaired surrogate. In Python, this module represents an unpaired surrogate by the character with the same code, and a
+surrogate pair always by the one character that it encodes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _INT64 = struct.Struct(">q")
 _PROCESS_ID = struct.Struct(">qq")
 
 MAX_MODIFIED_UTF8_BYTES = 0xFFFF
-"""The length prefix of `writeUTF` is an unsigned 16-bit number."""
+"""The limit comes from the length prefix of `writeUTF`, which is an unsigned 16-bit number."""
 
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()
@@ -45,7 +45,7 @@ _LONGEST_TEXT_IN_MESSAGE = 40
 
 
 def to_utf8(text: str) -> bytes:
-    """Returns `text.getBytes(UTF_8)`. Every unpaired surrogate becomes a question mark."""
+    """Returns Java's `text.getBytes(UTF_8)`, in which every unpaired surrogate is a question mark."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -53,7 +53,7 @@ def to_utf8(text: str) -> bytes:
 
 
 def from_utf8(raw: bytes) -> str:
-    """Returns `new String(raw, UTF_8)`. It never fails; malformed bytes become U+FFFD.
+    """Returns Java's `new String(raw, UTF_8)`. The conversion never fails; malformed bytes become U+FFFD.
 
     Java and Python differ in one case: the three-byte form of a surrogate, or its first two bytes, becomes a single
     U+FFFD in Java, but one U+FFFD for each byte in Python.
@@ -70,7 +70,7 @@ def to_utf16_units(text: str) -> bytes:
 
 
 def from_utf16_units(raw: bytes) -> str:
-    """Returns the string of these UTF-16 code units. `raw` must have an even length."""
+    """Returns the string whose UTF-16 code units are `raw`, which must have an even length."""
     return raw.decode("utf-16-be", "surrogatepass")
 
 
@@ -89,7 +89,7 @@ def _modified_unit(unit: int) -> bytes:
 
 
 def malformed_modified_utf8_at(raw: bytes) -> int | None:
-    """Returns the index of the first byte at which `readUTF` would fail, None if it would not fail."""
+    """Returns the index of the first byte at which `readUTF` would fail, None if `readUTF` would not fail."""
     if raw.isascii():
         return None
     match = _MODIFIED_TEXT.match(raw)
@@ -113,10 +113,10 @@ def _unit(raw: bytes) -> bytes:
 
 
 def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str], int]:
-    """Creates a method of Reader that reads one number. Numbers are read so often that one call less for each number
-    saves a tenth of the decoding time.
+    """Creates a method of Reader that reads one number. Methods created by this function avoid one call for each
+    number, which saves a tenth of the decoding time.
 
-    `what`: a text before the name of the field in errors.
+    `what`: the text that precedes the name of the field in errors.
     """
     size, unpack_from = form.size, form.unpack_from
 
@@ -132,8 +132,8 @@ def _number_reader(form: struct.Struct, what: str = "") -> Callable[[Reader, str
 
 
 class Reader:
-    """A position in bytes. `what`: the name of the structure, for errors. In every call, `field` is the name of the
-    field that is read, for errors.
+    """Reads values from bytes, one after the other. `what`: the name of the structure, for errors. The argument `field`
+    of every method is the name of the field that is read, for errors.
     """
 
     __slots__ = ("_data", "_end", "_offset", "_what")
@@ -153,7 +153,7 @@ class Reader:
         return self._end - self._offset
 
     def error(self, reason: str, offset: int | None = None) -> DecodeError:
-        """Returns the error for a mistake at `offset`, by default at the current position."""
+        """Returns the error for faulty bytes at `offset`, or at the current position if `offset` is None."""
         return DecodeError(self._what, reason, self._offset if offset is None else offset)
 
     def _advance(self, size: int, field: str) -> int:
@@ -176,18 +176,20 @@ class Reader:
     _int32_length = _number_reader(_INT32, "length of ")
 
     def ints(self, count: int, field: str) -> tuple[int, ...]:
-        """Reads `count` int32."""
+        """Reads `count` numbers, each an int32."""
         start = self._advance(4 * count, field)
         return struct.unpack_from(f">{count}i", self._data, start)
 
     def peek_ints(self, count: int, field: str) -> tuple[int, ...]:
-        """Reads `count` int32 without changing the position."""
+        """Reads `count` numbers, each an int32, without changing the position."""
         values = self.ints(count, field)
         self._offset -= 4 * count
         return values
 
     def peek_rows(self, form: struct.Struct, count: int, field: str) -> Iterator[tuple[Any, ...]]:
-        """Reads `count` rows of `form` without changing the position. Call `skip` if the rows are valid."""
+        """Reads `count` rows of `form` without changing the position. If the rows are valid, call `skip` to advance
+        past them.
+        """
         start = self._advance(form.size * count, field)
         self._offset = start
         return form.iter_unpack(memoryview(self._data)[start : start + form.size * count])
@@ -196,7 +198,7 @@ class Reader:
         self._advance(size, field)
 
     def count(self, field: str, smallest: int) -> int:
-        """Reads the length of an array. Raises DecodeError if the remaining bytes cannot hold as many elements of at
+        """Reads the length of an array. Raises DecodeError if the remaining bytes cannot hold that many elements of at
         least `smallest` bytes each.
         """
         start = self._offset
@@ -214,7 +216,7 @@ class Reader:
         return self._data[start : start + size]
 
     def nullable_byte_array(self, field: str) -> bytes | None:
-        """Reads an int32 length and as many bytes. As in Kafka, every negative length means null."""
+        """Reads an int32 length and that number of bytes. As in Kafka, every negative length means null."""
         size = self._int32_length(field)
         return None if size < 0 else self.raw(size, field)
 
@@ -290,7 +292,7 @@ def _number_writer(form: struct.Struct) -> Callable[[Writer, int, str], None]:
 
 
 class Writer:
-    """Collects chunks of bytes. Raises InputError with the name of the field for a value that does not fit the
+    """Collects chunks of bytes. If a value does not fit its field, a method raises InputError with the name of the
     field.
     """
 
@@ -348,7 +350,8 @@ def pack_ints(values: Sequence[int], field: str) -> bytes:
 def pack_modified_utf8(value: str, field: str) -> bytes:
     """Returns the bytes of `DataOutputStream.writeUTF(value)`: an unsigned 16-bit length and modified UTF-8.
 
-    Raises TaskAssignmentError for a longer text, because Kafka's leader sends an error assignment for such a host.
+    Raises TaskAssignmentError if the length does not fit 16 bits, because Kafka's leader sends an error assignment for
+    so long a host name.
     """
     raw = to_modified_utf8(value)
     if len(raw) > MAX_MODIFIED_UTF8_BYTES:

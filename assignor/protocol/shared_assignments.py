@@ -2,7 +2,8 @@
 
 All assignments of a rebalance end with the same host maps, which are by far the longest part. With 500 processes and
 50,000 tasks, each of the 500 assignments has 800 KB, of which only 2 KB differ. So an assignment is stored in three
-parts, which are joined only when its bytes are read. Source: `AssignmentInfo.encode`, whose host maps follow the tasks.
+parts, which are joined only when the bytes of the assignment are read. Source: `AssignmentInfo.encode`, whose host maps
+follow the tasks.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import NamedTuple
 class AssignmentParts(NamedTuple):
     """The ConsumerProtocolAssignment of one member in three parts: `head + shared + tail`.
 
-    `shared`: the same object for all members of a rebalance; empty if nothing is shared.
+    `shared`: the same object for all members of a rebalance; empty if the assignment has no shared part.
     """
 
     head: bytes
@@ -31,10 +32,10 @@ class AssignmentParts(NamedTuple):
 
 
 class SharedAssignments(Mapping[str, bytes]):
-    """Member id to the bytes of its assignment. Each access joins the parts again."""
+    """The bytes of each member's assignment, by member id. Each access to an assignment joins its parts again."""
 
     def __init__(self, parts: Mapping[str, AssignmentParts]) -> None:
-        """`parts`: member id to the parts of its assignment, in the order of the members."""
+        """`parts`: the parts of each member's assignment, by member id, in the order of the members."""
         self.parts = parts
 
     def __getitem__(self, member_id: str) -> bytes:
@@ -50,7 +51,7 @@ class SharedAssignments(Mapping[str, bytes]):
         return member_id in self.parts
 
     def __eq__(self, other: object) -> bool:
-        """True if both have the same bytes for the same members. The order and the split into parts do not matter."""
+        """True if both mappings have the same bytes for the same members, in any order and split into any parts."""
         if not isinstance(other, Mapping):
             return NotImplemented
         if self.keys() != other.keys():
@@ -65,7 +66,7 @@ class SharedAssignments(Mapping[str, bytes]):
         columns = list(map(list, zip(*self.parts.values(), strict=True)))
         return _from_columns, (list(self.parts), columns)
 
-    __hash__ = None  # type: ignore[assignment]  # as every mapping
+    __hash__ = None  # type: ignore[assignment]  # unhashable, as every mapping is
 
 
 def _from_columns(member_ids: list[str], columns: list[list[bytes]]) -> SharedAssignments:

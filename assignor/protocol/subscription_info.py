@@ -1,10 +1,12 @@
 """SubscriptionInfo: the user data of a Kafka Streams consumer's subscription, with its process, tasks and offsets.
 
-`decode_member` decodes it together with the subscription; `decode_members` decodes all members of a group.
+`decode_member` decodes a SubscriptionInfo together with its subscription; `decode_members` decodes all members of a
+group.
 
-Up to version 6, it lists previous active tasks and standby tasks. Since version 7, it has an offset sum for every task
-with state, which is LATEST_OFFSET for running active tasks. Here both forms are one mapping: a task that is listed as
-active has LATEST_OFFSET, and a task that is listed as standby has UNKNOWN_OFFSET_SUM. If the version is above
+Up to version 6, a SubscriptionInfo lists previous active tasks and standby tasks. Since version 7, a SubscriptionInfo
+has an offset sum for every task with state, which is LATEST_OFFSET for running active tasks. `SubscriptionInfo` has
+offset sums for all versions: a task that version 6 or earlier lists as active has the sum LATEST_OFFSET, and a task
+that version 6 or earlier lists as standby has the sum UNKNOWN_OFFSET_SUM. If the version is above
 LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`;
 KIP-441, KIP-708.
 """
@@ -48,7 +50,7 @@ class SubscriptionInfo:
 
     `unique_field`: int8; a member changes it so that its subscription differs from the previous one. `error_code`: an
     AssignorErrorCode, or a number of a later Kafka version. `listed_twice`: the tasks that a subscription of version 1
-    to 6 lists as active and also as standby; their sum is UNKNOWN_OFFSET_SUM. Raises IllegalArgumentError if the
+    to 6 lists as active and also as standby; their offset sum is UNKNOWN_OFFSET_SUM. Raises IllegalArgumentError if the
     versions contradict each other.
     """
 
@@ -69,12 +71,14 @@ class SubscriptionInfo:
 
     @property
     def is_future(self) -> bool:
-        """True if only the two versions could be decoded."""
+        """True if only the two version numbers could be decoded, because `version` is above
+        LATEST_SUPPORTED_VERSION.
+        """
         return self.version > LATEST_SUPPORTED_VERSION
 
     @property
     def prev_tasks(self) -> frozenset[TaskId]:
-        """The tasks that ran as active."""
+        """The tasks that ran as active tasks."""
         active = (task for task, offset_sum in self.task_offset_sums.items() if offset_sum == LATEST_OFFSET)
         return self.listed_twice.union(active)
 
@@ -91,7 +95,7 @@ class MemberSubscription(NamedTuple):
     info: SubscriptionInfo
 
 
-@lru_cache(maxsize=64)  # all members of a group send the same two versions, and each pair is checked twice
+@lru_cache(maxsize=64)  # cached, because all members of a group send the same two versions, which are checked twice
 def _version_problem(version: int, latest_supported: int) -> str | None:
     if latest_supported == UNKNOWN_VERSION:
         if 1 <= version <= FIRST_VERSION_WITH_LATEST_SUPPORTED - 1:
@@ -188,10 +192,10 @@ def _write_client_tags(writer: Writer, client_tags: Mapping[str, str]) -> None:
 def decode_members(subscriptions: Mapping[str, bytes]) -> Iterator[tuple[str, MemberSubscription]]:
     """Yields each member of a group with its decoded subscription, in the order of the leader's HashMap of member ids.
 
-    `subscriptions`: member id to ConsumerProtocolSubscription, in the order received. Raises DecodeError with the
-    member's id. As in Kafka, all subscriptions are decoded before the first user data, so an error in a subscription
-    comes before any error in user data. Equal bytes of several members are decoded once; they are common, because many
-    threads of a process may have no task.
+    `subscriptions`: the ConsumerProtocolSubscription of each member, by member id, in the order received. Raises
+    DecodeError with the member's id. As in Kafka, all subscriptions are decoded before the first user data, so an error
+    in a subscription comes before any error in user data. Equal bytes of several members are decoded only once. Equal
+    bytes are common, because many threads of a process may have no task.
     """
     decoded: dict[bytes, Subscription] = {}
     for member_id, raw in subscriptions.items():
@@ -219,7 +223,9 @@ def decode_member(subscription: bytes) -> MemberSubscription:
 
 @lru_cache(maxsize=_GROUPS_KEPT)
 def _in_map_order(member_ids: tuple[str, ...]) -> tuple[str, ...]:
-    """Returns the member ids in the order of a HashMap. Cached, because the members of a group seldom change."""
+    """Returns the member ids in the order of a HashMap. The result is cached, because the members of a group seldom
+    change.
+    """
     return tuple(hash_set_order(member_ids, string_hash))
 
 
@@ -236,7 +242,7 @@ def _with_user_data(subscription: Subscription) -> MemberSubscription:
 def decode_subscription_info(data: bytes | memoryview) -> SubscriptionInfo:
     """Decodes a SubscriptionInfo. Raises DecodeError.
 
-    Differs from Kafka: a repeated client tag raises an error here; Kafka raises it later, when it reads the tags.
+    Differs from Kafka: a repeated client tag raises an error at once, while Kafka throws only when it reads the tags.
     """
     reader, version, latest_supported = _after_versions(data)
     if version > LATEST_SUPPORTED_VERSION:

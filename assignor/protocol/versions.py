@@ -1,8 +1,8 @@
 """The versions of SubscriptionInfo and AssignmentInfo in a group, and their change during a rolling upgrade.
 
 The leader encodes all assignments in the lowest version that it received. A member with a version that the leader does
-not know can still join if all other members have version 3 or later (version probing): it gets an empty assignment with
-the version that all members support, lowers its own version and rejoins. `received_versions` in
+not know can still join if all other members have version 3 or later (version probing): the member gets an empty
+assignment with the version that all members support, lowers its own version and rejoins. `received_versions` in
 `clients/client_metadata.py` computes the versions of a group. Source: `StreamsAssignmentProtocolVersions`,
 `StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
 KIP-268.
@@ -16,7 +16,9 @@ EARLIEST_PROBEABLE_VERSION = 3
 """The first version whose assignments contain the version that all members support."""
 
 UNKNOWN_VERSION = -1
-"""Stands for the latest supported version of a member of version 1 or 2, which does not send it."""
+"""Stands for the latest supported version of a member whose version is 1 or 2, because such a member does not send its
+latest supported version.
+"""
 
 FIRST_VERSION_WITH_ENDPOINT = 2
 FIRST_VERSION_WITH_LATEST_SUPPORTED = 3
@@ -32,11 +34,12 @@ FIRST_VERSION_WITH_CLIENT_TAGS = 11
 
 
 def next_subscription_version(used: int, received: int, commonly_supported: int) -> int:
-    """Returns the version of a member's next subscription. If it differs from `used`, the member has to rejoin at once.
+    """Returns the version of a member's next subscription. If the returned version differs from `used`, the member has
+    to rejoin at once.
 
     `used`: the version of the subscription that the member sent; `received`, `commonly_supported`: the two versions of
     the assignment. Raises TaskAssignmentError if the assignment has a higher version than the subscription, or a
-    commonly supported version that is unknown here.
+    commonly supported version above LATEST_SUPPORTED_VERSION.
     """
     if received > used:
         raise TaskAssignmentError(

@@ -10,8 +10,8 @@ from assignor.types import ProcessId, TaskId
 
 
 def document_of(value: Any) -> Any:
-    """Returns the value as JSON data. A dataclass or named tuple becomes an object of its fields, in their order.
-    Tasks, process ids and enum members become text.
+    """Returns the value as JSON data. A dataclass or named tuple becomes an object with the same fields in the same
+    order. Tasks, process ids and enum members become text.
     """
     return _writer_of(value.__class__)(value)
 
@@ -33,5 +33,5 @@ def _writer_of(kind: type[Any]) -> Callable[[Any], Any]:
 
 
 def document_of_fields(value: object, *names: str) -> dict[str, Any]:
-    """Returns an object of only these fields or properties of the value, in this order."""
+    """Returns a JSON object with the fields or properties `names` of the value, in the order of `names`."""
     return {name: document_of(getattr(value, name)) for name in names}

@@ -1,8 +1,8 @@
 """Reads JSON strictly: a wrong type, or a missing, repeated or unknown field, raises InputError with the field's path.
 
-Paths look like `input.topology.subtopologies[0].stores[1].name`, so that a person finds the place in a long line.
-Numbers have the bounds of Kafka's types. Counts that decide how much memory is allocated have bounds as well, because a
-document may come from an untrusted source.
+Paths look like `input.topology.subtopologies[0].stores[1].name`, so that a person finds the faulty field in a long
+line. Numbers have the bounds of Kafka's types. If a count determines how much memory is allocated, its bound is smaller
+than in Kafka, because a document may come from an untrusted source.
 """
 
 import base64
@@ -22,19 +22,19 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 Value = TypeVar("Value")
 
 MAX_PARTITIONS = 1_000_000
-"""The greatest number of partitions of one topic. It is far above the numbers in real Kafka clusters; it bounds the
-memory that one line can make this process allocate.
+"""The greatest number of partitions of one topic. This limit bounds the memory that one line can make this process
+allocate, and is far above the numbers in real Kafka clusters.
 """
 
 
 class Fields:
-    """One JSON object. Creating it checks the names of the fields; reading a field checks its value."""
+    """One JSON object. The constructor checks the names of the fields; a method that reads a field checks its value."""
 
     __slots__ = ("_values", "where")
 
     def __init__(self, value: object, where: str, required: tuple[str, ...], optional: tuple[str, ...] = ()) -> None:
-        """`where`: the path of this object, empty for the whole document. Raises InputError for a missing or unknown
-        field.
+        """`where`: the path of this object; empty if the object is the whole document. Raises InputError for a missing
+        or unknown field.
         """
         self.where = where
         self._values = as_object(value, where)
@@ -105,12 +105,12 @@ def list_items(value: object, where: str) -> Iterator[tuple[object, str]]:
 
 
 def each_of(reader: Callable[[object, str], Value]) -> Callable[[object, str], tuple[Value, ...]]:
-    """Returns a reader for a list of values that `reader` reads."""
+    """Returns a reader of a list, each value of which `reader` reads."""
     return lambda value, where: tuple([reader(item, at) for item, at in list_items(value, where)])
 
 
 def by_name(reader: Callable[[object, str], Value]) -> Callable[[object, str], dict[str, Value]]:
-    """Returns a reader for an object of values that `reader` reads."""
+    """Returns a reader of an object, each value of which `reader` reads."""
     return lambda value, where: {name: reader(entry, at) for name, entry, at in object_entries(value, where)}
 
 
@@ -168,8 +168,8 @@ def as_int32s(value: object, where: str) -> tuple[int, ...]:
 
 
 def _integers(value: object, where: str, low: int, high: int) -> tuple[int, ...]:
-    """Reads a list of numbers. Fast path: such lists are usually long, so the items are checked one by one, with their
-    paths, only if one of them is wrong.
+    """Reads a list of numbers. Fast path: lists of numbers are often long, so the numbers are checked one by one, with
+    their paths, only if one of them is wrong.
     """
     if isinstance(value, list) and all(type(item) is int and low <= item <= high for item in value):
         return tuple(value)
@@ -273,5 +273,5 @@ def as_configs(value: object, where: str) -> AssignmentConfigs:
         return AssignmentConfigs.from_dotted(value, where)
     except InputError:
         raise
-    except ValueError as error:  # int() refuses some texts that look like a number
+    except ValueError as error:  # int() raises for some texts that look like a number
         raise InputError(str(error), where) from None

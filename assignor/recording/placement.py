@@ -34,7 +34,7 @@ _RACK_FIELDS = ("task_partitions", "changelog_partitions", "partition_racks")
 
 @dataclass(frozen=True, slots=True)
 class RecordedPlacement:
-    """A line of placement/1. `output`: None if the line has no output."""
+    """A line of placement/1. `output`: the recorded placement; None if the line has no output."""
 
     id: str
     assignor: str
@@ -43,7 +43,8 @@ class RecordedPlacement:
 
 
 def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacement:
-    """Reads a whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later
+    """Reads a whole line of placement/1. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a
+    later
     release.
     """
     fields = Fields(
@@ -69,7 +70,7 @@ def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacemen
 
 
 def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, PlacementClient]) -> None:
-    """Raises InputError for tasks of several named topologies, which cannot be sorted together.
+    """Raises InputError for tasks of several topologies, because tasks of different named topologies cannot be sorted.
     Source: `TaskId.compareTo`.
     """
     names = {task.topology_name for task in tasks}
@@ -81,15 +82,16 @@ def _check_one_topology(tasks: Iterable[TaskId], clients: Mapping[ProcessId, Pla
 
 
 def parse_placement(document: Mapping[str, object]) -> PlacementProblem:
-    """Reads only the placement problem. Raises the errors of `parse_recorded_placement`."""
+    """Reads only the placement problem of a line of placement/1. Raises the errors of `parse_recorded_placement`."""
     return parse_recorded_placement(document).problem
 
 
 def _rack_information(
     fields: Fields, rack_aware: bool, tasks: Iterable[TaskId], stateful_tasks: Iterable[TaskId]
 ) -> RackInformation | None:
-    """Reads the fields about racks. Returns None if the line has none of them. With a rack-aware strategy, all of them
-    are required, for all tasks. They are also read without a strategy, because a what-if may set one later.
+    """Reads the fields about racks. Returns None if the line has no field about racks. With a rack-aware strategy, all
+    fields about racks are required, for all tasks. Without a rack-aware strategy, the fields are read as well, because
+    a what-if may set a strategy later.
     """
     given = [name for name in _RACK_FIELDS if fields.raw(name) is not None]
     if not given and not rack_aware:

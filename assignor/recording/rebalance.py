@@ -1,4 +1,4 @@
-"""Reads rebalance/1: a recorded rebalance, with its input as a snapshot, and with its output if it has one."""
+"""Reads rebalance/1: a recorded rebalance, with its input as a snapshot, and with its output if it was recorded."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -36,7 +36,7 @@ _FAILURES_ABOUT_TOPICS = ("create_topics", "describe_topics")
 
 @dataclass(frozen=True, slots=True)
 class RecordedTopic:
-    """An internal topic that the recorded rebalance created. `configs`: None if they were not recorded."""
+    """An internal topic that the recorded rebalance created. `configs`: None if the configs were not recorded."""
 
     partitions: int
     replication_factor: int | None
@@ -45,7 +45,7 @@ class RecordedTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecordedOutput:
-    """The `output` of rebalance/1. `created_topics`: None if they were not recorded."""
+    """The `output` of rebalance/1. `created_topics`: None if the created topics were not recorded."""
 
     assignments: Mapping[str, bytes]
     internal_topics: Mapping[str, int] = field(default_factory=dict)
@@ -58,11 +58,11 @@ class RecordedOutput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRebalance:
-    """A line of rebalance/1. `led_by`: the leader, if it was not Kafka Streams 4.3.1; then `output` can differ from the
-    output of 4.3.1.
+    """A line of rebalance/1. `led_by`: the software of the leader, if it was not Kafka Streams 4.3.1, so that `output`
+    can differ from the output of 4.3.1.
 
-    `interrupted`: True if the generation began but never got an assignment, so that there is no output. Then the input
-    is that of the next generation.
+    `interrupted`: True if the generation began but never got an assignment. An interrupted rebalance has no output, and
+    its input is the input of the next generation.
     """
 
     id: str
@@ -78,7 +78,8 @@ class RecordedRebalance:
 
 
 def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
-    """Reads a whole line. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a later
+    """Reads a whole line of rebalance/1. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a
+    later
     release.
     """
     fields = Fields(
@@ -107,8 +108,8 @@ def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalanc
 
 
 def _with_refusal(snapshot: RebalanceSnapshot, output: RecordedOutput | None) -> RebalanceSnapshot:
-    """Copies the brokers' error into the snapshot. A recording from Kafka has this error only as the cause of the
-    leader's error.
+    """Copies the brokers' error into the snapshot. A recording from Kafka has the brokers' error only as the cause of
+    the leader's error.
     """
     if output is None or output.error_cause is None or snapshot.topics_refusal is not None:
         return snapshot
@@ -118,12 +119,12 @@ def _with_refusal(snapshot: RebalanceSnapshot, output: RecordedOutput | None) ->
 
 
 def parse_rebalance(document: Mapping[str, object]) -> RebalanceSnapshot:
-    """Reads only the input of the rebalance. Raises the errors of `parse_recorded_rebalance`."""
+    """Reads only the input from a line of rebalance/1. Raises the errors of `parse_recorded_rebalance`."""
     return parse_recorded_rebalance(document).snapshot
 
 
 def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnapshot:
-    """Reads the `input` of rebalance/1. Raises InputError, NotBuiltYet."""
+    """Reads the `input` of rebalance/1. Raises InputError with the path of the mistake, NotBuiltYet."""
     fields = Fields(
         value,
         where,
@@ -216,7 +217,8 @@ def _as_output(value: object, where: str) -> RecordedOutput:
         ("created_topics", "error_cause", "explanations"),
     )
     if fields.raw("explanations") is not None:
-        list(fields.items("explanations"))  # explanations are for people: only the type of the field is checked
+        # explanations are for people, so only the type of the field `explanations` is checked
+        list(fields.items("explanations"))
     return RecordedOutput(
         assignments=fields.read("assignments", by_name(as_bytes)),
         internal_topics=fields.read("internal_topics", by_name(as_partitions)),

@@ -1,4 +1,6 @@
-"""Writes rebalance/1 and placement/1. The readers of this package give the written values back."""
+"""Writes rebalance/1 and placement/1. If the written documents are read by this package, the result has the same
+values.
+"""
 
 import base64
 from collections.abc import Iterable, Mapping, Sequence
@@ -41,7 +43,7 @@ def rebalance_document(
     result: RebalanceResult | None = None,
     explanations: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, object]:
-    """Returns one line of a recording. `explanations`: the results of `explain.explanation_document`; they become a
+    """Returns one line of a recording. `explanations`: the results of `explain.explanation_document`, which become a
     part of `output`.
     """
     document: dict[str, object] = {
@@ -135,7 +137,7 @@ def _base64(raw: bytes) -> str:
 
 
 def _steering(steering: Steering) -> dict[str, object]:
-    """Returns the instructions of operators. Empty fields are left out."""
+    """Returns the instructions of operators as JSON data, without empty fields."""
     document: dict[str, object] = {}
     if steering.drained_processes:
         document["drained_processes"] = [str(process) for process in sorted(steering.drained_processes)]

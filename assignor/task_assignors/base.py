@@ -1,13 +1,14 @@
-"""The interface by which the pipeline runs every task assignor: a placement problem in, a placement out.
+"""The interface by which the pipeline runs every task assignor, which makes a placement from a placement problem.
 
 The input of a task assignor has tasks, clients, lags, and the racks of the partitions that tasks read (KIP-925), but no
-topics, bytes or threads. Assignors are pure: the same problem gives the same placement. The reasons go to the log. The
-pipeline also runs assignors of Kafka's public interface (KIP-924, `assignor.assignment`) through this interface.
+topics, bytes or threads. Assignors are pure: the same problem gives the same placement. An assignor appends the reasons
+for its placement to the log. The pipeline also runs assignors of Kafka's public interface (KIP-924,
+`assignor.assignment`) through the interface in this file.
 
-`validate_placement` checks the rules that every placement must keep. If a rule is broken, it raises the error of
-Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: Kafka accepts a task that
-no client runs, and cannot express two copies on one client; here both are errors. Assignors of the public interface are
-checked by Kafka's own rules instead.
+`validate_placement` checks the rules that every placement must keep. If a rule is broken, `validate_placement` raises
+the error of Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: a task that
+no client runs is an error here, while Kafka accepts it. Two copies of a task on one client are an error here, while
+Kafka cannot express them. The placement of an assignor of the public interface is checked by Kafka's own rules only.
 
 Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`, `TaskAssignmentUtils.validateTaskAssignment`,
 `RackAwareTaskAssignor.racksForPartition`.
@@ -26,12 +27,12 @@ from assignor.topology.cluster import Racks
 from assignor.types import HostInfo, ProcessId, TaskId, TopicPartition
 
 PartitionRacks = Mapping[str, tuple[Racks, ...]]
-"""Topic to the racks of each of its partitions."""
+"""The racks of each partition of each topic, by topic."""
 
 
 class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
     """A `partition_racks` mapping that is computed at its first use. Without a rack-aware strategy, only reports use
-    it.
+    the racks.
     """
 
     def __init__(self, look_up: Callable[[], PartitionRacks]) -> None:
@@ -67,8 +68,8 @@ class RackInformation:
     partition_racks: PartitionRacks = field(default_factory=dict)
 
     def racks_of(self, partition: TopicPartition) -> Racks | None:
-        """Returns the racks of the partition's replicas; None if they are unknown, or if one of the brokers has no
-        rack.
+        """Returns the racks of the partition's replicas; None if the racks are unknown, or if a broker with a replica
+        has no rack.
         """
         racks = self.partition_racks.get(partition.topic, ())
         known = racks[partition.partition] if partition.partition < len(racks) else None
@@ -94,8 +95,8 @@ class RackInformation:
     def knows_changelogs(self) -> bool:
         """True if every changelog topic is known, with the racks of all its partitions.
 
-        As in Kafka, this checks topics and not the tasks' partitions. If a topic lacks a partition that a task needs, a
-        later step raises an error.
+        As in Kafka, this method checks the partitions of whole topics, not the partitions that tasks need. If a topic
+        lacks a partition that a task needs, a later step raises an error.
         """
         topics = {partition.topic for partitions in self.changelog_partitions.values() for partition in partitions}
         return all(
@@ -106,10 +107,10 @@ class RackInformation:
 
 @dataclass(frozen=True, slots=True)
 class PlacementClient:
-    """A process in the input of a task assignor. `capacity`: the number of its threads, which is the number of
-    `consumers` if these are known. `host`: its `application.server`. `reported_tasks`: consumer to the tasks whose
-    state it reported, for consumers that reported any. `active_owners`: task to the consumer that owns a partition of
-    it, for tasks that have such a consumer.
+    """A process in the input of a task assignor. `capacity`: the number of the process's threads, which is the number
+    of `consumers` if these are known. `host`: the process's `application.server`. `reported_tasks`: each consumer that
+    reported state, with the tasks whose state it reported. `active_owners`: each task of which a consumer owns a
+    partition, with this consumer.
     """
 
     process_id: ProcessId
@@ -130,9 +131,10 @@ class PlacementProblem:
     """The complete input of a placement.
 
     `tasks`, `stateful_tasks` and `clients` are in the iteration order of the leader's Java collections. The sticky and
-    the fallback assignor break ties by this order; HighAvailabilityTaskAssignor sorts. `stateful_tasks`: the tasks that
-    have a changelog. `racks`: None if no racks are known; only a rack-aware strategy uses them. `store_names`:
-    subtopology to its stores, including stores without a changelog; None if they are unknown.
+    the fallback assignor break ties by the iteration order of `tasks`, `stateful_tasks` and `clients`;
+    HighAvailabilityTaskAssignor sorts tasks and clients. `stateful_tasks`: the tasks that have a changelog. `racks`:
+    the racks of partitions; None if no racks are known; only a rack-aware strategy uses the racks. `store_names`: the
+    names of each subtopology's stores, including stores without a changelog; None if the stores are unknown.
     """
 
     configs: AssignmentConfigs
@@ -147,8 +149,8 @@ class PlacementProblem:
 class ClientPlacement:
     """The tasks of one client. `warm_ups`: the tasks of `standby` whose copies exist only until they have caught up.
 
-    `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. The leader
-    keeps the tasks that an assignor of the public interface returns in hash order.
+    `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. If an
+    assignor of the public interface returns the tasks, the leader keeps them in hash order.
     """
 
     active: frozenset[TaskId]
@@ -176,8 +178,8 @@ class AssignmentError(StrEnum):
 
     @property
     def is_fatal(self) -> bool:
-        """True if Kafka's leader cannot use the placement at all, and fails at once. With any other error, the leader
-        first computes the whole assignment, and then fails.
+        """True if Kafka's leader fails at once, because it cannot use a placement with this error at all. If an error
+        is not fatal, the leader first computes the whole assignment, and then fails.
         """
         return self in (AssignmentError.UNKNOWN_PROCESS_ID, AssignmentError.UNKNOWN_TASK_ID)
 
@@ -186,8 +188,9 @@ class AssignmentError(StrEnum):
 class Placement:
     """The output of a task assignor. `clients`: an entry for every client of the problem.
 
-    `assignment_error`: the result of Kafka's own check, for an assignor of the public interface; None if the placement
-    has not been checked. `followup_deadlines_ms`: process to the time at which it should request the next rebalance.
+    `assignment_error`: the result of Kafka's own check of a placement by an assignor of the public interface; None if
+    the placement has not been checked. `followup_deadlines_ms`: the time (milliseconds since 1970) at which each
+    process should request the next rebalance.
     """
 
     probing_rebalance_needed: bool
@@ -201,7 +204,7 @@ class Placement:
 
 
 class TaskAssignor(Protocol):
-    """A task assignor. `name`: its name in configs and recordings."""
+    """A task assignor. `name`: the assignor's name in configs and recordings."""
 
     name: str
 
@@ -214,20 +217,22 @@ class TaskAssignor(Protocol):
 
 @runtime_checkable
 class PublicInterfaceAssignor(TaskAssignor, Protocol):
-    """An assignor of the public interface in the pipeline. Its input has the racks of all partitions, and may have
-    unknown lags. The pipeline calls `on_assignment_computed` with the result.
+    """An assignor of the public interface in the pipeline. The input of an assignor of the public interface has the
+    racks of all partitions, and may have unknown lags.
     Source: `StreamsPartitionAssignor.assignTasksToClients`.
     """
 
     def on_assignment_computed(
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """Called with the assignment and the subscription of each member. `assignment`: empty if the error is fatal."""
+        """Called by the pipeline with the assignment and the subscription of each member. `assignment`: empty if
+        `error` is fatal.
+        """
         ...
 
 
 _Fault = tuple[str, str]
-"""The name of the fault, and the task or process concerned. Two names are not Kafka's."""
+"""The name of a fault, which need not be a name of Kafka's, and the task or process concerned."""
 
 _FATAL = frozenset(error.value for error in AssignmentError if error.is_fatal)
 
@@ -293,7 +298,8 @@ def _fault_of_clients(problem: PlacementProblem, placement: Placement) -> _Fault
 
 def _fault_beyond_kafka(problem: PlacementProblem, placement: Placement) -> _Fault | None:
     running = [client.active for client in placement.clients.values()]
-    if sum(map(len, running)) < len(problem.tasks):  # the checks before ensure known tasks that run at most once
+    # earlier checks ensure that all tasks are known and run at most once
+    if sum(map(len, running)) < len(problem.tasks):
         without_active = frozenset(problem.tasks).difference(*running)
         return "TASK_WITHOUT_ACTIVE", f"nobody runs {min(without_active)}"
     for process, client in placement.clients.items():

@@ -1,13 +1,14 @@
 """Queues of clients for the sticky assignor, sorted by their free room.
 
-For each task, Kafka iterates over all candidates and takes the first one with the lowest load per thread; of equal
-loads, the one with more threads. An empty client ends the iteration. A heap gives the same client if equal clients are
-sorted in Kafka's iteration order.
+For each task, Kafka iterates over all candidates and takes the client with the lowest load per thread; of clients with
+equal loads, it takes the client with the most threads, or else the first client. Kafka's iteration ends at an empty
+client. A heap gives the same client as Kafka's iteration if equal clients are sorted in Kafka's iteration order.
 
-For standbys, this is the order of a `HashSet` that Kafka fills for each standby with the clients that do not hold the
-task. In a hash table of a given capacity, the missing clients do not change the order of the others. So one queue for
-each capacity serves all tasks. The set is filled here only if so many process ids share a bucket that the bucket
-becomes a tree. Source: `LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
+For standbys, Kafka's iteration order is that of a `HashSet`, which Kafka fills for each standby with the clients that
+do not hold the task. In a hash table of a given capacity, the order of the contained clients does not depend on the
+clients that the table lacks. So one queue for each capacity serves all tasks. This module fills a set of clients for
+each standby only if so many process ids share a bucket that the bucket becomes a tree. Source:
+`LegacyStickyTaskAssignor.findLeastLoaded`, `findClientsWithoutAssignedTask`,
 `ClientState.hasMoreAvailableCapacityThan`, `java.util.HashSet`.
 """
 
@@ -20,9 +21,9 @@ from assignor.java.order import DEFAULT_INITIAL_CAPACITY, hash_set_order, is_cro
 from assignor.types import ProcessId, TaskId
 
 Room = tuple[float, int]
-"""A sort key; the client with the lowest key has the most room. Its fields are the tasks per thread and the negative
-number of threads (0 without `prefers_more_threads`). All empty clients have the key `EMPTY`, which is lower than all
-others.
+"""A sort key; the client with the lowest key has the most room. The fields of the key are the tasks per thread and the
+negative number of threads (0 without `prefers_more_threads`). All empty clients have the key `EMPTY`, which is lower
+than all others.
 """
 
 EMPTY: Room = (-1.0, 0)
@@ -30,7 +31,7 @@ EMPTY: Room = (-1.0, 0)
 
 @dataclass(slots=True)
 class Client:
-    """A client and the tasks that it has been given so far. `number`: its index in the leader's order.
+    """A client and the tasks that are assigned to it so far. `number`: the index of the client in the leader's order.
     `prefers_more_threads`: True if, of two clients with the same load, the one with more threads has more room.
     """
 
@@ -38,7 +39,7 @@ class Client:
     process_id: ProcessId
     capacity: int
     prefers_more_threads: bool = True
-    active: dict[TaskId, None] = field(default_factory=dict)  # in the order in which they were assigned
+    active: dict[TaskId, None] = field(default_factory=dict)  # the keys are in the order of assignment
     standby: dict[TaskId, None] = field(default_factory=dict)
     room: Room = EMPTY
 
@@ -63,16 +64,17 @@ class Client:
 
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
-    """Returns the client with the most room that `prefers` accepts. If it accepts none, returns the client with the
-    most room; None if there are no candidates. Of clients with equal room, the first candidate counts.
+    """Returns the client with the most room that `prefers` accepts. If `prefers` accepts no candidate, returns the
+    candidate with the most room; returns None if there are no candidates. Of clients with equal room, returns the first
+    candidate.
     """
     by_room = sorted(candidates, key=_room_of)
     return next(filter(prefers, by_room), by_room[0] if by_room else None)
 
 
 class ClientQueue:
-    """All clients, sorted by most room, then by `ranks[client.number]`. An entry may be out of date: room only shrinks,
-    so entries are corrected when they reach the top.
+    """All clients, sorted by most room, then by `ranks[client.number]`. An entry of the heap may be out of date. Room
+    only shrinks, so it is enough to correct an entry when it reaches the top.
     """
 
     __slots__ = ("_clients", "_heap")
@@ -94,8 +96,9 @@ class ClientQueue:
         return None
 
     def first_without(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """Returns the first client that is not in `holders` (a bit mask) and that `prefers` accepts. If it accepts
-        none, returns the first client that is not in `holders`; None if there is none.
+        """Returns the first client that is not in `holders` (a bit mask) and that `prefers` accepts. If `prefers`
+        accepts no client outside `holders`, returns the first client outside `holders`; returns None if all clients are
+        in `holders`.
         """
         heap, clients = self._heap, self._clients
         passed_over: list[tuple[Room, int, int]] = []
@@ -123,20 +126,21 @@ def _room_of(client: Client) -> Room:
 
 
 class StandbyCandidates:
-    """Finds the client with the most room among those that do not hold a task."""
+    """Finds the client with the most room among the clients that do not hold a given task."""
 
     __slots__ = ("_capacities", "_clients", "_queues", "_spreads")
 
     def __init__(self, clients: Sequence[Client]) -> None:
-        """`clients` in the leader's order, numbered from 0."""
+        """`clients`: all clients in the leader's order, numbered from 0."""
         self._clients = clients
         self._spreads = [spread_hash(process_hash(client.process_id)) for client in clients]
         self._capacities: dict[int, int | None] = {}
         self._queues: dict[int, ClientQueue] = {}
 
     def first(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
-        """Returns the candidate with the most room that `prefers` accepts. If it accepts none, returns the candidate
-        with the most room; None if there is no candidate. `holders`: a bit mask of the clients that are no candidates.
+        """Returns the candidate with the most room that `prefers` accepts. If `prefers` accepts no candidate, returns
+        the candidate with the most room; returns None if there is no candidate. `holders`: a bit mask of the clients
+        that are no candidates.
         """
         queue = self._queue(holders.bit_count())
         if queue is not None:
@@ -155,13 +159,13 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """Returns the capacity of the set without `left_out` of the clients. Returns None if a bucket could become
+        """Returns the capacity of a set of all but `left_out` of the clients. Returns None if a bucket could become
         crowded while the set is filled (`java/order.py`).
         """
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:
             room = capacity * 3 // 4
-            # whichever clients are left out, the keys in the set at this capacity are among these
+            # while the set has this capacity, its keys are among the first `room + 1 + left_out` clients
             if is_crowded(self._spreads[: room + 1 + left_out], capacity):
                 return None
             if size <= room:

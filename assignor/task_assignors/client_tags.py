@@ -1,7 +1,7 @@
 """The rule by which standbys prefer clients with other tags (KIP-708), for every assignor that knows tags.
 
-`standby_assignors.py` uses it for HighAvailabilityTaskAssignor, `minimal/spread.py` for MinimalMovementTaskAssignor,
-and `assignor/assignment/standbys.py` for assignors of the public interface.
+`standby_assignors.py` uses the rule for HighAvailabilityTaskAssignor, `minimal/spread.py` for
+MinimalMovementTaskAssignor, and `assignor/assignment/standbys.py` for assignors of the public interface.
 Source: `ClientTagAwareStandbyTaskAssignor`, `TaskAssignmentUtils.tagBasedStandbyTaskAssignment`.
 """
 
@@ -13,7 +13,7 @@ from typing import Generic, TypeVar
 from assignor.java.hash_codes import int32
 
 C = TypeVar("C", bound=Hashable)
-"""A client: its number, or its process id."""
+"""The type that identifies a client: a number, or a process id."""
 
 Tag = tuple[str, str]
 """A tag's key and value."""
@@ -23,11 +23,12 @@ class ClientTags(Generic[C]):
     """The configured tags (zone, cluster, host, ...) of clients, and the rule for the copies of one task.
 
     The tags of the clients that have a copy are the used tags; a client with a used tag gets no standby. As in Kafka, a
-    client that lacks a tag key counts as different from all others, so Kafka prefers it to clients with a used value of
-    this key. When at least as many clients have copies of the task as a tag key has values, all values of this key
-    become unused again. Kafka counts the clients with copies here, not the used values.
+    client that lacks a tag key counts as different from all others, so Kafka prefers this client to clients with a used
+    value of the key. When a client gets a copy and the number of clients with a copy has then reached the number of
+    values of one of its tag keys, all values of this key become unused, so that the key excludes no client for this
+    task.
 
-    `of`: the tags of each client whose keys are configured.
+    `of`: for each client, the tags of the client whose keys are configured.
     """
 
     def __init__(self, tags: Mapping[C, Mapping[str, str]], keys: Collection[str]) -> None:
@@ -44,7 +45,9 @@ class ClientTags(Generic[C]):
         return bool(self._with_key)
 
     def used_by(self, clients: Iterable[C]) -> frozenset[Tag]:
-        """Returns the used tags of a task. `clients`: the clients with a copy, the active one first."""
+        """Returns the used tags of a task. `clients`: the clients with a copy, first the client with the active
+        copy.
+        """
         used: set[Tag] = set()
         for number, client in enumerate(clients, start=1):
             self._use(client, used, number)
@@ -57,11 +60,12 @@ class ClientTags(Generic[C]):
     def draw_for_standbys(
         self, queue: list[tuple[float, C]], owner: C, wanted: int, may_hold: Callable[[C], bool]
     ) -> list[C]:
-        """Removes the clients that get the standbys of one task from the queue, and returns them. These may be fewer
-        than `wanted`: when every client has a used tag, the caller places the remaining standbys on the least loaded
-        clients. `owner`: the client with the active copy.
+        """Removes the clients that get the standbys of one task from the queue, and returns these clients. The result
+        may have fewer clients than `wanted`: when every client has a used tag, the caller places the remaining standbys
+        on the least loaded clients. `owner`: the client with the active copy.
 
-        As in Kafka, the first client is chosen before `wanted` is checked, which may be negative.
+        As in Kafka, the first client is chosen before `wanted` is checked, so a client may be returned even if `wanted`
+        is 0 or negative.
         """
         used: set[Tag] = set()
         drawn: list[C] = []
@@ -78,8 +82,8 @@ class ClientTags(Generic[C]):
         return drawn
 
     def _use(self, client: C, used: set[Tag], used_clients: int) -> None:
-        """Adds the client's tags to `used`, except tags whose key has at most `used_clients` values: all values of such
-        a key become unused.
+        """Adds the client's tags to `used`. If a tag key has at most `used_clients` values, all values of this key
+        become unused instead. As in Kafka, the number of used clients is compared, not the number of used values.
         """
         for tag in self.of[client]:
             values = self._with_key[tag[0]]
@@ -89,7 +93,9 @@ class ClientTags(Generic[C]):
                 used.add(tag)
 
     def _exclude_everybody(self, used: set[Tag]) -> bool:
-        """Fast path: most tasks of a large group have the same few combinations of used tags."""
+        """True if every client has a used tag. Cached, because most tasks of a large group share few combinations of
+        tags.
+        """
         key = frozenset(used)
         excludes = self._excludes_everybody.get(key)
         if excludes is None:
@@ -99,8 +105,8 @@ class ClientTags(Generic[C]):
 
 
 def draw(queue: list[tuple[float, C]], accepts: Callable[[C], bool]) -> C | None:
-    """Removes the least loaded client that `accepts` allows from the heap, and returns it. Returns None if there is
-    none. `queue`: the load of each client, and the client.
+    """Removes the least loaded client that `accepts` allows from the heap, and returns it. Returns None if `accepts`
+    allows no client. `queue`: a heap of clients, each with its load.
     """
     rejected: list[tuple[float, C]] = []
     found: C | None = None

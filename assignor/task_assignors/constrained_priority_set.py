@@ -1,42 +1,50 @@
 """A queue of clients that returns the least loaded client that is acceptable for a task.
 
-Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. It sorts clients by load, then by process id.
-An entry here is one number for both (`working_state.Entry`), so a smaller entry comes first.
+Kafka's queue is a `java.util.PriorityQueue`: a binary heap in an array. Kafka's queue sorts clients by load, then by
+process id. An entry of the queue in this file is one number made of load and process id (`working_state.Entry`); the
+smaller of two entries comes first.
 
-The load of a client changes while the client is in the queue, but the queue does not move it. Until Kafka offers the
-client again, an entry in the heap may be less than its parent: the heap is out of order. A poll from such a heap need
-not return the least entry; its result depends on the position of each entry in the array. To return the same clients as
-Kafka, the positions have to be the same after every step. There are three kinds of steps:
+The load of a client changes while the client is in the queue, but the queue does not move the client. Until Kafka
+offers the client again, an entry in the heap may be less than its parent: the heap is out of order. A poll from a heap
+out of order need not return the least entry; the result of the poll depends on the position of each entry in the array.
+To return the same clients as Kafka, this queue has to have each entry at the same position as Kafka's array after every
+step. A step of the queue is of one of three kinds:
 
 - A draw polls clients until one of them is acceptable. Kafka collects the rejected clients in a HashSet, and then
-  offers them to the queue again, in the order of this set.
+  offers them to the queue again, in the order of this HashSet.
 - An offer removes the client from the array if it is queued already, and pushes it with its present load.
 - A draw that finds no acceptable client polls all clients and offers all of them again.
 
-It would be slow to carry out every step: each draw takes a pass over the heap. Three observations avoid most of it:
+It would be slow to carry out every step, because each draw would poll and offer many clients. Three observations avoid
+most of the polls and offers:
 
-1. If the heap is in order, a poll returns the least entry, whatever the positions are. So a draw returns the least
-   acceptable entry, and it is enough to compare the acceptable clients. If only one client is acceptable, a draw
-   returns this client from any heap. In both cases the array is not needed. `ConstrainedPrioritySet` only appends the
-   step to a list of deferred steps.
-2. The array is needed only if several clients are acceptable and the heap may be out of order. Then the deferred steps
-   are carried out, on a `ClientHeap`. If the heap turns out to be in order, observation 1 applies again.
-3. After a draw that finds no acceptable client, all clients were pushed again with their present loads, so the heap is
-   in order. If the heap was in order before this draw, the clients were polled in sorted order. Then the new array
-   depends only on the present entries, and all earlier deferred steps are dropped (REFILLED). If the heap was out of
-   order before, the old array decides the order of the polls, so the earlier steps are needed (DRAINED).
+1. If the heap is in order, a poll returns the least entry, whatever the positions are. So a draw from a heap in order
+   returns the least acceptable entry, which a comparison of the acceptable clients finds. If only one client is
+   acceptable, a draw returns this client, whether the heap is in order or not. So the array is not needed if the heap
+   is in order or only one client is acceptable: `ConstrainedPrioritySet` only appends the draw to a list of deferred
+   steps.
+2. The array is needed only if several clients are acceptable and the heap may be out of order. When the array is
+   needed, a `ClientHeap` carries out the deferred steps. If the heap is in order after the deferred steps, observation
+   1 applies again.
+3. A draw that finds no acceptable client pushes all clients again with their present loads, so the heap is in order
+   after the draw. If the heap was also in order before the draw, the draw has polled the clients in sorted order, so
+   the new array depends only on the present entries, and all earlier deferred steps are dropped (REFILLED). If the heap
+   was out of order before the draw, the order of the polls depends on the old array, so the earlier deferred steps are
+   still needed (DRAINED).
 
-An offer can put the heap out of order. `breaking_range_after` returns the range of entries in which a parent would have
-to lie for that.
+An offer can put the heap out of order. `breaking_range_after` returns a range of entries: the offers can put the heap
+out of order only if an entry in the heap lies in this range.
 
 The array is a `heapq` heap, because `heapq` is written in C. As long as the heap is in order, `heapq` and Java give the
-same array, for these reasons. Both push in the same way: the new entry starts at the end of the array and rises while
-its parent is greater. Both poll by removing the root, which leaves a hole, and by moving the last entry of the array
-into the hole; the hole sinks to the lesser of its two children. The difference is that Java stops as soon as the moved
-entry is less than both children of the hole, while `heapq` lets the hole sink to the bottom, and then lets the moved
-entry rise along the same path. In a heap in order, the entries grow along this path. No two entries are equal, because
-each contains its client's number. So only one position on the path is right for the moved entry, and both algorithms
-find it. In a heap out of order, the entries need not grow along the path, so `_java_poll` carries out Java's algorithm.
+same array, for these reasons. `heapq` and Java push in the same way: the new entry starts at the end of the array and
+rises while its parent is greater. To poll, `heapq` and Java remove the root of the heap, which leaves a hole. The hole
+sinks: the lesser of its two children moves up into the hole, again and again. Finally the last entry of the array moves
+into the hole. Java stops the sinking as soon as the last entry is less than both children of the hole, while `heapq`
+lets the hole sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. In a heap
+in order, the entries grow along the path on which the hole sinks. No two entries are equal, because each entry contains
+its client's number. So only one position on the path is right for the last entry, and `heapq` and Java find the same
+position. In a heap out of order, the entries need not grow along the path on which the hole sinks, so `_java_poll`
+carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -57,12 +65,12 @@ from assignor.types import ProcessId
 NOT_QUEUED: Entry = -1
 
 Offers = tuple[Entry, Entry, Entry, Entry]
-"""Two clients that are offered one after the other: both entries before the offers, then both entries after them.
-NOT_QUEUED stands for a client that was not in the heap.
+"""Two offers, one after the other: the entries of the two clients before the offers, then their entries after the
+offers. An entry before the offers is NOT_QUEUED if its client was not in the heap.
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""Two entries. If the parent of the changed position lies strictly between them, the heap may be out of order."""
+"""Two entries that bound a range. A heap that has an entry strictly between these two entries may be out of order."""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
@@ -71,24 +79,26 @@ DRAINED: Entry = -2
 """The step of a draw that polled all clients and offered them again, from a heap that may be out of order."""
 
 REFILLED: Entry = -3
-"""The step of a draw that polled all clients and offered them again, from a heap in order. The new array depends only
-on the entries in the heap.
+"""The step of a draw that polled all clients and offered them again, from a heap in order. The array after this step
+depends only on the entries in the heap.
 """
 
 Step = Entry | Offers
-"""A step: the entry of the client that was drawn, or two offers, or DRAINED, or REFILLED."""
+"""A step of the queue: the entry of a client that was drawn, or two offers, or DRAINED, or REFILLED."""
 
 
 def breaking_range_after(offers: Offers) -> BreakingRange | None:
-    """Returns the range of entries in which a parent would have to lie for these offers to break the order of a heap
-    that was in order. Returns None if the offers cannot break the order.
+    """Returns a range of entries: two offers to a heap in order can break its order only if the heap has an entry in
+    this range. Returns None if the offers cannot break the order.
 
-    The offers cannot break the order if no queued client's entry has changed. Otherwise, only the usual case is
-    decided, and ANYWHERE stands for all other cases. In the usual case, the first client is not queued, and the second
-    client is queued and its entry has become less. When the first client is pushed, the second one still lies at its
-    old position, too deep for its new entry, and the first client may end up below it. When the second client is then
-    removed, the first one may rise to this position. There it breaks the order if it is less than the parent of the
-    position. This parent is less than the second client's old entry, so it lies between the two entries returned.
+    The offers cannot break the order if no queued client's entry has changed. If the entry of a queued client has
+    changed, only the usual case has a narrow range; in all other cases the result is ANYWHERE. In the usual case, the
+    first client is not queued, and the second client is queued and its entry has become less. When the first client is
+    pushed, the second client is still at its old position, too deep in the heap for its new entry, and the first client
+    may be put below the second client. When the second client is then removed, the first client may rise to the old
+    position of the second client. At the second client's old position, the first client breaks the order if its entry
+    is less than the entry of the parent. The parent's entry is less than the second client's old entry, so it lies
+    between the two entries that this function returns.
     """
     first_before, second_before, first, second = offers
     if first_before != NOT_QUEUED:
@@ -109,8 +119,8 @@ class ClientHeap:
             heappush(self._array, entry)
 
     def carry_out(self, steps: Sequence[Step], entries: Sequence[Entry]) -> None:
-        """Carries out the steps. `entries`: the entry of each client after all these steps, NOT_QUEUED for a client
-        that is not in the heap. Only the first step may be REFILLED.
+        """Carries out the steps. `entries`: the entry of each client after all of `steps`; NOT_QUEUED for a client that
+        is not in the heap. Only the first step may be REFILLED.
         """
         for step in steps:
             if isinstance(step, tuple):
@@ -123,8 +133,8 @@ class ClientHeap:
                 self._draw(step)
 
     def first_of(self, wanted: Collection[Entry]) -> Entry:
-        """Returns the entry of `wanted` that a draw would return, without changing the heap. The heap contains all of
-        `wanted`.
+        """Returns the entry of `wanted` that a draw would return, without changing the heap. All of `wanted` have to be
+        in the heap.
         """
         array = self._array.copy()
         while (entry := _java_poll(array)) not in wanted:
@@ -132,8 +142,9 @@ class ClientHeap:
         return entry
 
     def _offer(self, offers: Offers) -> None:
-        """Carries out two offers. The entries of queued clients first get their new values at their old positions, as
-        in Kafka, where loads change before the offers. `heappush` is Java's push also in a heap out of order.
+        """Carries out two offers. Before the offers, the entries of queued clients get their new values at their old
+        positions, as in Kafka, where loads change before the offers. In a heap out of order, `heappush` also gives the
+        same array as Java's push.
         """
         array = self._array
         first_before, second_before, first, second = offers
@@ -181,7 +192,7 @@ class ClientHeap:
 
 
 def _before(steps: Sequence[Step], entries: Sequence[Entry]) -> list[Entry]:
-    """Returns the entry of each client before these steps. `entries`: the entry of each client after the steps."""
+    """Returns the entry of each client before `steps`. `entries`: the entry of each client after `steps`."""
     entries = list(entries)
     for step in reversed(steps):
         if isinstance(step, tuple):
@@ -215,8 +226,9 @@ class _HashSetOrder:
         return sorted(entries, key=self._buckets_at(capacity).__getitem__)
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
-        """True if a bucket gets more than eight keys at the final capacity, or at a capacity of 64 or more before it.
-        Then the order needs all four rules of `java/order.py`. (Below 64, a crowded bucket only doubles the table.)
+        """True if a bucket gets more than eight keys at the final capacity, or at an earlier capacity of 64 or more. If
+        a bucket gets so many keys, the order depends on all four rules of `java/order.py`. (Below a capacity of 64,
+        more than eight keys in a bucket only double the table.)
         """
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:
@@ -236,7 +248,7 @@ class _HashSetOrder:
 
 
 class _Buckets(dict[Entry, int]):
-    """Entry to bucket. A cache, because the same entries occur many times.
+    """A cache of the bucket of each entry, because the same entries occur many times.
 
     `is_crowded`: True if a bucket has more than eight keys when all clients are in the set.
     """
@@ -294,10 +306,11 @@ def _sift_down(heap: list[Entry], index: int, entry: Entry) -> None:
 
 
 class ConstrainedPrioritySet:
-    """Kafka's queue of clients. It contains each client at most once."""
+    """Kafka's queue of clients, which contains each client at most once."""
 
     def __init__(self, processes: Sequence[ProcessId], copies: Sequence[int], capacity: Sequence[int]) -> None:
-        """Offers every client, in process order. `processes` are sorted; a client is an index into them.
+        """Offers every client to the queue, in the order of `processes`, which are sorted. A client is represented by
+        its index in `processes`.
 
         A client's load is `copies[client] / capacity[client]`; `copies` is read again at each offer.
         """
@@ -306,14 +319,15 @@ class ConstrainedPrioritySet:
         self._entries = [bits[copies[client]] | client for client, bits in enumerate(self._bits)]
         self._heap = ClientHeap(processes, self._entries)
         self._written_down: list[Step] = []
-        self._breaking_range: BreakingRange | None = None  # None: the heap is in order
+        self._breaking_range: BreakingRange | None = None  # None if the heap is in order
         self._freshly_drained = False
 
     def poll(self, accepted: Sequence[int]) -> int | None:
-        """Removes and returns the first acceptable client. Returns None, and removes no client, if no client of
-        `accepted` is queued.
+        """Removes the first client of `accepted` from the queue and returns it. If no client of `accepted` is queued,
+        removes no client and returns None.
 
-        The rejected clients are offered again, in the order of the HashSet in which Kafka collects them.
+        Clients that the draw polls and rejects are offered again, in the order of the HashSet in which Kafka collects
+        them.
         """
         entries = self._entries
         drawn, drawn_client, choices = NOT_QUEUED, 0, 0
@@ -341,7 +355,8 @@ class ConstrainedPrioritySet:
         """Offers two different clients, one after the other, after their loads may have changed. A client that is
         already queued is removed first.
 
-        Both loads have changed before the first offer, also the load of a queued second client.
+        The loads of the two clients change before the first offer, also the load of a second client that is still
+        queued.
         """
         entries, copies, bits = self._entries, self._copies, self._bits
         first_before, second_before = entries[first], entries[second]
@@ -351,13 +366,14 @@ class ConstrainedPrioritySet:
         self._freshly_drained = False
         if self._breaking_range is not None:
             self._breaking_range = ANYWHERE
-        elif first_before != NOT_QUEUED or not first_after > second_before > second_after:  # not the usual case
+        # skips the call in the most frequent case, in which the offers cannot break the order
+        elif first_before != NOT_QUEUED or not first_after > second_before > second_after:
             self._breaking_range = breaking_range_after(offers)
         self._written_down.append(offers)
 
     def _is_in_order(self) -> bool:
-        """True if the heap is in order. Checks the entries first: no parent can break the order if no entry lies in the
-        breaking range. Otherwise carries out the deferred steps.
+        """True if the heap is in order. If no entry lies in the breaking range, the heap is in order without further
+        checks. If an entry lies in the breaking range, this method carries out the deferred steps to find out.
         """
         assert self._breaking_range is not None
         least, most = self._breaking_range
@@ -370,8 +386,8 @@ class ConstrainedPrioritySet:
         return True
 
     def _drain_in_vain(self) -> None:
-        """Polls all clients and offers all of them again. If the previous step was the same, and the heap was in order
-        before it, nothing would change, so the step is skipped.
+        """Polls all clients and offers all of them again. If the previous step also polled all clients, from a heap in
+        order, this step would change nothing and is skipped.
         """
         if self._freshly_drained:
             return

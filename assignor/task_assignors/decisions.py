@@ -1,6 +1,6 @@
-"""The log of decisions. Each step that places a task appends a decision, in the code that makes it.
+"""The log of decisions. The code that decides about a task also appends the decision to the log.
 
-A decision is data; `explain.py` turns it into sentences. Kafka has no such log.
+A decision is data; `explain.py` turns it into sentences. Kafka has no log of decisions.
 """
 
 from __future__ import annotations
@@ -25,32 +25,33 @@ class DecisionKind(StrEnum):
     SWAPPED = "swapped"  # process = caught-up standby that becomes active, other = target that becomes its standby
     MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # process = caught-up client, other = target
     MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # process = client with the least lag, other = target
-    WARM_UP = "warm-up"  # process = target, which restores the state while `other` works
+    WARM_UP = "warm-up"  # process = target, which restores the state while `other` runs the task
     WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # process = target that gets no copy in this rebalance
-    NOWHERE_TO_MOVE = "nowhere-to-move"  # process = target of a standby, which keeps it: no better client has no copy
+    NOWHERE_TO_MOVE = "nowhere-to-move"  # process = target of a standby, which stays: all better clients have a copy
     STATELESS = "stateless"  # process = client with the lowest load per thread
-    # MinimalMovementTaskAssignor, instead of target and balanced; afterwards kept, swapped and so on as above
+    # MinimalMovementTaskAssignor logs these instead of TARGET and BALANCED, and then also logs KEPT, SWAPPED and so on
     TARGET_KEPT = "target-kept"  # process = owner, which has no more than its share
-    TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share; detail: below
+    TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share
     TARGET_PINNED = "target-pinned"  # process = receiver, other = owner, where a pin forbids the task
     TARGET_NEW = "target-new"  # process = client of an active task that no caught-up client runs, or of a new standby
-    # detail of TARGET_MOVED and TARGET_NEW = partitions that process reads across racks, for active tasks with racks
+    # in TARGET_MOVED and TARGET_NEW, detail = partitions that the process reads across racks, for active tasks with
+    # racks
     PIN_SET_ASIDE = "pin-set-aside"  # process = receiver; the pins are ignored, because no client can keep them
     HANDED_OVER = "handed-over"  # process = caught-up target, other = owner until now
     WAITS = "waits"  # process = owner until `other`, the target, has caught up
-    NO_STATE = "no-state"  # process = target of a stateless task, where the task can run at once
-    # sticky and fallback assignors
+    NO_STATE = "no-state"  # process = target of a stateless task, which can run there at once
+    # the sticky and the fallback assignors log these
     PREVIOUS_ACTIVE = "previous-active"  # process = client that ran the task before
     PREVIOUS_STANDBY = "previous-standby"  # process = client that had a standby of the task
     LEAST_LOADED = "least-loaded"  # process = client with the most room
-    # steering by operators (`steering/`), in addition to the above or instead
+    # the kinds of steering by operators (`steering/`)
     DRAIN_SET_ASIDE = "drain-set-aside"  # the drain is ignored, because every client is drained
-    DRAIN_MOVES = "drain-moves"  # process = next owner, other = drained client that ran it
-    DRAIN_WAITS = "drain-waits"  # process = drained client that runs it until `other`, its next owner, has caught up
+    DRAIN_MOVES = "drain-moves"  # process = next owner, other = drained client that ran the task
+    DRAIN_WAITS = "drain-waits"  # process = drained client that still runs the task, other = next owner, not caught up
     KEPT_OWNED = "kept-owned"  # process = owner, which keeps the task because running tasks do not move
-    AWAY_PASSED_OVER = "away-passed-over"  # process = present client that runs it, and not `other`, which is away
-    AWAY_KEEPS = "away-keeps"  # process = client that is away, `other` = present client that would have got it
-    # tasks to threads
+    AWAY_PASSED_OVER = "away-passed-over"  # process = present client that gets the task, other = client that is away
+    AWAY_KEEPS = "away-keeps"  # process = client that is away, other = present client that would have got the task
+    # the assignment of tasks to threads logs these
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer = thread that ran the task or had a standby of it
     THREAD_BALANCED = "thread-balanced"  # consumer = thread that had room
     WAITING_FOR_REVOCATION = "waiting-for-revocation"  # consumer = receiver, other_consumer = owner of a partition
@@ -71,11 +72,10 @@ class Decision(NamedTuple):
 
 
 class DecisionLog(Sequence[Decision]):
-    """The decisions of a rebalance, append-only, in the order in which they were made.
+    """The decisions of a rebalance, in the order in which they were made; decisions can only be appended.
 
     A rebalance of thousands of tasks makes tens of thousands of decisions, and most of them are never read. So a step
-    that decides about many tasks at once stores a function here (`later`). The log calls the function when the log is
-    first read.
+    that decides about many tasks at once passes a function to `later`, which the log calls when it is first read.
     """
 
     __slots__ = ("_blocks", "_open")
@@ -92,7 +92,7 @@ class DecisionLog(Sequence[Decision]):
 
     def later(self, make: Callable[[], Iterable[Decision]]) -> None:
         """Appends the decisions that `make` returns. The log calls `make` at most once, when the log is first read; the
-        result must not depend on this time.
+        result must not depend on the time of the call.
         """
         self._open = []
         self._blocks += (make, self._open)
@@ -132,4 +132,4 @@ class DecisionLog(Sequence[Decision]):
     def __repr__(self) -> str:
         return f"DecisionLog({self._all()!r})"
 
-    __hash__ = None  # type: ignore[assignment]  # as every list
+    __hash__ = None  # type: ignore[assignment]  # unhashable, as a list is

@@ -1,20 +1,22 @@
-"""The default task assignor of Kafka Streams: a balanced placement, where a task moves after its state was restored.
+"""The default task assignor of Kafka Streams: a balanced placement, in which a task moves only after its state was
+restored on the new client.
 
 The assignor works in three steps:
 
-1. It decides the target of each copy, as if every client were caught up. Stateful tasks are dealt out round robin over
-   the sorted clients and balanced over threads. Then the standbys are placed.
-2. It considers lag: a task stays for now on a client that has its state, while its target warms up.
-3. It gives each stateless task to the client with the lowest load.
+1. The assignor decides the target of each copy, as if every client were caught up. Stateful tasks are assigned to the
+   sorted clients round robin and balanced over threads, before the standbys are placed.
+2. The assignor considers lags: a task stays for now on a client that has its state, while its target warms up.
+3. The assignor gives each stateless task to the client with the lowest load.
 
-With a rack-aware strategy, swaps that save cross-rack traffic follow three times: after the active targets, after the
-standbys, and after the stateless tasks.
+With a rack-aware strategy, tasks are swapped three times to save cross-rack traffic: after the placement of the active
+targets, of the standbys, and of the stateless tasks.
 
-Balancing moves tasks from clients with many tasks per thread to clients with few, in Kafka's order of moves. For each
-source in process order, and for each destination in process order, the lowest tasks move as long as a move narrows the
-gap between the two loads. These loops repeat until no task moves. Kafka checks all pairs of clients, and sorts the
-source's tasks for each pair. Here a comparison of two numbers, one per client, tells if a pair can move a task. A
-source is skipped if even the least loaded client could not take a task from it.
+Balancing moves tasks from clients with many tasks per thread to clients with few tasks per thread, in Kafka's order.
+For each source in process order, and for each destination in process order, the lowest tasks move as long as a move
+narrows the gap between the two loads. The loops over sources and destinations repeat until no task moves. Kafka checks
+all pairs of clients, and sorts the source's tasks for each pair. This module compares two numbers, one per client, to
+find out if a task can move between a pair of clients. A client is skipped as a source if no task could move from it
+even to the least loaded client.
 
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """
@@ -40,7 +42,7 @@ from assignor.types import Role, TaskId
 
 
 def balance_active_over_threads(state: WorkingState) -> None:
-    """Balances the active stateful tasks over threads. Call it before standbys are placed."""
+    """Balances the active stateful tasks over threads. Call this function before standbys are placed."""
     _balance(state, state.active, state.move_active, lambda source, destination: True, Role.ACTIVE)
 
 
@@ -85,7 +87,7 @@ def _balance(
 
 
 def _moves(state: WorkingState, held: set[int], source: int, destination: int) -> Iterator[int]:
-    """Yields the tasks to move, lowest first. The caller has to move each task before it takes the next one."""
+    """Yields the tasks to move, lowest first. The caller has to move each task before it asks for the next task."""
     for task in sorted(held):
         if not _should_move(state, source, destination):
             return
@@ -157,10 +159,11 @@ def assign_active_targets(state: WorkingState) -> None:
 
 
 def assign_stateless_tasks(state: WorkingState, tasks: list[TaskId]) -> list[list[TaskId]]:
-    """Gives each task to the client with the fewest active tasks per thread. Returns the tasks of each client.
+    """Places each stateless task on the client with the fewest active tasks per thread. Returns the tasks of each
+    client.
 
-    Kafka uses its ConstrainedPrioritySet here. In this step a client's load changes only while the client is out of the
-    queue, so `heapq` gives the same clients.
+    Kafka takes clients from its ConstrainedPrioritySet to place stateless tasks. A client's load changes only while the
+    client is out of this queue, so `heapq` gives the same clients.
     """
     counts = [len(active) for active in state.active]
     capacity = state.capacity
@@ -197,7 +200,7 @@ def _save_traffic_of_standbys(
 def _save_traffic_of_stateless(
     state: WorkingState, traffic: RackTraffic, strategy: str, stateless: list[list[TaskId]]
 ) -> list[list[TaskId]]:
-    """Returns the tasks of each client."""
+    """Swaps stateless tasks to save cross-rack traffic. Returns the stateless tasks of each client."""
     owners = {task: client for client, tasks in enumerate(stateless) for task in tasks}
     tasks = sorted(owners)
     moves = optimize_active_tasks(traffic, tasks, [owners[task] for task in tasks], STATELESS_COSTS, strategy)

@@ -1,10 +1,10 @@
 """The two assignors that use previous owners and ignore lags: LegacySticky, and FallbackPrior for unknown lags.
 
-Both consist of the steps in `StickyPlacement`, each with its own parameters. Java's collections break ties: clients are
-in the order of the leader's map, tasks and previous owners in hash order.
+LegacySticky and FallbackPrior consist of the steps in `StickyPlacement`, each with its own parameters. The order of
+Java's collections breaks ties: clients are in the order of the leader's map, tasks and previous owners in hash order.
 
-With a rack-aware strategy, LegacySticky swaps active tasks between clients to save traffic, and later standbys.
-FallbackPrior does not: in Kafka it gets no RackAwareTaskAssignor.
+With a rack-aware strategy, LegacySticky swaps active tasks between clients to save traffic, and later swaps standbys.
+FallbackPrior swaps no tasks, because in Kafka it gets no RackAwareTaskAssignor.
 Source: `LegacyStickyTaskAssignor` (`StickyTaskAssignor` before 3.8), `FallbackPriorTaskAssignor`.
 """
 
@@ -35,16 +35,15 @@ DEFAULT_COSTS = Costs(traffic=1, non_overlap=10)
 
 
 class StickyPlacement:
-    """A placement in the making; each method places some of the tasks. Raises IllegalStateError if the clients have no
-    threads.
+    """A placement that is built step by step; each method places some of the tasks. Raises IllegalStateError if the
+    clients have no threads.
 
-    Differs from Kafka in two points. If only some of the clients have no threads, they are refused at once; Kafka
-    refuses such a client when it first compares it. And more than 46,341 tasks are no error; Kafka's number of pairs
-    overflows then.
+    Differs from Kafka in two points. A client without threads raises an error at once, while Kafka throws only when it
+    first compares the client. More than 46,341 tasks are no error, while Kafka's number of pairs overflows.
     """
 
     prefers_more_threads = True
-    """True: of two clients with the same load, the one with more threads is taken."""
+    """True if, of two clients with the same load, the client with more threads is chosen."""
 
     def __init__(self, problem: PlacementProblem, log: DecisionLog) -> None:
         self._problem = problem
@@ -59,25 +58,28 @@ class StickyPlacement:
         if any(client.capacity <= 0 for client in self._clients):
             raise IllegalStateError("Capacity of this ClientState must be greater than 0.")
         self.tasks_per_thread = len(problem.tasks) // capacity
-        """The number of tasks per thread, rounded down. A client's fair share is this number for each of its threads.
+        """The number of tasks per thread, rounded down. A client's fair share is `tasks_per_thread` times its number of
+        threads.
         """
         self._pairs = TaskPairs(len(self._clients))
         self._by_room = ClientQueue(self._clients, self._ranks())
         self._standby_candidates = StandbyCandidates(self._clients)
         self._by_process = {client.process_id: client for client in self._clients}
         self._unassigned = dict.fromkeys(problem.tasks)
-        self._copied_for: TaskId | None = None  # the task whose previous standbys `_copied` holds
+        self._copied_for: TaskId | None = None  # the task whose previous standbys are in `_copied`
         self._copied: list[Client] = []
         self._traffic: RackTraffic | None = None
         self._map_previous()
 
     def _ranks(self) -> Sequence[int]:
-        """The rank of each client, by its number; among equally suitable clients the lowest rank wins."""
+        """The rank of each client, by client number; of equally suitable clients, the one with the lowest rank is
+        chosen.
+        """
         return range(len(self._clients))
 
     def _map_previous(self) -> None:
-        """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later one
-        counts. The map of owners is in Java's order.
+        """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later of them
+        counts as its owner. The map of previous owners is in Java's order.
         """
         active: list[tuple[TaskId, Client]] = []
         standby: dict[TaskId, list[ProcessId]] = {}
@@ -93,15 +95,15 @@ class StickyPlacement:
 
     def keep_previous_active(self, tasks_per_thread: int | None) -> None:
         """Keeps each task on the client that ran it, as long as the client has fewer than `tasks_per_thread` active
-        tasks per thread. None means no limit.
+        tasks per thread. If `tasks_per_thread` is None, each task stays.
         """
         for task, client in self._previous_active.items():
             if task in self._unassigned and (tasks_per_thread is None or _has_quota(client, tasks_per_thread)):
                 self._assign_active(task, client, DecisionKind.PREVIOUS_ACTIVE)
 
     def give_to_previous_standby(self, tasks_per_thread: int) -> None:
-        """Gives each task to the first client that had a standby of it and has fewer than `tasks_per_thread` active
-        tasks per thread.
+        """Gives each unassigned task to the first client that had a standby of it and has fewer than `tasks_per_thread`
+        active tasks per thread.
         """
         if not self._previous_standby:
             return
@@ -112,9 +114,9 @@ class StickyPlacement:
                     break
 
     def place_remaining_active(self) -> None:
-        """Places the remaining active tasks, in the order of their ids. Each goes to its previous owner, or else to a
-        previous standby, unless that client is full and another client has more room. All other tasks, also those
-        without a previous client, go to the client with the most room.
+        """Places the remaining active tasks, in the order of their ids. A remaining task goes to its previous owner, or
+        else to a client that had a standby of it, unless that client is full and another client has more room. All
+        other remaining tasks, also tasks without a previous client, go to the client with the most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
@@ -139,8 +141,8 @@ class StickyPlacement:
         return self._problem.stateful_tasks
 
     def save_traffic_of_active(self) -> None:
-        """Swaps stateful tasks, then stateless tasks, between clients to save cross-rack traffic. Does nothing without
-        a rack-aware strategy, or if racks are unknown.
+        """Swaps stateful tasks, then stateless tasks, between clients to save cross-rack traffic. Without a rack-aware
+        strategy, or if racks are unknown, no task is swapped.
         """
         problem = self._problem
         by_process = sorted(self._clients, key=lambda client: client.process_id)
@@ -159,7 +161,9 @@ class StickyPlacement:
         self.swap_active(moves)
 
     def save_traffic_of_standbys(self) -> None:
-        """Swaps standbys to save cross-rack traffic. Call it after `save_traffic_of_active` and `assign_standbys`."""
+        """Swaps standbys to save cross-rack traffic. Call this method after `save_traffic_of_active` and
+        `assign_standbys`.
+        """
         configs = self._problem.configs
         if self._traffic is None or configs.num_standby_replicas <= 0:
             return
@@ -175,8 +179,8 @@ class StickyPlacement:
         self.swap_standbys(with_ids(moves, tasks, [client.process_id for client in by_process]))
 
     def swap_active(self, moves: Iterable[TaskMove]) -> None:
-        """Carries out swaps of active tasks. Call it before any standby is placed. As in Kafka, the pairs of tasks that
-        the swaps create are not recorded.
+        """Carries out swaps of active tasks. Call this method before any standby is placed. As in Kafka, the pairs of
+        tasks that the swaps create are not recorded.
         """
         moved: dict[TaskId, int] = {}
         for move in moves:
@@ -188,7 +192,7 @@ class StickyPlacement:
         self._pairs.swap_active(moved)
 
     def swap_standbys(self, moves: Iterable[TaskMove]) -> None:
-        """Carries out swaps of standbys. Call it after all standbys are placed."""
+        """Carries out swaps of standbys. Call this method after all standbys are placed."""
         for move in moves:
             del self._by_process[move.source].standby[move.task]
             self._by_process[move.destination].standby[move.task] = None
@@ -203,7 +207,7 @@ class StickyPlacement:
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
         """Returns the unassigned tasks in Kafka's order. Kafka copies the set of all tasks and removes the assigned
-        ones; in a crowded bucket, removals change the order of the others.
+        tasks. If a bucket is crowded (`java/order.py`), removals change the order of the other tasks in it.
         """
         unassigned = JavaHashSet.copy_of(self._problem.tasks, task_hash)
         assigned = [task for task in self._previous_active if task in unassigned and task not in self._unassigned]
@@ -222,7 +226,7 @@ class StickyPlacement:
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
         """Returns the client for one more copy of `task`, the kind of decision, and the previous owner or standby that
-        was passed over because of its load, if any.
+        was not chosen because of its load (None if there is none).
         """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
@@ -241,7 +245,9 @@ class StickyPlacement:
         return client.reached_capacity() and self._roomiest_of_all().room < client.room
 
     def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
-        """Returns the client with the most room. It checks no pairs: for a task without copies, every pair is new."""
+        """Returns the client with the most room. Pairs are not checked, because every pair with a task without copies
+        is new.
+        """
         client = self._by_room.first()
         assert client is not None, "no clients"
         return client
@@ -265,15 +271,15 @@ class StickyPlacement:
         )
 
     def _in_copied_set_order(self, previous: list[ProcessId]) -> list[Client]:
-        """Returns the previous standbys in the order of a copy of Kafka's set, in which Kafka looks for candidates. A
-        copy can have another order than the set.
+        """Returns the previous standbys in the order of a copy of Kafka's set of previous standbys, because Kafka
+        searches the copy. A copy of a HashSet can have another order than the set itself.
         """
         order = previous if len(previous) == 1 else hash_set_copy_order(previous, process_hash)
         return [self._by_process[process_id] for process_id in order]
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
-        """True if the client brings a new pair of tasks together. Also True for an empty client, which Kafka takes
-        without checking pairs.
+        """True if the client brings a new pair of tasks together, or if it is empty: Kafka takes an empty client
+        without a check of pairs.
         """
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 
@@ -287,17 +293,15 @@ def _decision(kind: DecisionKind, task: TaskId, role: Role, client: Client, pass
 
 
 class LegacyStickyTaskAssignor:
-    """Keeps tasks on their clients as long as the load allows it. Never requests a probing rebalance.
+    """Keeps tasks on their clients as long as the load allows it. This assignor never requests a probing rebalance.
 
-    1. Active tasks stay with their owner up to its fair share (tasks per thread, rounded down).
-    2. Tasks that are left go to a client that had a standby of them, up to the same share.
-    3. The remaining tasks are placed in the order of their ids. Each goes to its previous owner, or else to a previous
-       standby, unless that client is full and another client has more room. All other tasks, also those without a
-       previous client, go to the client with the most room.
+    1. Active tasks stay with their previous owner, up to the owner's fair share (tasks per thread, rounded down).
+    2. A task that is not placed yet goes to a client that had a standby of it, up to the client's fair share.
+    3. The remaining active tasks are placed as by `place_remaining_active`.
     4. Standbys are placed by the rule of step 3, but clients that bring new pairs of tasks together are preferred.
 
-    With a rack-aware strategy, swaps that save traffic follow after step 3 and after step 4. Raises IllegalStateError
-    if the clients have no threads, or if the racks of a partition are missing.
+    With a rack-aware strategy, tasks are swapped to save traffic after step 3 and after step 4. Raises
+    IllegalStateError if the clients have no threads, or if the racks of a partition are missing.
     """
 
     name = "LegacyStickyTaskAssignor"
@@ -317,8 +321,8 @@ class FallbackPriorTaskAssignor:
     """The assignor that the leader uses when lags cannot be computed.
 
     Every active task stays with its previous owner, whatever the load of the owner. All other tasks are placed as by
-    the sticky assignor. It always requests a probing rebalance, because lags may be known then. Raises
-    IllegalStateError if the clients have no threads.
+    LegacyStickyTaskAssignor. FallbackPriorTaskAssignor always requests a probing rebalance, because lags may be known
+    in that rebalance. Raises IllegalStateError if the clients have no threads.
     """
 
     name = "FallbackPriorTaskAssignor"

@@ -1,9 +1,9 @@
 """Finds task assignors by their names in configs and recordings.
 
 The built-in assignors are Kafka's, this project's MinimalMovementTaskAssignor, and the assignor of the broker's streams
-groups, which Kafka calls `sticky`. `module:Class` names a user's own class. It either extends
-`assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)` and a text attribute `name`. An
-assignor's module is imported when the assignor is first requested.
+groups, which Kafka calls `sticky`. A name of the form `module:Class` stands for a user's own class. A user's class
+either extends `assignor.assignment.CustomTaskAssignor`, or has a method `assign(problem, log)` and a text attribute
+`name`. An assignor's module is imported when the assignor is first requested.
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
@@ -22,14 +22,14 @@ BUILT_IN_ASSIGNORS = {
     "StreamsGroupStickyTaskAssignor": "assignor.task_assignors.streams_groups.adapter:StreamsGroupStickyTaskAssignor",
     "MinimalMovementTaskAssignor": "assignor.task_assignors.minimal.movement:MinimalMovementTaskAssignor",
 }
-"""Name to `module:Class`."""
+"""The built-in assignors: the `module:Class` of each name."""
 
 
 def task_assignor_named(name: str) -> TaskAssignor:
     """Returns a new assignor. `name`: one of BUILT_IN_ASSIGNORS, or `module:Class` of a class that takes no arguments.
 
-    The import of a user's module runs its code, so never pass a name from a caller that may not run code here. Raises
-    InputError if the name or the class is invalid.
+    The import of a user's module runs the module's code, so never pass a name from a caller that may not run code in
+    this process. Raises InputError if the name or the class is invalid.
     """
     path = BUILT_IN_ASSIGNORS.get(name, name)
     if ":" not in path:
@@ -40,11 +40,12 @@ def task_assignor_named(name: str) -> TaskAssignor:
 
 
 def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssignor:
-    """Returns an instance of the class with the interface that the pipeline runs. `path`: `module:Class`, for messages;
-    `name`: the assignor's name in configs. Raises InputError if the class is invalid.
+    """Returns an instance of the class with the interface that the pipeline runs. `path`: the class as `module:Class`,
+    for error messages; `name`: the assignor's name in configs. Raises InputError if the class is invalid.
     """
     instance = _instance_of(assignor_class, path)
-    in_pipeline = getattr(instance, "in_pipeline", None)  # by name: this file must not import `assignor.assignment`
+    # no isinstance check: this file must not import `assignor.assignment`
+    in_pipeline = getattr(instance, "in_pipeline", None)
     found: TaskAssignor = instance if in_pipeline is None else in_pipeline(name)  # type: ignore[assignment]
     if not isinstance(getattr(found, "name", None), str):
         raise InputError(f"{path!r} has no text attribute name", "assignor")

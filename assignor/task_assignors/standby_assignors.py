@@ -1,14 +1,15 @@
 """Kafka's two ways to place standbys: on the least loaded clients, or on clients with different tags (KIP-708).
 
-The rule of the tags is in `client_tags.py`.
+`client_tags.py` contains the rule for client tags.
 
-Kafka takes clients from its ConstrainedPrioritySet. Neither way changes the load of a client while the client is
-queued. So the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash
-order does change results: standbys for which every client has a used tag are placed last, in the order of a HashMap of
-tasks.
+Kafka takes clients from its ConstrainedPrioritySet. The load of a client does not change while the client is queued, so
+the order inside of Java's heap changes no result, and `heapq` gives the same clients. Java's hash order does change
+results of the placement by tags: standbys for which every client has a used tag are placed last, in the order of a
+HashMap of tasks.
 
-Kafka's factory has a third way, by the racks of the clients. HighAvailabilityTaskAssignor of 4.3.1 never uses it: it
-passes no RackAwareTaskAssignor to the factory. A client's `client.rack` is not used here; its tags are.
+Kafka's StandbyTaskAssignorFactory has a third way, by the racks of the clients. HighAvailabilityTaskAssignor of Kafka
+4.3.1 never places standbys by racks, because it passes no RackAwareTaskAssignor to Kafka's factory of standby
+assignors. So standbys are placed by the tags of clients and never by their `client.rack`.
 Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAwareStandbyTaskAssignor`.
 """
 
@@ -27,7 +28,9 @@ from assignor.types import Role
 
 
 class DefaultStandbyTaskAssignor:
-    """Places standbys on the clients with the fewest copies per thread. Any client without a copy may get one."""
+    """Places standbys on the clients with the fewest copies per thread. Any client without a copy of the task may get a
+    standby.
+    """
 
     limits_swaps = False
 
@@ -42,8 +45,8 @@ class DefaultStandbyTaskAssignor:
 
 
 class ClientTagStandbyTaskAssignor:
-    """Places standbys on clients whose tags differ from those of the task's other copies (`client_tags.py`). Standbys
-    for which every client has a used tag go to the least loaded clients at the end. `tag_keys`:
+    """Places standbys on clients whose tags differ from those of the task's other copies (`client_tags.py`). If every
+    client has a used tag, a standby is placed at the end, on the least loaded client. `tag_keys`:
     rack.aware.assignment.tags.
     """
 
@@ -86,8 +89,8 @@ class ClientTagStandbyTaskAssignor:
 
 
 def _in_map_order(state: WorkingState, missing: Mapping[int, int]) -> list[int]:
-    """Returns the tasks that lack standbys, in the order of a HashMap. All tasks were added to this map in sorted
-    order; then the tasks that lack no standby were removed, also in sorted order.
+    """Returns the tasks that lack standbys, in the order of Kafka's HashMap of tasks. Kafka adds all tasks to a HashMap
+    in sorted order, and removes the tasks that lack no standby, also in sorted order.
     """
     tasks_in_map = JavaHashMap((task, number) for number, task in enumerate(state.tasks))
     if len(missing) < len(state.tasks):
@@ -101,11 +104,11 @@ class StandbyTaskAssignor(Protocol):
     """Places standbys after the targets of the active tasks are decided."""
 
     def assign(self, state: WorkingState, num_standby_replicas: int) -> None:
-        """Places `num_standby_replicas` standbys of every task, or as many as there are clients for."""
+        """Places `num_standby_replicas` standbys of every task, or fewer if there are too few clients."""
         ...
 
     def may_move(self, source: int, destination: int) -> bool:
-        """True if standbys may move from `source` to `destination` to balance the load. The answer holds for the
+        """True if standbys may move from `source` to `destination` to balance the load. The result is valid for the
         standbys of every task.
         """
         ...

@@ -1,14 +1,14 @@
 """Moves tasks from their targets to clients that can run them now. A task stays on its target, swaps with a caught-up
-standby, or runs elsewhere while its target warms up.
+standby, or runs on another client while its target warms up.
 
-If a task's target is not caught up and another client has a smaller lag, another client gets the task for the time
-being. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the task in a later
-rebalance. The same holds for standbys.
+If the target of a task or standby is not caught up and another client has a smaller lag, another client gets the task
+or standby for the time being. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and
+gets the task or standby in a later rebalance.
 
 `LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
-every task: the sorted caught-up clients, and all clients sorted by lag. But only a few clients report a given task; all
-others have the same lag on it. So `LagRanking` stores the reported lags by task, and one unreported lag for the other
-clients, which are sorted by process id.
+every task: the sorted caught-up clients, and all clients sorted by lag. But only a few clients report a given task, and
+all clients that do not report it have the same lag on it. So `LagRanking` stores the reported lags by task, and one
+unreported lag of each task for all other clients, which are sorted by process id.
 
 Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`; KIP-441.
 """
@@ -32,9 +32,9 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, Role, TaskId
 class LagRanking:
     """The lags of all clients on all tasks. Tasks and clients are numbers, as in `WorkingState`.
 
-    `reported[task]`: client to lag, for clients that reported the task; `unreported[task]`: the lag of all other
-    clients, None only if every client has reported the task. `caught_up[task]`: a cache of the caught-up clients for
-    `caught_up_instead_of`, which is called for each copy of the task.
+    `reported[task]`: the lags of the clients that reported the task, by client; `unreported[task]`: the lag of the
+    clients that did not report the task; None only if every client has reported the task. `caught_up[task]`: a cache of
+    the caught-up clients, because `caught_up_instead_of` is called for each copy of the task.
     """
 
     def __init__(
@@ -76,13 +76,14 @@ class LagRanking:
 
     def caught_up_instead_of(self, task: int, client: int) -> list[int] | None:
         """Returns the caught-up clients, sorted, if `client` is not caught up and another client has a smaller lag.
-        Otherwise returns None. The list is a cache; do not change it.
+        Returns None if `client` is caught up or no client has a smaller lag. The returned list is cached; do not change
+        it.
         """
         reported, unreported = self.reported[task], self.unreported[task]
         lag = reported.get(client)
         if lag is None:
             if not reported:
-                return None  # all clients have the same lag
+                return None  # no client reported the task, so all clients have the same lag
             lag = unreported
             assert lag is not None
         acceptable = self.acceptable_recovery_lag
@@ -100,7 +101,7 @@ class LagRanking:
         return self.caught_up_instead_of(task, client) is not None
 
     def nearest_ahead_of(self, task: int, client: int) -> int | None:
-        """Returns the first client of `ahead_of`, None if there is none."""
+        """Returns the first client that `ahead_of` yields; returns None if it yields no client."""
         reported, unreported = self.reported[task], self.unreported[task]
         nearest = min([(lag, other) for other, lag in reported.items()], default=None)
         if unreported is not None and (nearest is None or unreported <= nearest[0]):
@@ -131,8 +132,8 @@ class LagRanking:
 
 
 def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking:
-    """Returns the ranking. Raises IllegalStateError if a client has no lag for a stateful task, as `ClientState.lagFor`
-    does.
+    """Returns the lags of all clients on all tasks. Raises IllegalStateError if a client has no lag for a stateful
+    task, as `ClientState.lagFor` does.
     """
     shared = state.clients[0].lags.unreported
     place = state.places.get
@@ -155,19 +156,19 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """Returns the client's lags that may differ from `shared`, or all its lags if the client does not use `shared`."""
+    """Returns the lags of the client that may differ from `shared`, or all its lags if it does not use `shared`."""
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported
     return {task: lags.lag_for(task) for task in tasks}
 
 
 _Movement = tuple[int, int]
-"""A standby that cannot stay on its target: the task, and the target."""
+"""The task and the target of a standby that cannot stay on its target."""
 
 _DecisionFields = list[Any]
 """A flat list with five fields for each movement: the kind of decision, the task, the client, the target, and the kind
-of decision about the target's warm-up. It is flat because a tuple for each movement would burden Python's garbage
-collector. The decisions are made of it only when the log is read.
+of decision about the target's warm-up. The list is flat because a tuple for each movement would burden Python's garbage
+collector. Decisions are made from the list only when the log is read.
 """
 
 
@@ -185,7 +186,7 @@ class WarmUpBudget:
 
 
 def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
-    """Moves active tasks that cannot stay on their targets. Returns the number of these tasks."""
+    """Moves active tasks that cannot stay on their targets. Returns the number of moved tasks."""
     names, owners = state.names, state.owner.copy()
     kept: list[int] = []
     movements = _active_movements(lags, owners, kept)
@@ -199,7 +200,7 @@ def move_active_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudge
 
 
 def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> list[int]:
-    """Returns the tasks that cannot stay on their targets. Adds all other tasks to `kept`."""
+    """Returns the active tasks that cannot stay on their targets, and adds all other active tasks to `kept`."""
     reported = lags.reported
     movements: list[int] = []
     for task, owner in enumerate(owners):
@@ -211,7 +212,9 @@ def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> l
 
 
 def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
-    """Sorts tasks by their number of caught-up clients. `tasks`: sorted; `lags.caught_up` is filled for them."""
+    """Sorts tasks by their number of caught-up clients. `tasks`: sorted; `lags.caught_up` is filled for all of
+    `tasks`.
+    """
     counts = [len(lags.caught_up[task]) for task in tasks]
     return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
 
@@ -255,7 +258,7 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
 
 
 def _decisions_to_keep(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
-    """Yields the decisions about tasks that stay. `kept`: the tasks; `clients`: the client of each."""
+    """Yields the decisions about tasks that stay. `kept`: the tasks; `clients`: the client of each task of `kept`."""
     for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 
@@ -270,7 +273,7 @@ def _decisions(names: NamedNumbers, decided: _DecisionFields, role: Role) -> Ite
 
 
 def move_standby_tasks(state: WorkingState, lags: LagRanking, budget: WarmUpBudget) -> int:
-    """Moves standbys that cannot stay on their targets. Returns the number of those that found another client."""
+    """Moves standbys that cannot stay on their targets. Returns the number of moved standbys."""
     names = state.names
     kept: list[int] = []
     keepers: list[int] = []
@@ -299,8 +302,8 @@ def _standby_movements(state: WorkingState, lags: LagRanking, kept: list[int], k
 
 
 def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Movement]:
-    """Sorts the movements by the number of caught-up clients, fewest first, then by task. If a task occurs several
-    times, the order of these movements is that of Java's heap.
+    """Sorts the movements by the number of caught-up clients, fewest first, then by task. If several movements have the
+    same task, they are in the order of Java's heap.
     """
     client_of = dict(movements)
     if len(client_of) == len(movements):
@@ -313,8 +316,9 @@ def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Mov
 def _move_standbys(
     state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
 ) -> tuple[_DecisionFields, int]:
-    """Moves each standby to a caught-up client without a copy, otherwise to the client without a copy that has the
-    smallest lag, if this client comes before the target by lag. Returns the decisions and the number of moves.
+    """Moves each standby to a caught-up client without a copy. If every caught-up client has a copy, moves the standby
+    to the client without a copy that has the smallest lag, if this client comes before the target by (lag, process id).
+    Returns the decisions and the number of moves.
     """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)

@@ -1,13 +1,15 @@
-"""The pairs of tasks that already shared a client. The sticky assignor prefers to bring new pairs together.
+"""The pairs of tasks that already shared a client. The sticky assignor prefers clients on which new pairs come
+together.
 
-Kafka stores every pair of tasks that was ever placed on one client; their number is quadratic in the number of tasks.
-While tasks are placed, no client loses a task. So a pair is known exactly if some client holds both tasks, and the
-tasks that form known pairs with a given task are the tasks of all clients that hold the given task. A set of tasks is
-one number here, with a bit for each task.
+Kafka stores every pair of tasks that was ever placed on one client; the number of pairs is quadratic in the number of
+tasks. As long as no tasks are swapped, no client loses a task. So a pair is known exactly if some client holds both
+tasks, and the tasks that form known pairs with a given task are the tasks of all clients that hold the given task. This
+module represents a set of tasks as one number with a bit for each task.
 
 With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed, and Kafka does not
-record the pairs that the swaps create. Then a pair is known if both tasks were active on one client before the swaps,
-or if a client holds both and at least one of them was placed there as a standby.
+record the pairs that the swaps create. After active tasks were swapped, a pair is known if its two tasks were active on
+one client before the swaps, or if a client holds both tasks and at least one of the two tasks was placed on the client
+as a standby.
 Source: `LegacyStickyTaskAssignor.TaskPairs`.
 """
 
@@ -33,14 +35,14 @@ class TaskPairs:
         self._bits: dict[TaskId, int] = {}
         self._holders: dict[TaskId, int] = {}
         self._owner: dict[TaskId, int] = {}
-        # by client: a bit mask of tasks
+        # the active tasks or standbys of each client, as a bit mask
         self._active = [0] * clients
         self._active_before_swaps = self._active
         self._standby = [0] * clients
-        # by client, a cache: a task of the client that was not paired with the task of the last call of `has_new_pair`;
-        # it usually answers the next call as well
+        # a cache: for each client, one task that formed a new pair in the last call of `has_new_pair`, and usually
+        # forms a new pair in the next call as well
         self._witness = [0] * clients
-        # the task of the last call, and the tasks that share a client with it
+        # the task of the last call of `has_new_pair`, and the tasks that share a client with this task
         self._current: TaskId | None = None
         self._known = 0
 
@@ -60,8 +62,8 @@ class TaskPairs:
         self._standby[client] |= self._bits[task]
 
     def swap_active(self, moved: dict[TaskId, int]) -> None:
-        """Records swaps of active tasks. Call it before any standby is added. `moved`: each moved task with its new
-        client.
+        """Records swaps of active tasks. Call this method before any standby is added. `moved`: each moved task with
+        its new client.
         """
         self._active_before_swaps = self._active.copy()
         for task, client in moved.items():
@@ -82,7 +84,7 @@ class TaskPairs:
         return self._holders.get(task, 0).bit_count()
 
     def has_new_pair(self, task: TaskId, client: int) -> bool:
-        """True if `client`, which does not hold `task`, holds a task that shares no client with `task` yet."""
+        """True if `client`, which does not hold `task`, holds a task that shares no client with `task` so far."""
         if task != self._current:
             self._know(task)
         witness = self._witness[client]

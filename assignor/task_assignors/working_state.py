@@ -1,8 +1,9 @@
 """The tasks of each client while an assignor works.
 
-Tasks and clients are numbers here: a task is its index among the sorted stateful tasks, a client is its index among the
-sorted process ids. So numbers compare as the ids do in Kafka. Source: the assigned tasks of `ClientState`;
-`HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet of tasks.
+`WorkingState` represents tasks and clients by numbers: a task by its index among the sorted stateful tasks, a client by
+its index among the sorted process ids. So the numbers of tasks and clients compare as their ids compare in Kafka.
+Source: the assigned tasks of `ClientState`; `HighAvailabilityTaskAssignor` works on a TreeMap of clients and a TreeSet
+of tasks.
 """
 
 from __future__ import annotations
@@ -21,8 +22,8 @@ from assignor.types import ProcessId, Role, TaskId
 Entry = int
 """A load and a client in one number that sorts as in Kafka's comparator: by load, then by process id.
 
-The high bits are those of the load as a double; the bits of non-negative doubles sort like the doubles. The low bits
-are the client's number.
+The high bits of an entry are the bits of the load as a double, because the bits of non-negative doubles sort like the
+doubles. The low bits of an entry are the client's number.
 """
 
 CLIENT_BITS = 32
@@ -33,7 +34,8 @@ _DOUBLE = Struct(">d")
 
 class NamedNumbers(NamedTuple):
     """The ids of the numbers in a `WorkingState`. The functions that make decisions later (`DecisionLog.later`) keep
-    this tuple and not the whole state: the state refers to the log, so the two would form a reference cycle.
+    this tuple and not the whole state: the state refers to the log, so a function in the log that refers to the state
+    would form a reference cycle.
     """
 
     tasks: list[TaskId]
@@ -41,11 +43,11 @@ class NamedNumbers(NamedTuple):
 
 
 class WorkingState:
-    """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted; `places`: task to its index in
-    `tasks`; `clients`: sorted by process id. All other fields are indexed by these numbers.
+    """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted; `places`: the index of each task
+    in `tasks`; `clients`: sorted by process id. All other fields are indexed by the number of a task or client.
 
-    `owner[task]`: the client with the active copy, -1 if there is none yet. `assigned[client]`: the number of active
-    and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are warm-ups.
+    `owner[task]`: the client with the active copy, -1 as long as the task has no active copy. `assigned[client]`: the
+    number of active and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are warm-ups.
     """
 
     def __init__(self, places: Mapping[TaskId, int], clients: list[PlacementClient], log: DecisionLog) -> None:
@@ -69,7 +71,7 @@ class WorkingState:
         without threads.
 
         Differs from Kafka: Kafka throws a NoSuchElementException for an empty group, and computes a load of NaN or
-        infinity for a client without threads. A real group cannot have either.
+        infinity for a client without threads. A real group has a client, and each client has a thread.
         """
         if not problem.clients:
             raise InputError("a placement needs at least one client", "clients")
@@ -112,7 +114,9 @@ class WorkingState:
         self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """Makes the client `standby` the owner, and gives the client `owner` a standby. No load changes."""
+        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby; loads stay the
+        same.
+        """
         self.active[owner].remove(task)
         self.standby[owner].add(task)
         self.standby[standby].remove(task)
@@ -140,7 +144,7 @@ class WorkingState:
         name = self.tasks.__getitem__
         clients: dict[ProcessId, ClientPlacement] = {}
         for client, process in enumerate(self.processes):
-            # sort the numbers, not the tasks: that takes a fraction of the time
+            # sort numbers instead of task ids, which takes a fraction of the time
             active, standby = (
                 tuple(map(name, sorted(self.active[client]))),
                 tuple(map(name, sorted(self.standby[client]))),
@@ -156,7 +160,7 @@ class WorkingState:
 
 
 class _LoadBits(dict[int, Entry]):
-    """Number of copies to the load bits of an entry, for clients with `capacity` threads."""
+    """The load bits of an entry by number of copies, for clients with `capacity` threads."""
 
     def __init__(self, capacity: int) -> None:
         super().__init__()
@@ -170,7 +174,7 @@ class _LoadBits(dict[int, Entry]):
 
 def load_bits(capacity: Sequence[int]) -> list[Mapping[int, Entry]]:
     """Returns, for each client, a mapping from its number of copies to the load bits of its entry. `capacity`: the
-    threads of each client.
+    number of threads of each client.
     """
     of_threads = {threads: _LoadBits(threads) for threads in set(capacity)}
     return [of_threads[threads] for threads in capacity]
@@ -214,8 +218,8 @@ def assign_to_least_loaded(state: WorkingState, wanted: Iterable[tuple[int, int]
 
 
 def _standby_targets(names: NamedNumbers, chosen: list[int]) -> Iterator[Decision]:
-    """Yields the decisions. `chosen`: each task is followed by the client of one standby, or, as a negative number, by
-    the number of standbys that found no client.
+    """Yields the decisions about standbys. `chosen`: each task, followed by the client of one standby or, as a negative
+    number, by the number of standbys that found no client.
     """
     for task, client in zip(chosen[::2], chosen[1::2], strict=True):
         if client >= 0:

@@ -1,4 +1,6 @@
-"""The topology of a group: as a graph of nodes, in the form of `rebalance/1`, and the topics and tasks made from it."""
+"""The topology of a group: as a graph of nodes, in the form of `rebalance/1`, and the topics and tasks made from the
+topology.
+"""
 
 from assignor.names.moved_modules import MOVED_FROM_TOPOLOGY, name_new_modules
 

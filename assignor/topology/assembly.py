@@ -1,6 +1,6 @@
 """Makes the group's topology from the node graph: subtopologies with topics and stores, and co-partitioned groups.
 
-Topics have the iteration order of the JVM's collections, because tasks and partition counts depend on it.
+Topics have the iteration order of the JVM's collections, because tasks and partition counts depend on this order.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `copartitionGroups`, `validateCopartition`, `decorateTopic`.
 """
 
@@ -114,8 +114,9 @@ def _check_fixed_counts(definition: TopologyDefinition) -> None:
 
 
 def _copartition_groups(definition: TopologyDefinition, application_id: str) -> tuple[tuple[str, ...], ...]:
-    """Returns the co-partitioned groups of topics. A group that shares a topic with an earlier group is merged into it.
-    As in Kafka, if it shares topics with several earlier groups, it is merged only into the first one found.
+    """Returns the co-partitioned groups of topics. A group that shares a topic with an earlier group is merged into the
+    earlier group. As in Kafka, a group that shares topics with several earlier groups is merged only into the first of
+    them that is found.
     """
     groups: list[list[str]] = []
     group_of: dict[str, int] = {}

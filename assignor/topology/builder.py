@@ -1,9 +1,9 @@
-"""Builds a topology node by node. The subtopologies and their numbers are Kafka's.
+"""Builds a topology node by node. The subtopologies and their numbers are the same as in Kafka.
 
-Every call is checked at once; a call that raises an error changes nothing. The names of topics here are the user's
-names; `build` adds the application id as prefix to the names of internal topics.
-Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: there are no sources by pattern, and no sinks that
-choose a topic for each record.
+Every call is checked at once; a call that raises an error changes nothing. The builder takes the user's names of
+topics; `build` adds the application id as prefix to the names of internal topics.
+Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: the builder supports no sources by pattern, and no
+sinks that choose a topic for each record.
 """
 
 from __future__ import annotations
@@ -62,8 +62,8 @@ class TopologyBuilder:
     def add_processor(
         self, name: str, parents: str | Sequence[str], *, stores: Iterable[str] = (), supplier: object = None
     ) -> TopologyBuilder:
-        """Adds a node that receives the records of its parents. `stores`: the state stores that it uses; they must have
-        been added before.
+        """Adds a node that receives the records of its parents. `stores`: the state stores that the node uses, which
+        must have been added before.
         """
         self._check_new_node(name)
         node = ProcessorNode(name, self._checked_parents(name, parents), supplier=supplier)
@@ -91,9 +91,10 @@ class TopologyBuilder:
     ) -> TopologyBuilder:
         """Adds a store, and connects it to the processors that use it. `changelog`: None for a store without changelog.
 
-        The same store may be added again for more processors. This requires the same `supplier` object: an equal one
-        could let two tables share their state. Differs from Kafka: all processors then share the store. In Kafka, only
-        the processors of the last call do, and the others keep a store without a changelog.
+        A store may be added again, to connect it to more processors. A store that is added again must have the same
+        `supplier` object, because a merely equal supplier could let two tables share their state. Differs from Kafka:
+        all processors share a store that is added several times. In Kafka, only the processors of the last call share
+        the store, and the other processors keep a store without a changelog.
         """
         store = StoreDefinition(name, changelog, None, supplier)
         known = self._stores.get(name, store)
@@ -123,7 +124,7 @@ class TopologyBuilder:
         return self
 
     def add_repartition_topic(self, name: str, partitions: int | None = None) -> TopologyBuilder:
-        """Adds an internal topic for sources and sinks. `name`: without the application id.
+        """Adds an internal topic for sources and sinks. `name`: the topic's name without the application id.
 
         `partitions`: a fixed count, or None for the largest count of the topics upstream.
         """
@@ -162,7 +163,8 @@ class TopologyBuilder:
         return changed
 
     def use_source_topic_as_changelog(self, store: str, topic: str) -> TopologyBuilder:
-        """Makes a source topic of the store's subtopology its changelog. The store gets no changelog topic of its own.
+        """Makes a source topic of the store's subtopology the changelog of the store, which gets no other changelog
+        topic.
 
         Source: `connectSourceStoreAndTopic`, which the optimised source KTable and read-only state stores use.
         """
@@ -176,8 +178,8 @@ class TopologyBuilder:
     def add_global_store(
         self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
     ) -> TopologyBuilder:
-        """Adds a store that every instance reads completely from `topic`. Its two nodes have no tasks, but they use up
-        a subtopology number.
+        """Adds a store that every instance reads completely from `topic`. The two nodes of a global store have no
+        tasks, but they use up a subtopology number.
         """
         self._check_new_node(source)
         self._check_unread_topic(topic)
@@ -192,7 +194,7 @@ class TopologyBuilder:
         return self
 
     def definition(self) -> TopologyDefinition:
-        """Returns a copy of the node graph; later calls do not change it."""
+        """Returns a copy of the node graph, which later calls of the builder do not change."""
         return TopologyDefinition(
             dict(self._nodes),
             dict(self._stores),
@@ -232,7 +234,8 @@ class TopologyBuilder:
                 raise _invalid(f"Parent node {parent} is unknown{' (self-reference)' if parent == name else ''}.")
             if isinstance(self._nodes[parent], SinkNode):
                 raise _invalid(f"Sink {parent} cannot be used as a parent.")
-            if parent in global_nodes:  # Differs from Kafka: in Kafka, the whole subtopology silently gets no tasks
+            # Differs from Kafka: Kafka raises no error, and the whole subtopology gets no tasks
+            if parent in global_nodes:
                 raise _invalid(f"Node {parent} of a global store cannot be used as a parent.")
         return names
 

@@ -25,8 +25,8 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic. `replicas[p]`: the ids of the brokers with a replica of partition p; `leaders[p]`: the id of its leader.
-    Both fields are None if they are unknown.
+    """A topic. `replicas[p]`: the ids of the brokers with a replica of partition p; `leaders[p]`: the id of the broker
+    that leads partition p. `replicas` and `leaders` are None if they are unknown.
     """
 
     partitions: int
@@ -51,7 +51,7 @@ class Cluster:
         return Cluster(self.brokers, {**self.topics, **topics}) if topics else self
 
     def racks(self, topic: TopicMetadata) -> tuple[Racks, ...]:
-        """Returns the racks of each partition; they are empty for a partition whose replicas are unknown."""
+        """Returns the racks of each partition; a partition whose replicas are unknown has no racks."""
         if topic.replicas is None:
             return (frozenset(),) * topic.partitions
         rack_of = {broker.id: broker.rack for broker in self.brokers}
@@ -63,7 +63,7 @@ class Cluster:
 
 
 def partitions_of(known: Mapping[str, TopicMetadata], topics: Iterable[str]) -> list[TopicPartition]:
-    """Returns the partitions of those topics that are known, in the order of the topics' names."""
+    """Returns the partitions of all `topics` that are in `known`, in the order of the topics' names."""
     return [
         TopicPartition(topic, partition)
         for topic in sorted(topics)
@@ -75,7 +75,7 @@ def partitions_of(known: Mapping[str, TopicMetadata], topics: Iterable[str]) -> 
 def by_topic(
     partitions: Iterable[TopicPartition], offset_of: Callable[[TopicPartition], T]
 ) -> dict[str, tuple[T, ...]]:
-    """Returns the offset of each partition, by topic. `partitions`: all partitions of each topic, in their order."""
+    """Returns the offset of each partition, by topic. `partitions`: all partitions of each topic, in order."""
     offsets: dict[str, list[T]] = {}
     for partition in partitions:
         offsets.setdefault(partition.topic, []).append(offset_of(partition))

@@ -1,7 +1,7 @@
 """The node graph as the user wrote it: sources, processors, sinks, stores, their connections, and the subtopologies.
 
-The names of repartition topics here have no application id as prefix yet. `assembly.py` makes the group's topology from
-the graph, `description.py` makes the text of `Topology#describe`, and a runtime makes running nodes.
+In the node graph, the names of repartition topics have no application id as prefix. `assembly.py` makes the group's
+topology from the graph, `description.py` makes the text of `Topology#describe`, and a runtime makes running nodes.
 Source: the node factories of `InternalTopologyBuilder`, `InternalTopologyBuilder.makeNodeGroups`, `QuickUnion`.
 """
 
@@ -13,7 +13,7 @@ from assignor.topology.group_topology import ChangelogConfig
 
 @dataclass(frozen=True, slots=True)
 class SourceNode:
-    """A node that reads topics. `supplier`: an opaque object for the runtime, which it needs to read the topics."""
+    """A node that reads topics. `supplier`: an opaque object that the runtime needs to read the topics."""
 
     name: str
     topics: tuple[str, ...]
@@ -26,8 +26,8 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorNode:
-    """A node that processes records. `stores`: the state stores that it may use; `supplier`: an opaque object with
-    which the runtime creates the processor.
+    """A node that processes records. `stores`: the state stores that the node may use; `supplier`: an opaque object
+    with which the runtime creates the processor.
     """
 
     name: str
@@ -52,7 +52,7 @@ Node = SourceNode | ProcessorNode | SinkNode
 @dataclass(frozen=True, slots=True)
 class StoreDefinition:
     """A state store. `changelog`: None for a store without changelog. `source_topic`: the source topic that serves as
-    changelog, if there is one.
+    changelog; None if no source topic serves as changelog.
     """
 
     name: str
@@ -63,7 +63,7 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class GlobalStore:
-    """A store whose topic every instance reads completely. Its two nodes have no tasks."""
+    """A store whose topic every instance reads completely. The two nodes of a global store have no tasks."""
 
     name: str
     source: str
@@ -74,10 +74,10 @@ class GlobalStore:
 
 @dataclass(frozen=True, slots=True)
 class TopologyDefinition:
-    """A node graph. `nodes`: in the order in which they were added, so parents come first. `repartition_topics`: name
-    without application id to the fixed partition count, or to None.
+    """A node graph. `nodes`: in the order in which they were added, so parents come first. `repartition_topics`: each
+    name without application id, with the fixed partition count, or None if the count is not fixed.
 
-    `copartitioned_sources`: the groups of source nodes, each in the order of the call.
+    `copartitioned_sources`: the groups of co-partitioned source nodes, each in the order of the call of `copartition`.
     """
 
     nodes: Mapping[str, Node]
@@ -87,7 +87,7 @@ class TopologyDefinition:
     copartitioned_sources: tuple[tuple[str, ...], ...]
 
     def source_topics(self, node: str) -> tuple[str, ...]:
-        """Returns the topics that the node reads, without application id; empty if the node is no source."""
+        """Returns the topics that the node reads, without application id. A node that is no source reads no topics."""
         source = self.nodes.get(node)
         return source.topics if isinstance(source, SourceNode) else ()
 
@@ -101,11 +101,11 @@ class TopologyDefinition:
 
 
 def node_groups(definition: TopologyDefinition) -> dict[int, tuple[str, ...]]:
-    """Returns group id to node names, in the order in which the nodes were added. Nodes that are connected by an edge
-    or by a shared store form a group.
+    """Returns the node names of each group, by group id, in the order in which the nodes were added. Nodes that are
+    connected by an edge or by a shared store form a group.
 
-    Groups are numbered in the order in which their first nodes were added. Global stores have numbers too, so the
-    numbers of subtopologies can have gaps.
+    Groups are numbered in the order in which their first nodes were added. The groups of global stores are numbered
+    too, so the numbers of subtopologies can have gaps.
     """
     root_of: dict[str, str] = {}
 

@@ -1,9 +1,10 @@
-"""The topology of a group in `rebalance/1` and in the pipeline: the topics and stores of each subtopology, no nodes.
+"""The topology of a group in `rebalance/1` and in the pipeline: the topics and stores of each subtopology, without
+nodes.
 
 Kafka's leader keeps subtopologies in hash maps, and iterates over them in the maps' order. The partition counts of
-chained repartition topics and the order of tasks depend on this order. So Java's hash code of a subtopology is part of
-the behaviour. Source: `InternalTopologyBuilder.TopicsInfo`, `TopologyMetadata.Subtopology`, and `hashCode` of the
-`*ChangelogTopicConfig` classes.
+chained repartition topics and the order of tasks depend on the order of these maps. So Java's hash code of a
+subtopology is part of Kafka's behaviour. Source: `InternalTopologyBuilder.TopicsInfo`, `TopologyMetadata.Subtopology`,
+and `hashCode` of the `*ChangelogTopicConfig` classes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,7 +45,9 @@ class ChangelogConfig:
 
 @dataclass(frozen=True, slots=True)
 class SubtopologyStore:
-    """A store of a subtopology. At most one of the two topics is set. If neither is set, the store has no changelog."""
+    """A store of a subtopology. At most one of `changelog_topic` and `source_topic_as_changelog` is set. A store
+    without either topic has no changelog.
+    """
 
     name: str
     changelog_topic: str | None = None
@@ -88,7 +91,7 @@ class GroupTopology:
 
     @property
     def changelog_topics(self) -> set[str]:
-        """The changelog topics, without source topics that serve as changelogs."""
+        """The changelog topics, except source topics that serve as changelogs."""
         return {store.changelog_topic for each in self.subtopologies for store in each.stores if store.changelog_topic}
 
     @property
@@ -107,7 +110,7 @@ class GroupTopology:
         }
 
 
-_FALSE_HASH = 1237  # the hash code of Boolean.FALSE: a changelog never has an enforced partition count
+_FALSE_HASH = 1237  # the hash code of Boolean.FALSE, because a changelog never has an enforced partition count
 _REMAINDER = 0xFFFFFFFF
 
 
@@ -124,8 +127,8 @@ def changelog_configs(subtopology: Subtopology) -> dict[str, ChangelogConfig]:
 
 
 def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
-    """Returns the topics in the order of `TopicsInfo.nonSourceChangelogTopics`, which is a `HashSet` of their
-    configs.
+    """Returns the topics in the order of `TopicsInfo.nonSourceChangelogTopics`, a `HashSet` of the configs of changelog
+    topics.
     """
     by_name = hash_set_order(changelogs, string_hash)
     return hash_set_order(by_name, lambda topic: _changelog_hash(topic, changelogs[topic]))
@@ -133,13 +136,15 @@ def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
 
 def java_hash_code(subtopology: Subtopology) -> int:
     """Returns `TopicsInfo.hashCode()` as int32. The hash of the source topics is in the high half of a long, the hash
-    of the changelog configs in the low half; the hash code is the remainder of this long.
+    of the changelog configs in the low half; the hash code is the remainder of this long when it is divided by 2^32 -
+    1.
     """
     sources = sum(string_hash(topic) for topic in set(subtopology.source_topics))
     changelogs = sum(
         string_hash(topic) ^ _changelog_hash(topic, config) for topic, config in changelog_configs(subtopology).items()
     )
-    # a negative low half is sign-extended, and its high bits overwrite the high half; Java's remainder keeps the sign
+    # a negative low half is sign-extended, so that its sign bits overwrite the high half; a remainder in Java has the
+    # sign of the dividend
     packed = int64((int32(sources) << 32) | int32(changelogs))
     remainder = abs(packed) % _REMAINDER
     return int32(remainder if packed >= 0 else -remainder)
@@ -148,8 +153,8 @@ def java_hash_code(subtopology: Subtopology) -> int:
 def subtopology_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
     """Returns the subtopologies in the order of a `HashSet<TopicsInfo>`, over which `RepartitionTopics` iterates.
 
-    If several subtopologies have the same sources and changelogs, the set contains only the first one. Sinks do not
-    make a difference.
+    If several subtopologies have the same sources and changelogs, the set contains only the first of them, even if
+    their sinks differ.
     """
     distinct: dict[object, Subtopology] = {}
     for subtopology in subtopologies:
@@ -168,15 +173,15 @@ def topic_groups_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]
 
 
 def source_topics_walk(subtopologies: Iterable[Subtopology]) -> list[Subtopology]:
-    """Returns the subtopologies in the order of `sourceTopicsByGroup`: a `HashMap<Subtopology, ..>` to which they were
-    added one by one, in the order of `topic_groups_walk`.
+    """Returns the subtopologies in the order of `sourceTopicsByGroup`: a `HashMap<Subtopology, ..>` to which the
+    subtopologies were added one by one, in the order of `topic_groups_walk`.
     """
     by_id = {subtopology.id: subtopology for subtopology in topic_groups_walk(subtopologies)}
     return [by_id[subtopology_id] for subtopology_id in hash_set_order(by_id, subtopology_hash)]
 
 
 def _equality_key(subtopology: Subtopology) -> object:
-    """Returns a key. Two keys are equal if `TopicsInfo.equals` is true for the two subtopologies."""
+    """Returns a key of the subtopology. Two keys are equal if `TopicsInfo.equals` is true for their subtopologies."""
     changelogs = {
         (topic, config.type, frozenset(config.configs.items()), _own_time_ms(config))
         for topic, config in changelog_configs(subtopology).items()
@@ -185,7 +190,7 @@ def _equality_key(subtopology: Subtopology) -> object:
 
 
 def _own_time_ms(config: ChangelogConfig) -> int | None:
-    """Returns the time config of a windowed or versioned changelog; None for other types."""
+    """Returns the retention of a windowed changelog or the compaction lag of a versioned one; None for other types."""
     if config.type is ChangelogType.WINDOWED:
         return config.retention_ms or 0
     return (config.min_compaction_lag_ms or 0) if config.type is ChangelogType.VERSIONED else None

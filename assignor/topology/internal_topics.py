@@ -1,22 +1,23 @@
 """Internal topics (repartition topics and changelogs): partition counts, configs, and the topics to create.
 
-Step 1 computes the partition counts of repartition topics. A topic without a fixed count gets the largest count of the
-source topics of all subtopologies that write to it. These source topics may be repartition topics too, so the loop
-repeats until all counts are known. Each round uses the counts that are *already* known. So the counts of chained topics
-depend on the order of the loop, which is Java's hash order.
+Step 1 computes the partition counts of repartition topics. A repartition topic without a fixed count gets the largest
+count of the source topics of all subtopologies that write to it. The source topics of a subtopology may be repartition
+topics too, so the loop over all repartition topics repeats until all counts are known. Each step of the loop uses the
+counts that are already known at this step. So the counts of chained topics depend on the order of the loop, which is
+Java's hash order.
 
-Then the topics of a co-partitioned group get the same count. If the group has only repartition topics, this is the
-user's fixed count if there is one, otherwise the largest count. If the group has another topic, the count of this topic
-decides.
+After the counts are known, all topics of a co-partitioned group get the same count. If a co-partitioned group has only
+repartition topics, their common count is the user's fixed count, or else the largest count. If a co-partitioned group
+has a topic that is no repartition topic, the repartition topics get the count of this topic.
 
 Step 2 finds the changelogs of stateful tasks. A task is stateful if its subtopology has a changelog. A source topic
-that serves as changelog counts; a store without changelog does not. A changelog that is created in this rebalance has
-no offsets yet, so its offsets are not looked up.
+that serves as changelog makes the tasks of its subtopology stateful; a store without changelog does not. A changelog
+that is created in this rebalance has no offsets yet, so its offsets are not looked up.
 
-A topic has the configs of the library, which the application's `topic.` configs override, which the store's configs
-override. Exceptions are the retention of a windowed changelog and the compaction lag of a versioned changelog: they are
-computed, and only the store's configs override them. An existing internal topic must have exactly the computed
-partition count.
+An internal topic has the configs of Kafka Streams; the application's `topic.` configs override them, and the store's
+configs override the configs of Kafka Streams and of the application. The retention of a windowed changelog and the
+compaction lag of a versioned changelog are computed, and only the store's configs override the computed values. An
+existing internal topic must have exactly the computed partition count.
 
 Source: `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`, `InternalTopicManager.makeReady`,
 `RepartitionTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`, `WindowedChangelogTopicConfig`,
@@ -87,8 +88,9 @@ class CreatedTopic:
 class InternalTopic:
     """An internal topic that has to exist. `changelog`: None for a repartition topic.
 
-    `partitions`: None as long as the count is unknown. `fixed_partitions`: True if the count is the user's fixed count,
-    which cannot be changed. Raises IllegalArgumentError for a count below 1.
+    `partitions`: the number of partitions; None as long as it is unknown. `fixed_partitions`: True if the user has
+    fixed the number of partitions, so that it cannot be changed. Raises IllegalArgumentError if `partitions` is below
+    1.
     """
 
     name: str
@@ -101,7 +103,7 @@ class InternalTopic:
             raise IllegalArgumentError("Number of partitions must be at least 1.", f"{self.name} has {self.partitions}")
 
     def with_partitions(self, partitions: int) -> InternalTopic:
-        """Returns the topic with this partition count. A fixed count is not changed."""
+        """Returns the topic with this partition count, or the unchanged topic if its count is fixed."""
         return self if self.fixed_partitions else replace(self, partitions=partitions)
 
     def configs(self, configs: AssignmentConfigs) -> dict[str, str]:
@@ -129,7 +131,8 @@ def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[st
 class InternalTopicCatalog:
     """The internal topics that existed before this rebalance. `failures`: see `failures` of rebalance/1.
 
-    `refusal`: the brokers' error for a failed call about topics, as `"SimpleName: message"`; None if unknown.
+    `refusal`: the brokers' error for a failed call about topics, as `"SimpleName: message"`; None if the error is
+    unknown.
     """
 
     existing: Mapping[str, TopicMetadata] = field(default_factory=dict)
@@ -137,7 +140,7 @@ class InternalTopicCatalog:
     refusal: str | None = None
 
     def with_created(self, created: Mapping[str, CreatedTopic]) -> InternalTopicCatalog:
-        """Returns the catalog with the topics of `created` as existing topics."""
+        """Returns a catalog in which the topics of `created` also exist."""
         existing = {name: TopicMetadata(topic.partitions) for name, topic in created.items()}
         return replace(self, existing={**self.existing, **existing})
 
@@ -155,10 +158,10 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks the topics that exist, and returns the others as topics to create.
+    """Checks those of `topics` that exist, and returns the other topics as topics to create.
 
     Raises StreamsError for an existing topic with another partition count, for a topic without a count, and if a call
-    to the brokers failed. Differs from Kafka: a failure is final; Kafka repeats the call until a timeout.
+    to the brokers failed. Differs from Kafka: a failed call is not repeated, while Kafka repeats it until a timeout.
     """
     in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
     walk = hash_set_copy_order(in_kafkas_maps, string_hash)
@@ -196,14 +199,14 @@ def _first_asked_for(missing: Mapping[str, CreatedTopic]) -> str:
 
 
 def _new_topic_hash(name: str, topic: CreatedTopic) -> int:
-    """Source: `NewTopic.hashCode`. The fourth field, replicas by partition, is null."""
+    """Source: `NewTopic.hashCode`. The fourth field of a NewTopic, the replicas by partition, is null."""
     configs = string_map_hash(topic.configs)
     return hash_of_fields(string_hash(name), topic.partitions, topic.replication_factor, 0, configs)
 
 
 def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsError:
-    """Returns Kafka's error, which has the same text for a failed description and a failed creation. Its cause is the
-    brokers' error.
+    """Returns Kafka's error, which has the same text for a failed description and a failed creation. The cause of the
+    returned error is the brokers' error.
     """
     message = f"Could not create topic {topic}."
     if refusal is None:
@@ -214,13 +217,13 @@ def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsErro
 
 
 _LOG_PREFIX = "stream-thread [] "
-"""In Kafka, these messages begin with the `client.id` of the leader's assignor. A leader here has no `client.id`."""
+"""The prefix of some messages of Kafka; in Kafka, it contains the leader's `client.id`, which a leader here lacks."""
 
 
 @dataclass(frozen=True, slots=True)
 class RepartitionTopics:
-    """The result of step 1. `cluster`: the cluster with the repartition topics added. `ready`: their partition
-    counts.
+    """The result of step 1. `cluster`: the cluster with the repartition topics added. `ready`: the partition counts of
+    the repartition topics.
     """
 
     cluster: Cluster
@@ -231,7 +234,7 @@ class RepartitionTopics:
 def prepare_repartition_topics(
     topology: GroupTopology, cluster: Cluster, catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> RepartitionTopics:
-    """Counts and checks the repartition topics, and returns those to create.
+    """Computes the partition counts of the repartition topics, checks the topics, and returns the topics to create.
 
     Raises MissingSourceTopicError if the cluster lacks a source topic, TaskAssignmentError if a count cannot be
     computed, TopologyError for topics that are not co-partitioned, StreamsError as `make_ready` does. As in Kafka,
@@ -246,14 +249,14 @@ def prepare_repartition_topics(
     for group in topology.copartition_groups:
         topics |= enforce_copartitioning(group, topics, cluster)
     ready = make_ready(topics, catalog, configs)
-    # Kafka adds partitions to the metadata of a known topic, but removes none
+    # Kafka adds partitions to the metadata of a known topic, but removes no partition
     counts = {name: max(partitions, cluster.partition_count(name) or 0) for name, partitions in ready.ready.items()}
     full_cluster = cluster.with_topics({name: TopicMetadata(partitions) for name, partitions in counts.items()})
     return RepartitionTopics(full_cluster, ready.created, ready.ready)
 
 
 def missing_source_topics(topology: GroupTopology, cluster: Cluster) -> tuple[str, ...]:
-    """Returns the source topics that the cluster lacks, sorted. Repartition topics do not count."""
+    """Returns the source topics that the cluster lacks, sorted, except repartition topics."""
     missing: set[str] = set()
     for subtopology in topology.subtopologies:
         repartition = {topic.name for topic in subtopology.repartition_source_topics}
@@ -269,7 +272,7 @@ def _with_partition_counts(subtopologies: Sequence[Subtopology], cluster: Cluste
     }
     if not counts:
         return {}
-    topics = {  # in Kafka's order, which decides the topic that an error names
+    topics = {  # the topics are in Kafka's order, which determines the topic that an error names
         name: InternalTopic(name, counts[name], fixed_partitions=counts[name] is not None)
         for subtopology in subtopologies
         for name in _repartition_walk(subtopology)
@@ -327,8 +330,8 @@ def enforce_copartitioning(
 ) -> dict[str, InternalTopic]:
     """Returns the repartition topics of `group` with the partition count of the group.
 
-    Raises TopologyError if the counts of other topics, or fixed counts, differ; IllegalStateError for a topic that is
-    neither a repartition topic nor in the cluster.
+    Raises TopologyError if the partition counts of other topics in the group differ, or if fixed counts differ. Raises
+    IllegalStateError for a topic that is neither a repartition topic nor in the cluster.
     """
     walk = hash_set_order(group, string_hash)
     inside = [repartition_topics[topic] for topic in walk if topic in repartition_topics]
@@ -377,19 +380,19 @@ def _partitions_among_repartition_topics(inside: Sequence[InternalTopic]) -> int
 
 
 def _as_text(counts: Mapping[str, int]) -> str:
-    """Returns the text of a Java `TreeMap`."""
+    """Returns the text of a Java `TreeMap` with these entries."""
     ordered = sorted(counts.items(), key=lambda item: utf16_order(item[0]))
     return "{" + ", ".join(f"{topic}={count}" for topic, count in ordered) + "}"
 
 
 @dataclass(frozen=True, slots=True)
 class ChangelogTopics:
-    """The changelogs of a group. `stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `topics`: subtopology
-    to the sorted changelogs of its tasks, for subtopologies with changelogs. `changelog_partitions`: stateful task to
-    its changelog partitions.
+    """The changelogs of a group. `stateful_tasks`: in the order of Kafka's `HashMap<TaskId, ..>`. `topics`: each
+    subtopology with changelogs, with the sorted changelogs of its tasks. `changelog_partitions`: each stateful task
+    with its changelog partitions.
 
-    `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all other changelogs,
-    both existing ones and those to create.
+    `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all changelogs that
+    are no source topics, both existing changelogs and changelogs to create.
     """
 
     stateful_tasks: tuple[TaskId, ...] = ()
@@ -415,8 +418,8 @@ def prepare_changelog_topics(
     catalog: InternalTopicCatalog,
     configs: AssignmentConfigs,
 ) -> ChangelogTopics:
-    """Finds and checks the changelogs, and returns those to create. `tasks_by_subtopology`: subtopology id to its
-    tasks, in Kafka's order. A subtopology without tasks needs no topics.
+    """Finds and checks the changelogs, and returns the changelogs to create. `tasks_by_subtopology`: the tasks of each
+    subtopology, by subtopology id, in Kafka's order. A subtopology without tasks needs no topics.
 
     Raises StreamsError as `make_ready` does, InputError for more partitions than a group can have.
     """

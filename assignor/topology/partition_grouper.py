@@ -2,9 +2,9 @@
 `subtopology_p`.
 
 A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions depend only on
-the topology and on partition counts, so they are the same in every rebalance of a group. They are cached, because a
-group of thousands of tasks would spend a third of each rebalance on them. Do not change cached values. Source:
-`PartitionGrouper`.
+the topology and on partition counts, so they are the same in every rebalance of a group. Tasks and their partitions are
+cached, because a group of thousands of tasks would spend a third of each rebalance on their computation. Do not change
+the values that the functions of this module return. Source: `PartitionGrouper`.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,7 +19,7 @@ from assignor.topology.group_topology import GroupTopology, Subtopology, source_
 from assignor.types import TaskId, TopicPartition, utf16_order
 
 PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
-"""Task to its partitions, in the order of a Java HashMap."""
+"""Each task with its partitions, in the order of a Java HashMap of tasks."""
 
 Sources = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
 """The id of each subtopology, in Kafka's iteration order, with its source topics and their partition counts."""
@@ -50,17 +50,19 @@ def _rows(columns: list[Sequence[TopicPartition]]) -> list[tuple[TopicPartition,
 
 @lru_cache(maxsize=_KEPT)
 def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
-    """Returns source partition to the task that reads it."""
+    """Returns each source partition with the task that reads it."""
     return {partition: task for task, partitions in source_partitions(sources).items() for partition in partitions}
 
 
 class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
-    """Every stateful task with its changelog partitions. The mapping is computed at its first use, because it is not
-    needed without racks. Source: `ChangelogTopics`.
+    """Every stateful task with its changelog partitions. The mapping is computed at its first use, because only a
+    rack-aware assignment needs the changelog partitions. Source: `ChangelogTopics`.
     """
 
     def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:
-        """`tasks`, `topics`: subtopology to its stateful tasks and to its changelogs, in the order of the result."""
+        """`tasks`: each subtopology with its stateful tasks, in the order of the result; `topics`: each subtopology
+        with its changelogs.
+        """
         self._tasks = tasks
         self._topics = topics
         self._made: PartitionsOfTasks | None = None
@@ -104,8 +106,8 @@ def places_in_order(tasks: tuple[TaskId, ...]) -> Mapping[TaskId, int]:
 
 
 MAX_GROUP_PARTITIONS = 1_000_000
-"""The greatest number of source partitions, and of changelog partitions, of one group. An untrusted document can name a
-large count in a few bytes; this limit bounds the memory that the count can cost.
+"""The greatest number of source partitions of one group, and also the greatest number of its changelog partitions. An
+untrusted document can name a large count in a few bytes; this limit bounds the memory that the count can cost.
 """
 
 
@@ -124,7 +126,7 @@ def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
 
 
 def check_group_size(partitions: int, kind: str) -> None:
-    """Raises InputError for more partitions than one group can have. `kind`: the kind of partitions, for the
+    """Raises InputError for more partitions than one group can have. `kind`: the kind of partitions, for the error
     message.
     """
     if partitions > MAX_GROUP_PARTITIONS:

@@ -1,9 +1,10 @@
 """The racks of the partitions of a group's topics, which a rack-aware strategy needs (KIP-925).
 
 The cluster's metadata has the replicas of source topics. The leader describes all other topics: changelogs, and topics
-whose replicas are not in the metadata, such as repartition topics. It describes topics that this rebalance creates
-after their creation. The description of a topic is not used if a partition has no replica, or has a replica on a broker
-without a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
+whose replicas are not in the metadata, such as repartition topics. If this rebalance creates a topic, the leader
+describes the topic after its creation. The description of a topic is not used if a partition of the topic has no
+replica, or has a replica on a broker without a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`,
+`populateTopicsToDescribe`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -17,7 +18,7 @@ _UNKNOWN: Racks = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class TopicRacks:
-    """Finds the racks of topics. `described`: the descriptions of internal topics, including those that this rebalance
+    """Finds the racks of topics. `described`: the descriptions of internal topics, including topics that this rebalance
     has created. `fails`: True if the call to describe topics failed.
     """
 
@@ -28,9 +29,9 @@ class TopicRacks:
     def of(
         self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """Returns topic to the racks of each partition. `internal`: internal topic to its partition count. If a topic
-        of `sources` is internal, the metadata of as many partitions are ignored. A topic is absent if it has to be
-        described and no description can be used.
+        """Returns the racks of each partition, by topic. `internal`: each internal topic with its partition count. If a
+        topic of `sources` is internal, the metadata of the first partitions, up to this count, are ignored. The result
+        lacks a topic that has to be described but has no usable description.
         """
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)
@@ -53,10 +54,11 @@ class TopicRacks:
     def for_public_interface(
         self, sources: Iterable[str], internal: Iterable[str], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """Returns topic to the racks of each partition for assignors of the public interface. For them, the racks of
-        some of a partition's replicas may be unknown.
+        """Returns the racks of each partition, by topic, for assignors of the public interface, which may get a
+        partition some of whose replicas have unknown racks.
 
-        A source topic that serves as changelog is not described.
+        Unlike `of`, this method uses no description of a source topic that serves as changelog if the metadata has its
+        racks.
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
         """
         repartition = frozenset(internal)

@@ -1,10 +1,11 @@
-"""Places the active tasks that `apart` pins keep on different clients. They are placed before all other tasks.
+"""Places the active tasks that `apart` pins keep on different clients, before all other tasks are placed.
 
-The tasks are placed one by one. A task stays on its home client (see `copies.py`) if the client has room and no task
-that is already placed conflicts with it there. If a task conflicts with other tasks on every client, it may take the
-place of one of them, and that task moves to another client, where it may displace a third task, and so on. These are
-Kuhn's augmenting paths. If all tasks of one rule can be placed, they find a place for each of them. If several rules
-name the same task, they may miss a solution.
+The tasks of `apart` pins are placed one by one. A task stays on its home client (see `copies.py`) if the client has
+room and no task that is already placed on this client conflicts with it. If a task conflicts with other tasks on every
+client, it may take the place of one of them, and that task moves to another client, where it may displace a third task,
+and so on. A chain of displacements is an augmenting path in Kuhn's algorithm. If all tasks of one rule can be placed
+without conflict, the algorithm finds a place for each of them. If several rules name the same task, the algorithm may
+miss a solution.
 """
 
 from collections import Counter
@@ -19,7 +20,9 @@ _LONGEST_EXCHANGE = 100
 
 
 class ApartPlacement:
-    """`present[client]`: the number of tasks on the client; this class adds the tasks that it places."""
+    """Places the tasks of `apart` pins. `present[client]`: the number of tasks on the client, to which this class adds
+    the tasks that it places.
+    """
 
     def __init__(
         self,
@@ -28,7 +31,7 @@ class ApartPlacement:
         capacity: Sequence[int],
         present: list[int],
     ) -> None:
-        """`rules[n]`: the rules of `tasks[n]`, at least one."""
+        """`rules[n]`: the `apart` rules of `tasks[n]`, at least one rule."""
         self._tasks = tasks
         self._rules = rules
         self._capacity = capacity
@@ -37,9 +40,9 @@ class ApartPlacement:
         self._named = Counter(rule for of_task in rules for rule in of_task)
 
     def placed(self, most: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Returns the client of each task, and the tasks that were set aside, because no client without a conflict
-        was found. `most[client]`: the number of tasks up to which a client without a conflict is preferred. Tasks that
-        are exchanged and tasks that were set aside may exceed it.
+        """Returns the client of each task, and the tasks whose pins were set aside, because no client without a
+        conflict was found. `most[client]`: the number of tasks up to which a client without a conflict is preferred. A
+        client may get more than `most[client]` tasks, for example by an exchange of tasks.
         """
         order = sorted(
             range(len(self._tasks)),
@@ -64,8 +67,8 @@ class ApartPlacement:
         return self._owner, set_aside
 
     def _preferred(self, number: int) -> list[int]:
-        """Returns the allowed clients: home first, then by level, nearest to caught up first, then by tasks per
-        thread, fewest first.
+        """Returns the clients that the task may go to, best first: the home, then the clients with the least missing
+        state, then the clients with the fewest tasks per thread.
         """
         each = self._tasks[number]
         return sorted(
@@ -79,14 +82,14 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """True if no rule of the task names more tasks than there are values that must differ. Otherwise no exchange
-        can help.
+        """True if no rule of the task names more tasks than the clients have different values. If a rule names more
+        tasks than that, no exchange can resolve the conflict.
         """
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 
     def _exchange(self, number: int, tried: set[int]) -> bool:
         """Places the task on a client where it conflicts with exactly one other task, and moves that task to another
-        client. Returns False, and changes nothing, if this fails.
+        client. If no exchange of this kind is possible, changes nothing and returns False.
         """
         tried.add(number)
         if len(tried) > _LONGEST_EXCHANGE:

@@ -1,10 +1,11 @@
 """The copies of each task before the rebalance: its home, the levels of its copies, and its weight.
 
-The home of a task is the client that ran it. A task has no home if that client is not caught up and another client has
-a smaller lag: KIP-441 moves such a task at once, so there is no client on which it could stay.
+The home of a task is the client that ran it. A task has no home if the client that ran it is not caught up and another
+client has a smaller lag: KIP-441 moves such a task at once, so it cannot stay on the client that ran it.
 
-The level of a copy tells how much of the state is missing: from 0 (caught up) to `NO_COPY` (no state). Decisions
-compare levels instead of lags in records, so that a small change of a lag does not change a decision.
+The level of a copy grows with the part of the state that is missing: from 0 (caught up) to `NO_COPY` (no state).
+MinimalMovementTaskAssignor compares levels instead of lags in records, so that a small change of a lag does not change
+a decision.
 """
 
 from dataclasses import dataclass
@@ -21,17 +22,18 @@ NO_COPY = 8
 NOBODY = -1
 
 _HEAVIEST = 1_000_000
-"""The heaviest task gets this weight; the weights of all other tasks are rounded to whole numbers on this scale."""
+"""The weight of the heaviest task, as a whole number; the weights of all other tasks are scaled to it and rounded."""
 
 
 @dataclass(frozen=True, slots=True)
 class Copies:
-    """The copies before the rebalance, by task number as in `WorkingState`.
+    """The copies of all tasks before the rebalance, by task number as in `WorkingState`.
 
     `home[task]`: the home client (see the module docstring), or NOBODY. `previous[task]`: the client that ran the task,
-    also if it is not the home. `level[task]`: client to level, for clients with some of the state, smallest lag first.
-    `elsewhere[task]`: the level of all other clients: CAUGHT_UP if even they count as caught up, otherwise NO_COPY.
-    `weight[task]`: at least 1.
+    even if it is not the task's home. `level[task]`: each client that has some of the state, with the level of its
+    copy, smallest lag first. `elsewhere[task]`: the level of all clients that `level[task]` lacks: CAUGHT_UP if even
+    these clients count as caught up, otherwise NO_COPY. `weight[task]`: the weight of the task as a whole number, at
+    least 1.
     """
 
     home: list[int]
@@ -71,8 +73,8 @@ def copies_before(state: WorkingState, acceptable_recovery_lag: int, weights: Ta
 
 
 def stateful_weights(tasks: list[TaskId], restore_sizes: list[int], weights: TaskWeights | None) -> list[int]:
-    """Returns the weight of each task as a whole number, at least 1; all 1 if the weights do not differ.
-    `restore_sizes`: the size of each task's state, in records.
+    """Returns the weight of each task as a whole number, at least 1. If all tasks have the same weight, returns 1 for
+    each. `restore_sizes`: the size of each task's state, in records.
     """
     if weights is None:
         return [1] * len(tasks)
@@ -91,7 +93,7 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
     """Returns, for each task, the client that reports it as running, otherwise a client that had it active, otherwise
-    NOBODY. Of several such clients, the first one counts.
+    NOBODY. Of several clients that report the task as running, or that had it active, returns the first one.
     """
     owner = [NOBODY] * len(state.tasks)
     place = state.places
@@ -130,8 +132,9 @@ def _counts_as_caught_up(lags: LagRanking, task: int) -> bool:
 def _levels(lags: LagRanking, task: int, whole: int, is_known: bool) -> dict[int, int]:
     """Returns the levels of the clients that have some state, smallest lag first.
 
-    `is_known`: True if `whole` is the changelog's length; then every client that reported the task has some state.
-    False if `whole` is only the largest reported lag; then a client with this lag counts as a client without state.
+    `is_known`: True if `whole` is the changelog's length, in which case every client that reported the task has some
+    state. If `is_known` is False, `whole` is only the largest reported lag, and a client with this lag counts as a
+    client without state.
     """
     levels: dict[int, int] = {}
     for client, lag in sorted(lags.reported[task].items(), key=lambda entry: (entry[1], entry[0])):

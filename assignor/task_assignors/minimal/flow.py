@@ -1,25 +1,26 @@
-"""The maximum flow of minimum cost through a small network. Capacities and costs are whole numbers.
+"""Computes the maximum flow of minimum cost through a small network, whose capacities and costs are whole numbers.
 
-The method is that of successive shortest paths. An arc with free capacity is called usable. A flow can grow as long as
+The method is called successive shortest paths. An arc with free capacity is called usable. A flow can grow as long as
 there is a path of usable arcs from the source to the sink. Every arc has a reverse arc with the opposite cost. The free
-capacity of the reverse arc is the flow on the arc, so a later path can undo an earlier choice. If each path is a
-cheapest one at the time when it is filled, then after each step the flow is the cheapest flow of its size.
+capacity of the reverse arc is the flow on the arc itself, so a later path can undo an earlier choice. The method always
+fills a path that is cheapest at that time, so after each step the flow is the cheapest flow of its size.
 
-Dijkstra's algorithm finds the cheapest paths. It does not allow negative costs, but reverse arcs have them. So every
-node has a potential, and the search uses the price of an arc: `cost + potential[source] - potential[target]`. The sum
-of the prices along a path differs from the sum of the costs only by the potentials of the two end nodes. So the
-cheapest paths by price are the cheapest paths by cost. At the beginning all potentials are 0 and no cost is negative.
-After each search, the distance of each node is added to the node's potential. Two things follow. First, no usable arc
-has a negative price. Second, every arc on a cheapest path has the price 0, and so has its reverse arc, which becomes
-usable when the path is filled.
+Dijkstra's algorithm finds the cheapest paths. Dijkstra's algorithm does not allow negative costs, but reverse arcs have
+negative costs. So every node has a number, its potential, and the search uses the price of an arc in place of its cost:
+`cost + potential[source] - potential[target]`. The sum of the prices along a path differs from the sum of the costs
+only by the potentials of the two end nodes. So the cheapest paths by price are the cheapest paths by cost. At the
+beginning all potentials are 0 and no cost is negative. After each search, the distance of each node is added to the
+node's potential. With the new potentials, no usable arc has a negative price. With the new potentials, every arc on a
+cheapest path has the price 0, and so has its reverse arc, which becomes usable when the path is filled.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
-leads to the next level. After that, the shortest path over usable arcs of price 0 has more steps, so the number of
-these rounds is limited. When no path of price 0 is left, the next Dijkstra search finds paths of a greater cost. The
-number of searches is the number of different path costs, which is small if tasks have equal weights.
+leads to the next level. After `_fill_levels`, the shortest path over usable arcs of price 0 has more steps than before,
+so the number of rounds with `_levels` and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstra
+search finds paths of a greater cost. The number of Dijkstra searches is the number of different path costs, which is
+small if tasks have equal weights.
 
-The result depends only on the order in which nodes and arcs were added.
+Of several flows of equal cost, the result is decided by the order in which nodes and arcs were added.
 """
 
 from heapq import heappop, heappush
@@ -37,7 +38,7 @@ class FlowNetwork:
     def __init__(self) -> None:
         self._arcs_of: list[list[int]] = []
         self._potential: list[int] = []
-        # by arc: its target node, its free capacity, and its cost for one unit; the reverse of arc n is n ^ 1
+        # the target node, the free capacity, and the cost of one unit, by arc number; the reverse of arc n is n ^ 1
         self._target: list[int] = []
         self._capacity: list[int] = []
         self._cost: list[int] = []
@@ -66,8 +67,8 @@ class FlowNetwork:
                 self._fill_levels(source, sink, level)
 
     def _reprice(self, source: int, sink: int) -> bool:
-        """Changes the potentials so that every arc on a cheapest path has the price 0. Returns False if no path is
-        left.
+        """Changes the potentials so that every arc on a cheapest path has the price 0. Returns False if no path of
+        usable arcs is left.
         """
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,
@@ -102,16 +103,17 @@ class FlowNetwork:
         if not done[sink]:
             return False
         to_sink = reached[-1][1]
-        # The search stops at the sink, so the distances of farther nodes are unknown. It is enough to add the sink's
-        # distance to their potentials. Only differences of potentials count. So, instead, `to_sink` is subtracted from
-        # all potentials: those of farther nodes stay as they are.
+        # The search stops at the sink, so the distances of nodes beyond the sink are unknown. For a node beyond the
+        # sink, it is enough to add the sink's distance `to_sink` to the potential. Only differences of potentials
+        # matter, so `to_sink` is subtracted from the sum for every node, and the potentials of nodes beyond the sink do
+        # not change.
         for node, so_far in reached:
             potential[node] += so_far - to_sink
         return True
 
     def _levels(self, source: int, sink: int) -> list[int] | None:
-        """Returns each node's number of steps from the source over usable arcs of price 0. Returns None if these arcs
-        do not reach the sink.
+        """Returns each node's number of steps from the source over usable arcs of price 0. Returns None if no path of
+        usable arcs of price 0 leads to the sink.
         """
         arcs_of, target, capacity, cost, potential = (
             self._arcs_of,

@@ -1,17 +1,19 @@
 """An assignor that moves fewer tasks than Kafka's: a task stays on its client unless balance requires a move.
 
-Kafka has no counterpart; a user has to choose this assignor by its name. It keeps Kafka's protocol: warm-ups,
-max.warmup.replicas, standbys, tags and probing rebalances, and a task never moves from a caught-up client to a client
-that is not caught up. It reaches the same balance. Only the targets differ. Kafka's HighAvailabilityTaskAssignor deals
-out all tasks anew over the sorted process ids in each rebalance, so a new client changes the targets of nearly all
-tasks. Here, only as many tasks move as the new client has to get.
+Kafka has no counterpart of this assignor; a user has to choose it by its name. MinimalMovementTaskAssignor keeps
+Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing rebalances, and a task never moves from a
+caught-up client to a client that is not caught up. The placement is as balanced as that of Kafka's assignor; only the
+targets of tasks differ. Kafka's HighAvailabilityTaskAssignor deals out all tasks anew over the sorted process ids in
+each rebalance, so a new client changes the targets of nearly all tasks. With MinimalMovementTaskAssignor, only as many
+tasks move as the new client has to get.
 
-If a rack-aware strategy is set (either of the two) and all racks are known, cross-rack traffic decides between
+If min_traffic or balance_subtopology is configured and all racks are known, cross-rack traffic decides between
 placements that move equally many tasks of equal total weight. No task moves only to save traffic, so the configured
 costs of traffic and non-overlap have no effect.
 
-The steps, in this order: the targets of active tasks (`targets.py`), the targets of standbys (`standby_targets.py`),
-the clients that may run tasks now, given their lags (`transition.py`), and the stateless tasks, which can move at once.
+The assignor makes its decisions in this order: the targets of active tasks (`targets.py`), the targets of standbys
+(`standby_targets.py`), the clients that may run tasks now, given their lags (`transition.py`), and the stateless tasks,
+which can move at once.
 """
 
 from collections.abc import Sequence
@@ -91,8 +93,8 @@ def _assign_stateless_tasks(
     carried: list[int],
     traffic: RackTraffic | None,
 ) -> list[list[TaskId]]:
-    """Places the stateless tasks. Returns the tasks of each client. `counts`, `carried`: the number of stateful tasks
-    that have their target on each client, and the weight of these tasks.
+    """Places the stateless tasks. Returns the tasks of each client. `counts[client]`: the number of stateful tasks
+    whose target is the client; `carried[client]`: the weight of these tasks.
     """
     names = sorted(set(problem.tasks).difference(state.tasks))
     previous = {
@@ -118,7 +120,9 @@ def _assign_stateless_tasks(
 
 @dataclass(frozen=True, slots=True)
 class _PlacedTasks:
-    """`owner`: the client of each task; `set_aside`: the tasks whose pins no client can keep."""
+    """The result of placing tasks. `owner`: the client of each task; `set_aside`: the tasks whose pins no client can
+    keep.
+    """
 
     owner: list[int]
     set_aside: frozenset[int]

@@ -1,7 +1,7 @@
 """The rules of the configured pins for the tasks and clients of one rebalance.
 
-If no client can keep a task's pin, the pin is ignored for this task, because the task has to run on some client. A
-decision in the log reports this (PIN_SET_ASIDE).
+If no client can keep a task's pin, the pin is ignored for this task, because the task has to run on some client. If a
+pin is ignored, a decision in the log reports it (PIN_SET_ASIDE).
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from assignor.task_assignors.base import PlacementClient
 from assignor.types import TaskId
 
 TagValue = str | int
-"""The value that must differ between clients: the value of a client tag, or, for a pin by process, the client's
-number.
+"""A value that an `apart` pin requires to differ between clients: the value of a client tag, or, for a pin by process,
+the client's number.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedClients:
-    """The clients that may get a task. `clients`: sorted; `members`: the same clients as a set. `set_aside`: True if no
-    client can keep the task's pins, so that all clients are allowed.
+    """The clients that may get a task. `clients`: the allowed clients, sorted; `members`: the allowed clients as a set.
+    `set_aside`: True if no client can keep the task's pins, so that all clients are allowed.
     """
 
     clients: tuple[int, ...]
@@ -38,10 +38,11 @@ class AllowedClients:
 
 @dataclass(slots=True, eq=False)
 class ApartRule:
-    """The rule of one `apart` pin. A rule equals only itself.
+    """The rule of one `apart` pin. Two rules are equal only if they are the same object.
 
     `value[client]`: the value that must differ between the clients of the pin's copies; None for a client without the
-    tag, which conflicts with no other client. `used`: value to the number of copies on clients with this value.
+    tag, which conflicts with no other client. `used`: each value with the number of copies on clients that have this
+    value.
     """
 
     pin: Pin
@@ -65,7 +66,7 @@ class PinnedTasks:
 
     def allowed(self, task: TaskId) -> AllowedClients:
         """Returns the clients that have all tags that the task's pins require. Returns all clients if no pin names the
-        task, or if no client has these tags.
+        task, or if no client has all required tags.
         """
         if not self._tag_pins:
             return self._everybody
@@ -83,8 +84,8 @@ class PinnedTasks:
 
 
 def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = None) -> bool:
-    """True if a copy on `client` would conflict with no other copy. `instead_of`: a client whose copy would move to
-    `client`, and therefore does not count.
+    """True if a copy on `client` would conflict with no other copy. `instead_of`: the client whose copy would move to
+    `client`, so that this copy causes no conflict.
     """
     for rule in rules:
         value = rule.value[client]
@@ -97,7 +98,7 @@ def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = No
 
 
 def use(rules: Sequence[ApartRule], client: int, copies: int = 1) -> None:
-    """Adds `copies` to the number of copies on `client`; -1 removes a copy."""
+    """Adds `copies` to the number of copies on `client` in each rule; a negative number removes copies."""
     for rule in rules:
         value = rule.value[client]
         if value is not None:

@@ -1,10 +1,11 @@
 """The number of tasks that each client should have, in proportion to its threads.
 
-A client's share is a fraction. The client gets the share rounded down or rounded up; these two numbers are its bounds.
-Without pins, and unless a client already has more than its share, the bounds are computed in whole numbers, so that no
-rounding error decides. (A pin restricts a task to some of the clients.) In all other cases, the tasks with the fewest
-threads to choose from are distributed first. Each group of tasks goes to those of its clients that have the fewest
-tasks per thread, until these have equally many per thread.
+A client's share is a fraction. The client gets the share rounded down or the share rounded up; these two numbers are
+the client's bounds. If no pin restricts a task to some of the clients and no client already has more than its share,
+the bounds are computed in whole numbers, so that no rounding error affects them. If a pin restricts a task or a client
+already has more than its share, tasks with the same allowed clients form a group, and the groups whose clients have the
+fewest threads are distributed first. A group of tasks goes to those of its allowed clients that have the fewest tasks
+per thread, until these clients have equally many tasks per thread.
 """
 
 import math
@@ -14,12 +15,12 @@ from fractions import Fraction
 
 _SWEEPS = 8
 _ROUNDING = 9
-"""The number of decimals to which a share is rounded if it was computed by repeated sweeps, in floating point."""
+"""The number of decimals to which a share in floating point is rounded, to remove rounding errors."""
 
 
 @dataclass(frozen=True, slots=True)
 class ShareBounds:
-    """The lowest and the highest number of tasks of a client. `high` is at most `low` + 1."""
+    """The lowest and the highest number of tasks that a client should get. `high` is at most `low` + 1."""
 
     low: int
     high: int
@@ -37,7 +38,9 @@ class Shares:
 
 @dataclass(frozen=True, slots=True)
 class TaskClass:
-    """A class of `count` tasks that may go to the `allowed` clients (sorted). Each class is spread evenly by itself."""
+    """A class of `count` tasks that may go to the `allowed` clients (sorted). The tasks of each class are spread evenly
+    over clients.
+    """
 
     count: int
     allowed: tuple[int, ...]
@@ -57,7 +60,8 @@ def even_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: 
 
 def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most: Sequence[int]) -> list[Fraction]:
     """Distributes `total` over the clients in proportion to their threads, as exact fractions. Each client gets at
-    least `least[client]` and at most `most[client]`. If the sum of `most` is smaller than `total`, the rest is dropped.
+    least `least[client]` and at most `most[client]`. If the sum of `most` is smaller than `total`, only the sum of
+    `most` is distributed.
     """
     shares: list[Fraction | None] = [None] * len(capacity)
     left, free = max(min(total, sum(most)), sum(least)), set(range(len(capacity)))
@@ -81,8 +85,8 @@ def level_shares(total: int, capacity: Sequence[int], least: Sequence[int], most
 
 
 def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares | None:
-    """Returns the bounds if every client may get every task. Returns None if some client already has more than its
-    share: then the other clients' shares are not in proportion to their threads.
+    """Returns the bounds if every client may get every task. Returns None if a client already has more than its share,
+    because the other clients' shares are then not in proportion to their threads.
     """
     threads = sum(capacity)
     total = sum(present) + sum(each.count for each in classes)
@@ -105,9 +109,9 @@ def _unpinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], pres
 def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], present: Sequence[int]) -> Shares:
     """Returns the bounds if pins restrict tasks to some clients, or if a client already has more than its share.
 
-    Tasks with the same allowed clients form a group. The groups are distributed one after the other, the group with the
-    fewest threads to choose from first. A later group may fill clients that an earlier group can avoid, so all groups
-    are distributed again, `_SWEEPS` times in all.
+    Tasks with the same allowed clients form a group. The groups are distributed one after the other, first the group
+    whose allowed clients have the fewest threads. A later group may fill clients that an earlier group could have
+    avoided, so all groups are distributed repeatedly, `_SWEEPS` times in total.
     """
     groups: dict[tuple[int, ...], int] = {}
     for each in classes:
@@ -135,7 +139,7 @@ def _pinned_shares(classes: Sequence[TaskClass], capacity: Sequence[int], presen
 
 def _pour(count: int, allowed: tuple[int, ...], capacity: Sequence[int], height: Sequence[float]) -> dict[int, float]:
     """Distributes `count` tasks to the allowed clients with the fewest tasks per thread, until these clients have
-    equally many per thread. Returns the share of each client.
+    equally many tasks per thread. Returns the share of each client.
     """
     by_height = sorted(allowed, key=lambda client: (height[client] / capacity[client], client))
     there, threads, level = 0.0, 0, 0.0

@@ -1,7 +1,7 @@
-"""The clients that may get a task's standbys: clients without a copy, spread over tags, within the task's pins.
+"""Finds the clients that may get a task's standbys: clients without a copy, spread over tags, as the task's pins allow.
 
 Tags follow Kafka's rule in `task_assignors/client_tags.py`. If every client without a copy has a used tag, a standby
-may go to any of them. Source: KIP-708.
+may go to any client without a copy. Source: KIP-708.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,11 +11,11 @@ from assignor.task_assignors.client_tags import ClientTags, Tag
 from assignor.task_assignors.minimal.pin_lookup import AllowedClients, PinnedTasks, is_free, use
 from assignor.task_assignors.working_state import WorkingState
 
-_ORDERS_OF = 4  # with more standbys than this, only one of their orders is tried
+_ORDERS_OF = 4  # for a task with more standbys than this, `is_spread` checks only one order of the standbys
 
 
 class StandbySpread:
-    """Checks and changes the places of standbys in `state`. `tag_keys`: rack.aware.assignment.tags."""
+    """Checks and changes the clients of standbys in `state`. `tag_keys`: rack.aware.assignment.tags."""
 
     def __init__(self, state: WorkingState, tag_keys: Sequence[str], pins: PinnedTasks) -> None:
         self._state = state
@@ -27,13 +27,15 @@ class StandbySpread:
         return self._allowed[task]
 
     def used_tags(self, copies: Sequence[int]) -> frozenset[Tag]:
-        """Returns the tags that the client of the next standby should not have. `copies`: the clients of the copies,
-        the active one first.
+        """Returns the tags that the client of the next standby should not have. `copies`: the clients of the task's
+        copies, first the client of the active copy.
         """
         return self._tags.used_by(copies)
 
     def may_hold(self, task: int, client: int) -> bool:
-        """True if the client has no copy of the task, and the task's pins allow a standby there. Ignores the tags."""
+        """True if the client has no copy of the task and the task's pins allow a standby on it, whatever the client's
+        tags.
+        """
         return (
             not self._state.holds(client, task)
             and client in self._allowed[task].members
@@ -50,12 +52,12 @@ class StandbySpread:
         )
 
     def spreads(self, task: int) -> bool:
-        """True if the tag rule applies to the task. It does not apply to tasks of `apart` pins."""
+        """True if the tag rule applies to the task: tags are configured, and no `apart` pin names the task."""
         return bool(self._tags) and not self._rules[task]
 
     def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
-        """True if Kafka's rule could have chosen these clients, in any order; with more than four standbys, only the
-        given order is checked.
+        """True if Kafka's rule could have chosen the clients `standbys` in some order; with more than four standbys,
+        only the given order is checked.
         """
         if not self.spreads(task):
             return True
@@ -63,10 +65,10 @@ class StandbySpread:
         return any(self._is_spread_in_order(task, order) for order in orders)
 
     def spread_first(self, task: int, there: Sequence[int]) -> list[int]:
-        """Returns the clients that keep their copy. `there`: the clients that have one.
+        """Returns the clients that keep their copy of the task. `there`: the clients that have a copy.
 
-        These are the clients that the tag rule chooses, one after the other, if only `there` could be chosen. The
-        choice ends when all remaining clients of `there` have used tags and a client without a copy has none.
+        The tag rule chooses clients of `there`, one after the other. The tag rule chooses no more clients when all
+        remaining clients of `there` have used tags and a client outside `there` has no used tags.
         """
         copies, left = [self._state.owner[task]], list(there)
         while left:
@@ -93,8 +95,8 @@ class StandbySpread:
         return True
 
     def may_move(self, task: int, source: int, destination: int, standbys: Iterable[int]) -> bool:
-        """True if a standby may move from `source` to `destination`: the pins are kept, and the copies stay spread over
-        tags.
+        """True if a standby may move from `source` to `destination`, because the move violates no pin and the copies
+        stay spread over tags.
         """
         if self._state.holds(destination, task) or destination not in self._allowed[task].members:
             return False

@@ -1,12 +1,14 @@
 """Finds targets of standbys step by step: for tasks of the tag rule, for tasks of `apart` pins, and for large groups.
 
-The method keeps the number of restored standbys low, but does not find the optimum (see `standby_targets.py`):
+The method of this module keeps the number of restored standbys low, but does not find the optimum (see
+`standby_targets.py`):
 
-1. Every task keeps the copies that it has, also a copy on the client that gives the active task up.
+1. Every task keeps the copies that it has, also a copy on the client from which the active task moves away.
 2. Missing standbys go to the clients with the fewest copies per thread. With a rack-aware strategy, a standby goes to
    the one of several equally loaded clients that reads the fewest of the task's partitions across racks.
-3. Clients with more than their share of all copies give some of them to clients with less: first tasks of which the
-   receiver has some state, then tasks of which the giver has the least state.
+3. Standbys move from clients with more than their share of all copies to clients with less than their share. Standbys
+   of tasks of which the destination has some state move first, then standbys of tasks of which the source has the least
+   state.
 """
 
 from collections.abc import Sequence
@@ -21,7 +23,7 @@ from assignor.task_assignors.working_state import WorkingState
 
 
 class SpreadStandbys:
-    """Places the standbys of `tasks` in `state`. `foreign`: as in `assign_standby_targets`."""
+    """Places the standbys of `tasks` in `state`. `foreign`: see `assign_standby_targets`."""
 
     def __init__(
         self,
@@ -39,7 +41,7 @@ class SpreadStandbys:
 
     def placed(self, num_standby_replicas: int, balance: bool) -> dict[int, list[int]]:
         """Places the standbys. Returns each task with the clients of its standbys. `balance`: False if standbys of
-        other tasks are placed afterwards, which then balance the clients.
+        other tasks are placed later, in a way that balances the clients.
         """
         self._keep_present_standbys(num_standby_replicas)
         self._place_missing(num_standby_replicas)
@@ -48,8 +50,8 @@ class SpreadStandbys:
         return self._of_task
 
     def _keep_present_standbys(self, wanted: int) -> None:
-        """Lets each task keep the copies that it has. Tasks with more caught-up copies than they need come last, and
-        keep the copies on the least loaded clients.
+        """Lets each task keep the copies that it has. Tasks that have more caught-up copies than they need are handled
+        last, and keep the copies on the least loaded clients.
         """
         choosing: list[int] = []
         for task in self._of_task:
@@ -66,8 +68,8 @@ class SpreadStandbys:
         return sum(client != owner for client in caught_up) > wanted
 
     def _keep(self, task: int, wanted: int, by_load: bool) -> None:
-        """Keeps up to `wanted` copies of the task, the nearest to caught up first. Of equal levels, a standby comes
-        before the copy of the client that ran the task until now.
+        """Keeps up to `wanted` copies of the task as standbys; copies with less missing state have priority. Of copies
+        with equal levels, a standby has priority over the copy of the client that ran the task until now.
         """
         copies, state = self._copies, self._state
         there = sorted(
@@ -95,8 +97,8 @@ class SpreadStandbys:
         self._of_task[task].append(client)
 
     def _place_missing(self, wanted: int) -> None:
-        """Places the missing standbys of all tasks on clients with unused tags; then, as Kafka does, places the
-        remaining ones on any client that may hold them.
+        """Places the missing standbys of all tasks, first on clients with unused tags. As in Kafka, a standby for which
+        no client has unused tags is placed on any client that may hold it.
         """
         state = self._state
         missing = [task for task, standbys in self._of_task.items() if len(standbys) < wanted]
@@ -114,7 +116,7 @@ class SpreadStandbys:
 
     def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
         """Removes the least loaded client that may hold a standby of the task from the queue, and returns it. Of
-        several such clients with equal loads, takes the one with the fewest cross-rack reads.
+        several least loaded clients that may hold the standby, removes the one with the fewest cross-rack reads.
         """
         spread = self._spread
         used: frozenset[Tag] = frozenset()
@@ -145,9 +147,9 @@ class SpreadStandbys:
                     break
 
     def _quotas(self) -> list[int]:
-        """Returns the number of copies that each client should have: its share, rounded down or up. The shares of
-        clients that already have more copies than the rounded-down share are rounded up first, so that fewer copies
-        move.
+        """Returns the number of copies that each client should have: its share, rounded down or up. If only some shares
+        can be rounded up, the shares of clients that already have more copies than their share rounded down are rounded
+        up first, so that fewer copies move.
         """
         state = self._state
         active = [len(tasks) for tasks in state.active]
@@ -161,8 +163,8 @@ class SpreadStandbys:
         return quota
 
     def _take_present_standbys(self, quota: list[int]) -> None:
-        """Moves standbys from clients with too many copies to clients with too few that have some state of the task.
-        The copies nearest to caught up come first.
+        """Moves standbys from clients with too many copies to clients with too few copies that have some state of the
+        task. Moves to the clients with the least missing state come first.
         """
         copies, state = self._copies, self._state
         claims = sorted(
@@ -181,7 +183,7 @@ class SpreadStandbys:
                 self._move(task, source, client)
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
-        """Moves one standby from `source` to the client that lacks the most copies per thread and may hold it. Tries
+        """Moves one standby from `source` to the client that may hold it and lacks the most copies per thread. Tries
         the tasks of which `source` has the least state first; of tasks with equal state, the lightest first.
         """
         state = self._state
@@ -195,10 +197,10 @@ class SpreadStandbys:
         return False
 
     def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
-        """Moves standbys along a chain of clients, if no client with too few copies may take one from `source`.
+        """Moves standbys along a chain of clients, if no client with too few copies may take a standby from `source`.
 
-        Each client of the chain takes a standby from the client before it, and gives a standby of another task to the
-        next one. A breadth-first search finds the shortest chain. Returns True if a standby has moved.
+        Each client of the chain gets a standby from the previous client, and a standby of another task moves from it to
+        the next client. A breadth-first search finds the shortest chain. Returns True if a standby has moved.
         """
         state = self._state
         came_from: dict[int, tuple[int, int]] = {}
@@ -220,8 +222,8 @@ class SpreadStandbys:
         return False
 
     def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
-        """Carries out the moves of the chain, the last one first. Stops at a move that the moves before it have made
-        impossible, which only tags and pins can cause. Returns True if a standby has moved.
+        """Carries out the moves of the chain, the last move first. Stops at a move that is no longer allowed after the
+        moves already carried out, which only tags and pins can cause. Returns True if a standby has moved.
         """
         moved = False
         while taker != source:

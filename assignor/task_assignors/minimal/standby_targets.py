@@ -1,14 +1,16 @@
 """The targets of standbys, chosen so that as few standbys as possible have to be restored from nothing.
 
-Each client gets its share of all copies, active and standby, rounded down or up. A client that gives an active task up
-has the whole state of the task. So it is as suitable for a standby of the task as a client that had the standby.
+Each client gets its share of all copies, active and standby, rounded down or up. A client from which an active task
+moves away has the whole state of the task, so it is as suitable for a standby of the task as a client that had a
+standby.
 
-Small groups get the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). Every task sends one unit
-for each of its standbys to clients other than its owner. The price of a unit grows with the state that the client has
-to restore. With a rack-aware strategy, prices of equal restores grow with the number of partitions that the standby
-reads across racks. The network has one arc for each pair of task and client, so this method is only used up to
-`MAX_ARCS` arcs. For larger groups, for tasks of the tag rule and for tasks of `apart` pins, `spread_standbys.py` finds
-targets step by step, which are seldom worse.
+For small groups, this module finds the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). In the
+flow network, every task sends one unit for each of its standbys to clients other than its owner. The price of a unit
+grows with the state that the client has to restore. With a rack-aware strategy, if two clients have to restore equally
+much, the client that reads more partitions across racks has the higher price. The network has one arc for each pair of
+task and client, so the flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for tasks of the
+tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step, which are seldom worse than the
+optimum.
 """
 
 from __future__ import annotations
@@ -35,8 +37,8 @@ def assign_standby_targets(
     foreign: Sequence[Foreign] = (),
 ) -> list[list[int]]:
     """Places standbys in `state`, whose active tasks are on their targets. Returns the clients of each task's standbys,
-    sorted. `foreign[task][client]`: the number of partitions that a standby there reads across racks; empty without a
-    rack-aware strategy.
+    sorted. `foreign[task][client]`: the number of partitions that a standby of the task on the client reads across
+    racks; empty without a rack-aware strategy.
     """
     tasks = range(len(state.tasks))
     exactly = [task for task in tasks if not spread.spreads(task) and not spread.is_apart(task)]
@@ -79,8 +81,8 @@ def _log_reason(state: WorkingState, copies: Copies, task: int, standbys: list[i
 MAX_ARCS = 5_000
 
 _TOO_MANY = 4
-"""The number of copies above a client's share for which each costs more than the one before; all further copies cost
-the same. Only pins can force copies above a share.
+"""The number of copies above a client's share that cost more and more, each more than the previous copy; all further
+copies cost equally much. Only pins can force copies above a share.
 """
 
 
@@ -92,8 +94,8 @@ def cheapest_standbys(
     num_standby_replicas: int,
     foreign: Sequence[Foreign] = (),
 ) -> dict[int, list[int]]:
-    """Returns each of `tasks` with the clients of its standbys. A task gets fewer than `num_standby_replicas` if fewer
-    clients may hold one.
+    """Returns each of `tasks` with the clients of its standbys. A task gets fewer than `num_standby_replicas` standbys
+    if fewer clients may hold a standby of it.
 
     The copies that `state` already has do not move.
     """
@@ -107,9 +109,9 @@ def cheapest_standbys(
     price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
-    # Tasks are added in reverse. If several flows are equally cheap, the network finds one in which the tasks that were
-    # added first keep their copies. So the last tasks stay and the first tasks move. Warm-ups also begin with the first
-    # tasks.
+    # Tasks are added to the network in reverse order. If several flows are equally cheap, the network finds one in
+    # which the tasks that were added first keep their copies. So the last tasks of `tasks` keep their copies, and
+    # copies of the first tasks move. Warm-ups also begin with the first tasks of `tasks`.
     for task in reversed(tasks):
         node = network.node()
         network.arc(source, node, wanted[task], 0)
@@ -136,8 +138,9 @@ def cheapest_standbys(
 
 
 def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: int, uneven: int) -> list[int]:
-    """Adds a node for each client, with arcs to the sink. Returns the nodes. `uneven`: the price of the copy that
-    rounds a client's share up; it must be more than all copies together can cost.
+    """Adds a node for each client to the network, with arcs to the sink. Returns the nodes. `uneven`: the price of the
+    copy by which a client exceeds its share rounded down; it must be more than the greatest possible price of all
+    copies together.
     """
     most = [len(state.tasks)] * len(state.clients)
     nodes: list[int] = []
@@ -156,8 +159,9 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 @dataclass(frozen=True, slots=True)
 class _StandbyPrices:
     """The prices of placing standbys: `level`, for each unit of weight and each level away from caught up; `foreign`,
-    for each partition that is read across racks. With a rack-aware strategy, each of the two is more than all lower
-    terms together, so that sums compare criterion by criterion.
+    for each partition that is read across racks. With a rack-aware strategy, `level` is more than the sum of all other
+    terms, and `foreign` is more than the sum of the terms after it, so that a comparison of two sums compares criterion
+    by criterion.
     """
 
     level: int
@@ -170,8 +174,8 @@ class _StandbyPrices:
         return cls((copies + 1) * (most_foreign + 1), copies + 1)
 
     def of_copy(self, level: int, weight: int, ran_it_until_now: bool, foreign: int) -> int:
-        """Returns the price of a standby on a client. The last term makes a client that had a standby cheaper than a
-        client that gives the active task up.
+        """Returns the price of a standby on a client. The last term of the sum makes a client that had a standby
+        cheaper than a client from which the active task moves away.
         """
         kept = weight if self.foreign == 0 else 1
         return self.level * level * weight + self.foreign * foreign + ran_it_until_now * kept

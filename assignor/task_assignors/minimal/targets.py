@@ -1,7 +1,8 @@
 """The targets of active tasks, chosen so that as few tasks as possible change their client.
 
 Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Several
-placements meet this condition. The one that is best by the following criteria, in this order, is found exactly:
+placements give each client its shares. Of the placements that give each client its shares, this module finds the best
+one by the following criteria, the first criterion being the most important:
 
 1. the fewest tasks away from home (`copies.py`); a task without a home is at home on each client where it is caught up
 2. the least weight away from home
@@ -9,12 +10,13 @@ placements meet this condition. The one that is best by the following criteria, 
 4. the clients nearest to caught up, for the tasks that move
 
 The best placement is the cheapest flow of tasks to clients (`flow.py`). A later rebalance finds the same optimum as the
-earlier rebalance that began the moves: the racks do not change, and each finished move or warm-up only makes this
-optimum cheaper. So a warm-up is never abandoned in favour of another choice.
+earlier rebalance that began the moves: the racks do not change, and each finished move or warm-up only reduces the cost
+of the earlier optimum. So no later rebalance abandons a warm-up that has begun in favour of another target.
 
-Most tasks need no flow. If a client is home to no more tasks of a subtopology than its share rounded down, it keeps all
-of them. If it is home to more, it gets no other tasks of this subtopology. Tasks with the same clients and the same
-prices are equivalent; they pass through the flow as one group.
+Most tasks are placed without the flow. If a client is home to no more tasks of a subtopology than its share rounded
+down, the client keeps all of these tasks. If a client is home to more tasks of a subtopology than its share rounded
+down, it gets no other tasks of this subtopology. Tasks with the same clients and the same prices are equivalent, so the
+flow network has one node for all of them.
 """
 
 from __future__ import annotations
@@ -36,9 +38,10 @@ class Prices:
     """The prices that turn the cost of placing tasks into one number. Each price is more than the greatest possible sum
     of all lower prices, so that a comparison of two sums compares criterion by criterion.
 
-    `foreign`, for each partition read across racks; `weight`, for each unit of weight away from home; `move`, for each
-    task away from home; `uneven_class`, `uneven_client`, for each task of a class, or of all tasks, that a client gets
-    above its share rounded down.
+    `foreign`: the price of each partition read across racks; `weight`: the price of each unit of weight away from home;
+    `move`: the price of each task away from home; `uneven_class`: the price of each task of a class that a client gets
+    above its share of this class rounded down; `uneven_client`: the price of each task that a client gets above its
+    share of all tasks rounded down.
     """
 
     foreign: int
@@ -62,15 +65,15 @@ class Prices:
         return cls(foreign, weight, move, uneven_class, uneven_class * 4 * (len(weights) + 2))
 
     def of_placing(self, moves: bool, weight: int, level: int, foreign: int) -> int:
-        """Returns the cost of placing a task on a client. `moves`: True if the task has a home and this is another
-        client.
+        """Returns the cost of placing a task on a client. `moves`: True if the task has a home and the client is not
+        the home.
         """
         return (self.move + self.weight * weight if moves else 0) + self.foreign * foreign + level * weight
 
 
 @dataclass(frozen=True, slots=True)
 class TaskToPlace:
-    """A task with the data that decides its place. `home`, `level` (smallest lag first), `elsewhere`, `weight`: as in
+    """A task with the data that decides its place. `home`, `level` (smallest lag first), `elsewhere`, `weight`: see
     `Copies`. `foreign[client]`: the number of the task's partitions that the client would read across racks; empty
     without a rack-aware strategy.
     """
@@ -91,9 +94,9 @@ def place_evenly(
     weights: Sequence[int],
     racks: Sequence[str] = (),
 ) -> list[int]:
-    """Returns the client of each task. `present`, `weights`: the number of tasks that each client has already, and
-    their weight. `racks`: the racks of the clients, empty without a rack-aware strategy; two clients of one rack have
-    equal values in each task's `foreign`.
+    """Returns the client of each task. `present[client]`: the number of tasks that the client has already;
+    `weights[client]`: the weight of these tasks. `racks`: the racks of the clients, empty without a rack-aware
+    strategy; two clients of one rack have equal values in each task's `foreign`.
     """
     classes = _by_class(tasks)
     kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
@@ -134,8 +137,8 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 
 @dataclass(slots=True)
 class _TaskGroup:
-    """Equivalent tasks. `arcs`: client and arc in the network, for homes and for clients that have some of the tasks'
-    state; `elsewhere`: hub and arc, for all other clients.
+    """A group of equivalent tasks. `arcs`: the arc in the network to each client that is a home or has some of the
+    tasks' state, with this client; `elsewhere`: the arcs to the hubs of all other clients, each with its hub.
     """
 
     members: list[int] = field(default_factory=list)
@@ -145,9 +148,10 @@ class _TaskGroup:
 
 @dataclass(slots=True)
 class _Cell:
-    """The bounds of one class of tasks on one client: `low` and `high` count the tasks that the client may get besides
-    those that stay in any case. `hub`: the number of the client's rack. `takes_others`: True if the client may get
-    tasks whose home is another client. `node`, `from_hub`: the node of the cell, and the arc from the hub to it.
+    """The bounds of one class of tasks on one client: `low` and `high` count the tasks that the client may get in
+    addition to the tasks that stay on it in any case. `hub`: the number of the client's hub. `takes_others`: True if
+    the client may get tasks whose home is another client. `node`, `from_hub`: the node of the cell, and the arc from
+    the hub to it.
     """
 
     client: int
@@ -161,7 +165,7 @@ class _Cell:
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
 """The fields that are equal for equivalent tasks: the homes with room, smallest lag first; the weight; the levels that
-make a difference, by client; the level elsewhere; True if the task has any home; `foreign`.
+affect the placement, by client; the level on all other clients; True if the task has any home; `foreign`.
 """
 
 
@@ -169,11 +173,13 @@ class _EvenPlacement:
     """The flow network that places the tasks, and its result.
 
     `may_be_uneven`: True if a client's share of all tasks may require more or fewer tasks of a class than the client's
-    share of this class. Only tasks that already lie on clients (`present`) can cause this conflict. The share of all
-    tasks then has priority.
+    share of this class. Only tasks that are already placed (`present`) can cause a conflict between a client's share of
+    all tasks and its share of a class. If the two shares conflict, the share of all tasks has priority over the share
+    of a class.
 
-    All clients of a rack that have none of a task's state cost the same. So one node, the hub, stands for all of them.
-    Without racks, there is one hub for all clients.
+    A task costs equally much on all clients of one rack that have none of the task's state. So one node of the network,
+    the hub of a rack, stands for all clients of the rack that have none of a task's state. If racks are not used, there
+    is one hub for all clients.
     """
 
     def __init__(
@@ -191,7 +197,7 @@ class _EvenPlacement:
         self._may_be_uneven = may_be_uneven
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
         self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
-        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # by hub: one of its clients
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # for each hub, one of its clients
         self._owner = [NOBODY] * len(tasks)
         self._kept = [0] * len(shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
@@ -224,7 +230,7 @@ class _EvenPlacement:
         return Prices.of([each.weight for each in moving], sum(max(each.foreign, default=0) for each in moving))
 
     def _cells(self, members: Sequence[int], bounds: Mapping[int, ShareBounds]) -> dict[int, _Cell]:
-        """Returns the cells of one class. Also places the tasks that stay at home in any case."""
+        """Returns the cells of one class, and places the tasks of the class that stay at home in any case."""
         at_home: dict[int, list[int]] = {}
         homeless: dict[int, list[int]] = {}
         for number in members:
@@ -248,7 +254,7 @@ class _EvenPlacement:
 
     def _caught_up(self, number: int) -> list[int]:
         """Returns the clients where a task without a home is at home, smallest lag first. Returns no client if all
-        clients count as caught up, because then the choice makes no difference.
+        clients count as caught up, because then the choice of the client makes no difference.
         """
         each = self._tasks[number]
         if each.elsewhere == CAUGHT_UP:
@@ -256,11 +262,12 @@ class _EvenPlacement:
         return [client for client, level in each.level.items() if level == CAUGHT_UP and client in each.allowed.members]
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
-        """Returns the tasks of `own` that certainly stay. Call it only if `own` and `also` together are more than `low`
-        tasks; otherwise all of `own` stay.
+        """Returns the tasks of `own` that certainly stay on the client. Call this function only if `own` and `also`
+        together are more than `low` tasks; if they are not, all of `own` stay.
 
-        The heaviest tasks stay. `low` of them stay for certain; only tasks that are heavier than the lightest of these
-        are returned, because tasks of equal weight may be exchanged.
+        The `low` heaviest tasks of `own` and `also` stay. Of the `low` heaviest tasks, only those that are heavier than
+        the lightest of them are returned, because a task that is as heavy as the lightest may be exchanged for another
+        task of equal weight.
         """
         if low == 0:
             return []
@@ -270,9 +277,10 @@ class _EvenPlacement:
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
-        # Tasks are added in reverse. If several flows are equally cheap, the network finds one in which the tasks that
-        # were added first stay at home. So the last tasks stay and the first tasks move. Warm-ups also begin with the
-        # first tasks, so the next rebalance moves the same tasks.
+        # Tasks are added to groups in reverse order. If several flows are equally cheap, the network finds one in which
+        # the tasks that were added first stay at home. So tasks at the end of `members` stay, and tasks at the
+        # beginning of `members` move. Warm-ups also begin with the first tasks, so the next rebalance moves the same
+        # tasks.
         for number in reversed(members):
             if self._owner[number] != NOBODY:
                 continue
@@ -338,8 +346,8 @@ class _EvenPlacement:
                 group.elsewhere.append((hub, network.arc(node, hubs[hub], size, price)))
 
     def _give_to_known(self, network: FlowNetwork, groups: Mapping[_GroupKey, _TaskGroup]) -> dict[int, list[int]]:
-        """Gives tasks to their homes, and to clients with some of their state, as the flow says. Returns, by hub, the
-        tasks that go to clients without any of the task's state.
+        """Places the tasks that the flow sends to their homes or to clients with some of their state. Returns, by hub,
+        the tasks that the flow sends to clients without any of the task's state.
         """
         left: dict[int, list[int]] = {}
         for group in groups.values():
@@ -359,8 +367,8 @@ class _EvenPlacement:
         capacity: Sequence[int],
         carried: list[int],
     ) -> None:
-        """Gives each client the number of tasks that the flow assigns to it. The tasks are given out heaviest first,
-        each to the client with the lowest weight per thread.
+        """Places the tasks of one hub, so that each client gets the number of tasks that the flow sends to it. The
+        heaviest task is placed first; each task goes to the client with the lowest weight per thread.
         """
         room = {cell.client: network.flow(cell.from_hub) for cell in cells if cell.from_hub != NOBODY}
         queue = [(carried[client] / capacity[client], client) for client, units in room.items() if units]

@@ -1,11 +1,12 @@
 """Moves tasks from their targets to clients that can run them now, by the rules of KIP-441 (`task_movement.py`).
 
-A task has to wait if its target is not caught up and another client has a smaller lag. It waits on its home client; if
-it has no home, it goes to a caught-up client, or else to the client with the smallest lag. Meanwhile the target
-restores the state as a warm-up, as far as max.warmup.replicas allows. The target gets the task in a later rebalance.
+A task has to wait if its target is not caught up and another client has a smaller lag. A waiting task stays on its home
+client; if the task has no home, it goes to a caught-up client, or else to the client with the smallest lag. While the
+task waits, its target restores the state as a warm-up, as far as max.warmup.replicas allows. The target gets the
+waiting task in a later rebalance.
 
 Differs from Kafka: a waiting task stays on the client that runs it, and its standbys stay where they are until their
-targets are caught up. For this reason few tasks move.
+targets are caught up. Because waiting tasks and their standbys stay, few tasks move.
 """
 
 from collections.abc import Sequence
@@ -18,14 +19,14 @@ from assignor.task_assignors.working_state import WorkingState
 from assignor.types import Role
 
 _WantedWarmUp = tuple[int, int, int, int]
-"""Level, lag, task and client of a copy to warm up. In sorted order, the copy nearest to caught up comes first, so that
-a warm-up that has begun has priority over a new one.
+"""The level, lag, task and client of a copy to warm up. In sorted order, the copy with the least missing state comes
+first, so that a warm-up that has begun has priority over a new warm-up.
 """
 
 
 @dataclass(slots=True)
 class MovementTransition:
-    """Changes the places of the copies in `state`. `standbys[task]`: the targets of the task's standbys."""
+    """Moves the copies in `state` from their targets. `standbys[task]`: the targets of the task's standbys."""
 
     state: WorkingState
     copies: Copies
@@ -79,8 +80,8 @@ class MovementTransition:
         state.log_decision(kind, task, Role.ACTIVE, source, target)
 
     def _place_standbys(self, task: int, target: int) -> bool:
-        """Places the task's standbys on their targets, or for now on the clients that have them. Returns True if a
-        standby waits for its target.
+        """Places each standby of the task on its target, or for now on a client that has state of the task. Returns
+        True if a standby waits for its target.
         """
         state = self.state
         owner = state.owner[task]
@@ -93,7 +94,7 @@ class MovementTransition:
         for client in sorted(belong, key=lambda client: (client != owner, client)):
             here = client
             if client == owner:
-                # This client runs the task for now. It gets its standby when the target takes the task over.
+                # `client` runs the task for now, so it gets its standby only when the task has moved to its target.
                 here = substitutes.pop(0)
             elif substitutes and self._is_better_for_now(task, substitutes[0], client, target):
                 here = substitutes.pop(0)
@@ -108,10 +109,11 @@ class MovementTransition:
         return standby_waits
 
     def _is_better_for_now(self, task: int, substitute: int, client: int, target: int) -> bool:
-        """True if `substitute` should hold the standby for now instead of `client`, its target.
+        """True if `substitute` should hold the standby for now instead of `client`, the target of the standby.
 
-        This is so if `client` is behind another client and has a greater lag than `substitute`. With equal lags, it is
-        so if `substitute` is the target of the waiting active task, which can then take over sooner.
+        `substitute` should hold the standby if `client` is behind another client and has a greater lag than
+        `substitute`. If the lags are equal, `substitute` should hold the standby if it is the target of the waiting
+        active task, so that the active task can move to it sooner.
         """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)
@@ -124,9 +126,9 @@ class MovementTransition:
             self.state.log_decision(DecisionKind.WAITS, task, Role.STANDBY, here, client)
 
     def _substitutes(self, task: int, target: int) -> list[int]:
-        """Returns the clients that may hold a standby in place of its target, smallest lag first. These are the clients
-        that have some of the state, do not run the task and are no target of it; and, while the active task waits, the
-        target of the active task.
+        """Returns the clients that may hold a standby in place of its target, smallest lag first. A substitute is a
+        client that has some of the state, does not run the task and is no target of its copies. While the active task
+        waits, its target is a substitute as well.
         """
         owner = self.state.owner[task]
         needed = (owner, target, *self.standbys[task])

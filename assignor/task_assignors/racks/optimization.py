@@ -2,8 +2,8 @@
 
 A copy of a task costs `traffic cost` for each of its partitions that has no replica on the client's rack, plus
 `non-overlap cost` if the client does not have the copy already. All stateful active tasks are optimized together, and
-so are all stateless ones. Standbys are swapped between two clients on different racks, one pair of clients after the
-other, in at most four rounds over all pairs, and only if the standby assignor allows the swap.
+all stateless tasks are optimized together. Standbys are swapped between two clients on different racks, one pair of
+clients after the other, in at most four rounds over all pairs, and only if the standby assignor allows the swap.
 
 Source: `RackAwareTaskAssignor.optimizeActiveTasks`, `optimizeStandbyTasks`, `canEnableRackAwareAssignor`,
 `validateClientRack`, `getCost`.
@@ -26,21 +26,21 @@ from assignor.task_assignors.racks.task_graph import Row, TaskGraph, first_owner
 from assignor.types import ProcessId, Role, TaskId, TopicPartition
 
 Foreign = tuple[int, ...]
-"""By client: the number of a task's partitions that have no replica on the client's rack."""
+"""For each client, the number of a task's partitions that have no replica on the client's rack."""
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of a placement: `traffic`, for each partition read across racks; `non_overlap`, for each copy that
-    moves.
+    """The costs of a placement. `traffic`: the cost of each partition read across racks; `non_overlap`: the cost of
+    each copy that moves.
     """
 
     traffic: int
     non_overlap: int
 
     def with_configs(self, configs: AssignmentConfigs) -> Costs:
-        """Returns these costs with the configured `rack.aware.assignment.traffic_cost` and `non_overlap_cost` in place
-        of the defaults, if they are set.
+        """Returns a copy of these costs with `rack.aware.assignment.traffic_cost` and
+        `rack.aware.assignment.non_overlap_cost` if they are configured.
         """
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         return Costs(
@@ -48,12 +48,14 @@ class Costs:
         )
 
     def of(self, foreign_partitions: int, has_copy: bool) -> int:
-        """Returns the cost of a copy on a client. The result wraps as Java's int does."""
+        """Returns the cost of a copy on a client; the cost wraps to 32 bits as Java's int does."""
         return int32(foreign_partitions * self.traffic + (0 if has_copy else self.non_overlap))
 
 
 STATELESS_COSTS = Costs(traffic=1, non_overlap=0)
-"""The costs of stateless tasks. Configs do not change these: a task without state can move at any time."""
+"""The costs of stateless tasks. No config changes the costs of stateless tasks, because a task without state can move
+at any time.
+"""
 
 
 @dataclass(slots=True)
@@ -131,8 +133,9 @@ STANDBY_ROUNDS = 4
 
 
 class RackMove(NamedTuple):
-    """A move of a task between clients. `task`: its index among the tasks; `source`, `destination`: clients. `saved`:
-    the number of cross-rack reads that the move saves, 0 or negative for a task that only makes room for another task.
+    """A move of a task between clients. `task`: the index of the task among the tasks; `source`, `destination`: the
+    numbers of clients. `saved`: the number of cross-rack reads that the move saves, which is 0 or negative if the task
+    only makes room for another task.
     """
 
     task: int
@@ -142,7 +145,7 @@ class RackMove(NamedTuple):
 
 
 class TaskMove(NamedTuple):
-    """A `RackMove` with ids instead of numbers."""
+    """A `RackMove` with the ids of the task and the processes instead of numbers."""
 
     task: TaskId
     source: ProcessId
@@ -210,8 +213,8 @@ def _by_subtopology(tasks: Sequence[TaskId]) -> list[range]:
 
 
 def _rows(foreign: Sequence[Foreign], owner: Sequence[int], costs: Costs) -> list[Row]:
-    """Returns the costs of each task on each client. Tasks with the same `foreign` object and the same owner share one
-    row object, because `TaskGraph` groups tasks by the identity of their rows.
+    """Returns, for each task, the cost of the task on each client. Tasks with the same `foreign` object and the same
+    owner share one row object, because `TaskGraph` groups tasks by the identity of their rows.
     """
     rows: dict[tuple[int, int], Row] = {}
     found: list[Row] = []
@@ -234,9 +237,11 @@ def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreig
 
 class Standbys:
     """The copies that swaps of standbys read and change. Tasks are numbered in sorted order. Clients are numbered by
-    process id, or in the leader's order; then the swaps get `ranks`.
+    process id or in the leader's order; if they are numbered in the leader's order, `optimize_standby_tasks` needs
+    `ranks`.
 
-    `active[client]`, `standby[client]`: the numbers of the client's tasks. The swaps change `standby`.
+    `active[client]`: the numbers of the client's active tasks; `standby[client]`: the numbers of the tasks of which the
+    client has a standby. Swaps change `standby`.
     """
 
     def __init__(self, tasks: Sequence[TaskId], active: Sequence[set[int]], standby: Sequence[set[int]]) -> None:
@@ -260,9 +265,10 @@ def optimize_standby_tasks(
     ranks: Sequence[int] | None = None,
     strategy: str = MIN_TRAFFIC,
 ) -> list[RackMove]:
-    """Swaps standbys, and returns the moves. `can_move`: None if no other rule restricts standbys. `ranks`: the rank of
-    each client by process id, if clients are not numbered in this order. `strategy`: the strategy for each pair of
-    clients. Raises IllegalStateError as `RackTraffic.foreign_partitions` does.
+    """Swaps standbys, and returns the moves. `can_move`: the rule, other than racks, that restricts moves of standbys;
+    None if only racks restrict moves. `ranks`: the rank of each client by process id; None if clients are numbered by
+    process id. `strategy`: the rack-aware strategy that is applied to each pair of clients. Raises IllegalStateError as
+    `RackTraffic.foreign_partitions` does.
     """
     held = sorted(set().union(*standbys.standby))
     foreign = {task: traffic.foreign_partitions(standbys.tasks[task], Role.STANDBY) for task in held}
@@ -270,7 +276,7 @@ def optimize_standby_tasks(
     clients = range(len(racks))
     moves: list[RackMove] = []
     changes = 0
-    changed_at = [0] * len(racks)  # by client: the number of the swap that changed it last
+    changed_at = [0] * len(racks)  # the number of the last swap that changed each client
     compared: dict[tuple[int, int], int] = {}
     for _ in range(STANDBY_ROUNDS):
         changes_before = changes
@@ -278,8 +284,8 @@ def optimize_standby_tasks(
             for second in range(first + 1, len(racks)):
                 if racks[first] == racks[second]:
                     continue
-                # Skip the pair if neither client has changed since. With `can_move` this does not hold: the rule may
-                # depend on the copies of other clients.
+                # Skip the pair if neither client has changed since the pair was last compared. If there is a
+                # `can_move`, no pair is skipped, because the rule may depend on the copies of other clients.
                 if can_move is None and compared.get((first, second), -1) >= max(changed_at[first], changed_at[second]):
                     continue
                 pair = (first, second) if ranks is None or ranks[first] < ranks[second] else (second, first)
@@ -331,7 +337,9 @@ def _swap(
 
 
 def _pays(rows: Sequence[Row], owner: Sequence[int]) -> bool:
-    """True if the swap of some two tasks lowers the cost. With two clients, every cycle of moves consists of swaps."""
+    """True if a swap of two tasks lowers the cost. A check of swaps is sufficient, because every cycle of moves between
+    two clients consists of swaps.
+    """
     dearer = [
         min(row[1 - client] + int32(-row[client]) for row, client in zip(rows, owner, strict=True) if client == source)
         for source in (0, 1)

@@ -1,36 +1,40 @@
 """Finds the cheapest placement in which every client keeps its number of tasks, by Kafka's steps.
 
-Kafka solves this as a minimum-cost flow. One unit flows from the source to each task, from the task to the client that
-has it, and on to the sink. The arc from a task to a client has the cost of the task on this client. The arcs to the
-sink are full, because every client keeps its number of tasks.
+Kafka finds the cheapest placement as a minimum-cost flow, in which one unit flows from the source to each task, from
+the task to the client that has it, and on to the sink. The arc from a task to a client has the cost of the task on this
+client. The arcs from the clients to the sink are full, because every client keeps its number of tasks.
 
-To lower the cost of such a flow without changing its size, units have to be sent around a cycle of the residual graph.
-In the residual graph, a task has an arc to each client that does not have the task, with the cost of the task there. A
-client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle through these
-arcs is a ring of moves: each client on it gives one task away and gets another one. If the costs around a cycle add up
-to less than zero, its moves lower the total cost. If no such negative cycle exists, the placement is the cheapest one.
+To lower the cost of a flow without changing its size, units have to be sent around a cycle of the residual graph. In
+the residual graph, a task has an arc to each client that does not have the task, with the cost of the task on this
+client. A client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle in
+the residual graph is a ring of moves: each client on the cycle gives one task away and gets another task. If the costs
+around a cycle add up to less than zero (a negative cycle), its moves lower the total cost. If the graph has no negative
+cycle, the placement is the cheapest one.
 
-The Bellman-Ford algorithm finds a negative cycle. All distances start at 0. A pass goes over all arcs; if the distance
-at the start of an arc plus the cost of the arc is less than the distance at the end of the arc, the pass shortens the
-distance at the end, and the start becomes the parent of the end. Without a negative cycle, some pass shortens nothing,
-after at most as many passes as there are nodes. If the last pass still shortens the distance of a node, the parents
-from this node lead to a negative cycle. Kafka carries out the moves of the cycle, and searches again until there is no
-negative cycle. If several placements have the same cost, the order of this search decides which one is found. So the
-search here has the same nodes and arcs in the same order, and the same number of passes.
+The Bellman-Ford algorithm finds a negative cycle. The Bellman-Ford algorithm starts with the distance 0 for each node,
+and goes over all arcs in passes. If the distance at the start of an arc plus the cost of the arc is less than the
+distance at the end of the arc, the pass shortens the distance at the end, and the start becomes the parent of the end.
+If the graph has n nodes and no negative cycle, one of the first n passes shortens no distance. If even the n-th pass
+shortens the distance of a node, the parents from this node lead to a negative cycle. Kafka carries out the moves of the
+cycle, and searches again until there is no negative cycle. If several placements have the same cost, the order of the
+search determines which of them is found. So the search in this file visits the same nodes and arcs in the same order as
+Kafka's search, in the same number of passes.
 
-Three kinds of steps are left out, because they change nothing:
+The search in this file leaves out three kinds of steps of Kafka's search, because they change nothing:
 
-- Tasks of one subtopology on one client whose costs are equal (`_Alike`) always have the same distance. The first of
-  them shortens a distance, and the others cannot shorten it further. So only the first one is checked.
+- Tasks of one subtopology on one client whose costs are equal (`_Alike`) always have the same distance. When the first
+  of several equal tasks has shortened a distance, the other equal tasks cannot shorten this distance further. So only
+  the first of several equal tasks is checked.
 - If the distance of a node has not changed since its arcs were last checked, the arcs cannot shorten a distance.
-- With a negative cycle, distances fall for ever. At some point the passes begin to repeat: they shorten the same
-  distances in the same order, with lower values. `_period` finds the number of passes after which they repeat. From
-  then on, whole periods are only counted, and the passes that remain after them are carried out.
+- If there is a negative cycle, distances fall for ever. When distances fall for ever, the passes repeat at some point:
+  they shorten the same distances in the same order, with lower values. `_period` finds the period: the number of passes
+  after which the passes repeat. When the period is known, whole periods are only counted, and only the passes that
+  remain after the last whole period are carried out.
 
 The strategy balance_subtopology starts from a placement in which every subtopology is spread over the clients
-(`first_owners`). A client may have its share of the tasks of each subtopology: the same fraction as it has of all
-tasks, rounded up. Kafka fills the shares by a breadth-first search for one task after the other, so the first clients
-are filled first.
+(`first_owners`). A client may have at most its share of the tasks of each subtopology: the same fraction as it has of
+all tasks, rounded up. Kafka fills the shares by a breadth-first search for one task after the other, so the first
+clients are filled first.
 
 Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `MinTrafficGraphConstructor`,
 `BalanceSubtopologyGraphConstructor`.
@@ -83,7 +87,7 @@ class _PathSearch:
     capacity: Sequence[Sequence[int]]
     owner: list[int] = field(init=False)
     taken: list[list[int]] = field(init=False)
-    waiting: list[int] = field(init=False)  # by group: its first task without a client
+    waiting: list[int] = field(init=False)  # the first task of each group without a client
 
     def __post_init__(self) -> None:
         self.owner = [-1] * sum(map(len, self.groups))
@@ -91,8 +95,9 @@ class _PathSearch:
         self.waiting = [tasks.start for tasks in self.groups]
 
     def place_one(self) -> None:
-        """Places one task. Kafka's breadth-first search first reaches all clients of all subtopologies with unplaced
-        tasks, and takes the first client with room. Only if none of these clients has room, placed tasks are moved.
+        """Places one task. As Kafka's breadth-first search does, this method takes the first client that has room for a
+        task of a subtopology with unplaced tasks. Tasks that are already placed are moved only if no client has room
+        for an unplaced task.
         """
         for group, tasks in enumerate(self.groups):
             if self.waiting[group] == tasks.stop:
@@ -110,8 +115,8 @@ class _PathSearch:
         self.room[client] -= 1
 
     def _place_by_moving(self) -> None:
-        """Places one task by moving others. A breadth-first search over `(group, client)` pairs, tasks and clients ends
-        at the first client with room; then the moves on the path to this client are carried out.
+        """Places one task by moving other tasks. A breadth-first search over `(group, client)` pairs, tasks and clients
+        ends at the first client with room, and the moves on the path to this client are carried out.
 
         `reached_by[group, client]`: the task that would move to the client, or None if the client would give a task of
         this subtopology away.
@@ -133,7 +138,7 @@ class _PathSearch:
                     if self.taken[other][client] > 0 and (other, client) not in reached_by:
                         reached_by[other, client] = None
                         queue.append(("share", other, client))
-            elif kind == "task":  # `client` is a task here
+            elif kind == "task":  # in an element of this kind, `client` is a task
                 self._reach_all(group, client, reached_by, queue)
             else:
                 if not expanded[group]:
@@ -179,8 +184,8 @@ Row = tuple[int, ...]
 class _Alike:
     """Tasks of one subtopology on one client that have the same cost on every client. `tasks` is a heap.
 
-    `moves`: the nodes of the other clients, each with the cost of a task there; `cheapest_moves`: the same, sorted by
-    cost. `back`: the negative of a task's cost on its present client, as a Java int.
+    `moves`: the nodes of the other clients, each with the cost of a task on it; `cheapest_moves`: the elements of
+    `moves`, sorted by cost. `back`: the negative of a task's cost on its present client, as a Java int.
     """
 
     group: int
@@ -194,9 +199,9 @@ class _Alike:
 @dataclass(slots=True)
 class TaskGraph:
     """The graph of a placement. `owner[task]`: the client of the task. `groups`: the tasks of each subtopology;
-    `rows[task]`: the costs of the task. Tasks with one and the same row object are treated as alike.
+    `rows[task]`: the costs of the task. Tasks are treated as alike only if their rows are the same object.
     `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for min_traffic,
-    which has one group of all tasks and no such bound.
+    which has one group of all tasks and limits no client's number of tasks of a subtopology.
 
     A client has one node for each group. Nodes are numbered by group, then by client.
     """
@@ -207,8 +212,8 @@ class TaskGraph:
     clients: int
     capacity: Sequence[Sequence[int]] | None = None
     alike: dict[tuple[int, int], _Alike] = field(init=False, default_factory=dict)
-    room: list[int] | None = field(init=False, default=None)  # by node: `capacity`, None if that is None
-    held: list[int] = field(init=False)  # by node: the number of its tasks
+    room: list[int] | None = field(init=False, default=None)  # `capacity` by node; None if `capacity` is None
+    held: list[int] = field(init=False)  # the number of tasks of each node
 
     def __post_init__(self) -> None:
         self.held = [0] * (len(self.groups) * self.clients)
@@ -229,9 +234,9 @@ class TaskGraph:
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 
-        Raises InputError if this would never end; Kafka's leader would not end, either. The cause is a cost of
-        -2147483648: its negative overflows to the same number, so both a move and its reversal can seem to lower the
-        cost.
+        Raises InputError if the search would never end, as in Kafka's leader. The search can be endless only with a
+        cost of -2147483648, whose negative overflows to the same number: a move and its reversal can then both seem to
+        lower the cost.
         """
         may_go_on = any(JAVA_INT_MIN in row for row in self.rows)
         seen: set[tuple[int, ...]] = set()
@@ -269,7 +274,7 @@ class TaskGraph:
         self.held[node] += 1
 
     def _take(self, task: int) -> None:
-        """Removes a task from its node. `task`: the first one of its `_Alike`."""
+        """Removes a task from its node. `task`: the first task of an `_Alike`."""
         node = self._group_of(task) * self.clients + self.owner[task]
         alike = self.alike[node, id(self.rows[task])]
         first = heappop(alike.tasks)
@@ -283,8 +288,8 @@ Edge = tuple[int, int]
 
 
 class _Pass(NamedTuple):
-    """One pass of the search. `distance`: the distances before the pass. `shortened`: the edges that have shortened a
-    distance in it, as pairs of places.
+    """One pass of the search. `distance`: the distances before the pass. `shortened`: the edges that shortened a
+    distance in the pass, as pairs of places.
     """
 
     distance: list[int]
@@ -296,8 +301,8 @@ class _CycleSearch:
 
     The search numbers its nodes as places, in this order: the nodes of the graph; if there is a capacity, one place for
     each client, which joins the client's nodes; the first task of each `_Alike`, in task order; the source. `distance`
-    and `parent` are indexed by place. The sink and the node from which the search starts are left out: when all
-    distances are 0, no edge of theirs shortens a distance. Source: `Graph.detectNegativeCycles`.
+    and `parent` are indexed by place. The sink and the node from which the search starts have no place, because no edge
+    of these two nodes can shorten a distance when all distances are 0. Source: `Graph.detectNegativeCycles`.
     """
 
     def __init__(self, graph: TaskGraph) -> None:
@@ -311,10 +316,12 @@ class _CycleSearch:
         places = self._first_task + len(self._alike) + 1
         self.distance = [0] * places
         self.parent: list[int | None] = [None] * places
-        self._seen: list[int | None] = [None] * places  # by place: its distance when its edges were last checked
+        self._seen: list[int | None] = [None] * places  # the distance of each place when its edges were last checked
 
     def negative_cycle(self) -> list[tuple[int, int]]:
-        """Returns the tasks of a negative cycle with the nodes that they move to, or an empty list if there is none."""
+        """Returns the tasks of a negative cycle with the nodes that they move to, or an empty list if there is no
+        negative cycle.
+        """
         last = self._graph.node_count - 1
         history: deque[_Pass] = deque(maxlen=_LONGEST_PERIOD)
         at = 0
@@ -334,8 +341,8 @@ class _CycleSearch:
         return [] if found is None else self._cycle(found)
 
     def _pass(self, shortened: list[Edge], stops: bool) -> int | None:
-        """Checks all edges once, and adds those that shorten a distance to `shortened`. `stops`: the pass ends at the
-        first edge that shortens a distance, and returns the end of this edge.
+        """Checks all edges once, and adds those that shorten a distance to `shortened`. `stops`: True if the pass
+        should end at the first edge that shortens a distance, and return the end of this edge.
         """
         end = self._shorten_from_tasks(shortened, stops)
         if end is None:
@@ -369,7 +376,9 @@ class _CycleSearch:
         return None
 
     def _farthest(self) -> list[int]:
-        """Returns, for each group, the greatest distance of its nodes. Distances only fall, so this stays a bound."""
+        """Returns the greatest distance of each group's nodes, which stays an upper bound, because distances only
+        fall.
+        """
         clients = self._graph.clients
         return [max(self.distance[first : first + clients]) for first in range(0, self._nodes, clients)]
 
@@ -413,14 +422,16 @@ class _CycleSearch:
         return None
 
     def _period(self, history: Sequence[_Pass]) -> int:
-        """Returns the number of passes after which the passes repeat with lower distances, or 0 if that is not certain.
-        `history`: the passes, newest first.
+        """Returns the number of passes after which the passes repeat with lower distances, or 0 if no repetition is
+        certain. `history`: the last passes, newest first.
 
-        During these passes, the distance of each place has fallen by some amount. The distances fall by the same
-        amounts again if two conditions hold. First, each edge that has shortened a distance connects two places whose
-        distances have fallen by the same amount. Such an edge shortens the distance again. Second, no edge starts at a
-        place whose distance has fallen by more than the distance at the edge's end. Then an edge that has not shortened
-        a distance does not do so now, either. So each comparison gives the same result as before.
+        During the passes of one period, the distance of each place has fallen by some amount. In the next passes, the
+        distances fall by the same amounts again if two conditions hold. The first condition is that each edge that has
+        shortened a distance connects two places whose distances have fallen by the same amount; the edge then shortens
+        the distance again. The second condition is that no edge starts at a place whose distance has fallen by more
+        than the distance at the edge's end; an edge that has not shortened a distance then does not shorten it in the
+        next passes, either. If both conditions hold, each comparison of distances in the next passes gives the same
+        result as one period before.
         """
         now = self.distance
         for period, oldest in enumerate(history, 1):
@@ -451,8 +462,8 @@ class _CycleSearch:
         return True
 
     def _cycle(self, place: int) -> list[tuple[int, int]]:
-        """Follows the parents from `place` until a place repeats, which is on a cycle. Returns the moves once around
-        this cycle.
+        """Follows the parents from `place` until a place repeats. The repeated place lies on a cycle; returns the moves
+        of this cycle.
         """
         visited: set[int] = set()
         while place not in visited:

@@ -1,7 +1,7 @@
 """Instructions of operators to a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
 
-`steered_assignor` wraps the task assignor of the group. Without instructions nothing is wrapped, and the rebalance is
-Kafka's. Kafka has no counterpart.
+`steered_assignor` wraps the task assignor of the group. Without instructions, no assignor is wrapped, and the rebalance
+is Kafka's. Kafka has no counterpart of instructions by operators.
 """
 
 from dataclasses import dataclass
@@ -17,10 +17,11 @@ from assignor.types import ProcessId
 class Steering:
     """The instructions of operators.
 
-    `drained_processes`: instances that should have no tasks as soon as other instances can run theirs.
-    `drained_members`: the same for single threads, by member id; ids that the group does not have are ignored.
-    `keeps_owned`: every task and standby stays on the client that reports it; only tasks that no client runs are
-    placed. `away_processes`: instances that keep their tasks and get no new ones.
+    `drained_processes`: instances that should have no tasks as soon as other instances can run these tasks.
+    `drained_members`: the member ids of threads that should have no tasks as soon as other threads can run these tasks;
+    ids that the group does not have are ignored. `keeps_owned`: every task and standby stays on the client that reports
+    it; only tasks that no client runs are placed. `away_processes`: instances that keep their tasks and get no new
+    tasks.
     """
 
     drained_processes: frozenset[ProcessId] = frozenset()
@@ -33,11 +34,11 @@ NO_STEERING = Steering()
 
 
 def steered_assignor(assignor: TaskAssignor, steering: Steering) -> TaskAssignor:
-    """Returns an assignor that follows the instructions; `assignor` itself without instructions. `keeps_owned` keeps
-    tasks on drained instances, too.
+    """Returns an assignor that follows the instructions of `steering`. If `steering` has no instructions, returns
+    `assignor` itself. `keeps_owned` keeps tasks on drained instances, too.
 
-    The order of the wrappers matters: the draining assignor wraps the away assignor. In the other order, the away
-    assignor would give the tasks of a drained instance back to it.
+    The draining assignor has to wrap the away assignor. If the away assignor wrapped the draining assignor, it would
+    move the tasks of a drained instance that is away back to this instance.
     """
     processes, members, away = steering.drained_processes, steering.drained_members, steering.away_processes
     if away:

@@ -1,12 +1,12 @@
-"""Gives no new tasks to instances that are away: such a task would not run until the instance is back.
+"""Gives no new tasks to instances that are away, because a task of an instance that is away does not run.
 
 An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of them. A present
-client that had a standby of such a task keeps the standby. If the wrapped assignor would move a task to an instance
-that is away, the task stays on the client that runs it. If no client runs it, it goes to a present client: to one that
-has caught up, or else to the one with the most room. No warm-up begins on an instance that is away. If no client is
-present, the placement is not changed.
+client keeps its standby of a task that an instance that is away ran. If the wrapped assignor would move a task to an
+instance that is away, the task stays on the client that runs it. A task that no client runs goes to a present client
+and not to an instance that is away: to the least loaded client that has caught up, or else to the least loaded client.
+No warm-up begins on an instance that is away. If no client is present, the placement is not changed.
 
-Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other.
+Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other member.
 """
 
 from collections.abc import Iterable
@@ -31,7 +31,7 @@ class AwayAssignor:
         is_wrong = placed.is_refused or placed.clients.keys() != problem.clients.keys()
         if is_wrong or not present or present == problem.clients.keys():
             log.extend(inner_log)
-            return placed  # if clients are missing, `validate_placement` raises the error
+            return placed  # if the placement lacks clients, `validate_placement` raises the error
         copies = ChangingPlacement.of(placed)
         decided = DecisionLog()
         for process in sorted(problem.clients.keys() - present):
@@ -58,8 +58,8 @@ def _give(
 
 
 def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
-    """Gives tasks back to the clients that are away and ran them, unless a present client reports that it runs the
-    task. Of several clients that ran a task, the first one gets it.
+    """Gives each task back to the client that is away and ran it, unless a present client reports that it runs the
+    task. If several clients that are away ran a task, the first of them gets it.
     """
     here = frozenset(present)
     run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)

@@ -1,4 +1,4 @@
-"""A placement that can be changed, and the check if a client has caught up on a task."""
+"""A mutable placement, and the check if a client has caught up on a task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from assignor.types import ProcessId, TaskId
 
 @dataclass(slots=True)
 class ChangingPlacement:
-    """The tasks of each process. `standby` includes `warm_ups`. `owner`: task to the process of its active copy."""
+    """The tasks of each process. `standby` includes `warm_ups`. `owner`: the process of each task's active copy."""
 
     active: dict[ProcessId, set[TaskId]]
     standby: dict[ProcessId, set[TaskId]]
@@ -30,18 +30,22 @@ class ChangingPlacement:
         )
 
     def least_loaded(self, processes: Iterable[ProcessId], clients: Mapping[ProcessId, PlacementClient]) -> ProcessId:
-        """Returns the process with the fewest copies per thread. `clients`: the clients whose `capacity` counts."""
+        """Returns the process with the fewest copies per thread. `clients`: the clients, whose `capacity` is the number
+        of threads.
+        """
         count = {process: len(self.active[process]) + len(self.standby[process]) for process in processes}
         return min(count, key=lambda process: (count[process] / max(1, clients[process].capacity), process))
 
     def move_active(self, task: TaskId, to: ProcessId) -> None:
-        """Moves the active copy to the process `to`, which need not have an entry yet."""
+        """Moves the active copy of the task to the process `to`, which may be a process without any task so far."""
         self.active[self.owner[task]].discard(task)
         self.active.setdefault(to, set()).add(task)
         self.owner[task] = to
 
     def swap_with_standby(self, task: TaskId, to: ProcessId) -> None:
-        """Moves the active copy to `to`. If `to` had a standby (no warm-up), the previous owner gets a standby."""
+        """Moves the active copy of the task to `to`. If `to` had a standby (not a warm-up), the previous owner gets a
+        standby.
+        """
         owner = self.owner[task]
         was_standby = task in self.standby[to] and task not in self.warm_ups[to]
         self.drop_standby(to, task)

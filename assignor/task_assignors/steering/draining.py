@@ -1,10 +1,11 @@
 """Drains instances without a pause in processing: a task moves when its new owner has caught up.
 
-The wrapped assignor places all tasks on the clients that are left. If the new owner of a stateful task has not caught
-up, the task stays on the drained client that runs it, and the new owner restores it as a warm-up. A later probing
-rebalance moves the task. All other tasks move at once. At most max.warmup.replicas warm-ups restore at a time,
-including those of the wrapped assignor. Warm-ups that have begun come first, then those of the drained clients' tasks,
-because an operator waits for these.
+The wrapped assignor places all tasks on the clients that are not drained. If the new owner of a stateful task has not
+caught up, the task stays on the drained client that runs it, and the new owner restores it as a warm-up. When the new
+owner has caught up, a probing rebalance moves the task. Tasks whose new owner has caught up, and stateless tasks, move
+at once. At most max.warmup.replicas warm-ups restore at a time, including the warm-ups of the wrapped assignor.
+Warm-ups that have begun come first, then new warm-ups of tasks of drained clients, because an operator waits until
+these clients are drained.
 """
 
 from collections.abc import Iterable, Mapping
@@ -27,14 +28,16 @@ _WHERE_IT_BELONGS = frozenset(
         DecisionKind.PIN_SET_ASIDE,
     }
 )
-"""The kinds of the wrapped assignor's decisions that stay true if the drain places the task elsewhere for now."""
+"""The kinds of decisions of the wrapped assignor that are still true if the task stays on a drained client for now."""
 
 
 _WarmUp = tuple[ProcessId, TaskId]
 
 
 class DrainingAssignor:
-    """`processes`, `members`: the drained processes and members; `away`: the processes that get no new tasks."""
+    """Wraps an assignor. `processes`: the drained processes; `members`: the drained members; `away`: the processes that
+    get no new tasks.
+    """
 
     def __init__(
         self,
@@ -65,7 +68,7 @@ class DrainingAssignor:
         placed = self._assignor.assign(among_left, inner_log)
         if placed.is_refused or placed.clients.keys() != left.keys():
             log.extend(inner_log)
-            return placed  # `validate_placement` raises the error
+            return placed  # `validate_placement` raises the error of this placement
         return _Draining(problem, left, frozenset(present), placed, inner_log).placement(log)
 
     def _clients_left(self, problem: PlacementProblem) -> dict[ProcessId, PlacementClient]:
@@ -84,8 +87,8 @@ class DrainingAssignor:
 
 @dataclass(slots=True)
 class _Draining:
-    """A placement with drained clients. `left`: the clients that are not drained; `present`: those of `left` that are
-    not away; `placed`, `log`: the placement and the decisions of the wrapped assignor.
+    """A placement with drained clients. `left`: the clients that are not drained; `present`: the clients of `left` that
+    are not away; `placed`: the placement of the wrapped assignor; `log`: the decisions of the wrapped assignor.
     """
 
     problem: PlacementProblem
@@ -106,7 +109,7 @@ class _Draining:
             if task not in self._stateful or self._is_caught_up(owner, task):
                 self._log_decision(DecisionKind.DRAIN_MOVES, task, owner, runner)
                 continue
-            # an assignor that ignores lags may have passed over a caught-up client
+            # an assignor that ignores lags may have ignored a caught-up client
             ready = [process for process in self.present if self._is_caught_up(process, task)]
             if ready:
                 self._hand_over(copies, task, copies.least_loaded(ready, self.left), runner)
@@ -129,7 +132,7 @@ class _Draining:
 
     def _run_by_drained(self) -> dict[TaskId, ProcessId]:
         """Returns the tasks that drained clients run, each with its client. If several drained clients report a task,
-        the first caught-up client counts, or else the first one.
+        the result has the first caught-up client, or else the first client that reports it.
         """
         tasks = frozenset(self.problem.tasks)
         runners: dict[TaskId, list[ProcessId]] = {}
@@ -152,8 +155,8 @@ class _Draining:
         self._log_decision(DecisionKind.MOVED_TO_CAUGHT_UP, task, ready, owner)
 
     def _wait(self, copies: ChangingPlacement, waits: list[tuple[TaskId, ProcessId, ProcessId]]) -> None:
-        """Keeps tasks on drained clients until their next owners have caught up. `waits`: each task with the drained
-        client that runs it, and its next owner.
+        """Keeps tasks on drained clients until their next owners have caught up. `waits`: each waiting task with the
+        drained client that runs it, and its next owner.
         """
         if not waits:
             return
@@ -178,8 +181,8 @@ class _Draining:
                 self._log_decision(DecisionKind.WARM_UP_BUDGET_SPENT, task, owner, runner)
 
     def _first_in_turn(self, wanted: Iterable[_WarmUp], others: Iterable[_WarmUp]) -> set[_WarmUp]:
-        """Returns the warm-ups that may restore now, up to max.warmup.replicas: first those that have begun, then
-        `wanted` (for tasks of drained clients), then `others`.
+        """Returns the warm-ups that may restore now, up to max.warmup.replicas: first warm-ups that have begun, then
+        `wanted` (new warm-ups of tasks of drained clients), then `others`.
         """
         clients = self.problem.clients
         turns = [

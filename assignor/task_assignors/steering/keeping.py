@@ -1,9 +1,9 @@
-"""Keeps all tasks where they are. This is the placement of a rebalance until an operator approves another one.
+"""Keeps all tasks on their clients, as long as an operator has not approved another placement.
 
 Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
 to the client that the wrapped assignor chooses. No warm-up is added or removed. A subscription does not distinguish
-warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, those with the greatest lags are
-treated as warm-ups.
+warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, the standbys with the greatest lags
+are treated as warm-ups.
 """
 
 from collections.abc import Iterable
@@ -35,7 +35,7 @@ class KeepingAssignor:
                 owner.update(dict.fromkeys(client.active & ownerless, process))
             leaves_some = error is None and not owner.keys() >= ownerless
             if placed.is_refused or leaves_some or not problem.clients.keys() >= set(owner.values()):
-                return placed  # `validate_placement` raises the error
+                return placed  # `validate_placement` raises the error of this placement
         log.extend(
             Decision(DecisionKind.KEPT_OWNED, task, Role.ACTIVE, owner[task])
             for task in sorted(problem.tasks)
@@ -45,8 +45,8 @@ class KeepingAssignor:
 
 
 def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
-    """Returns the client that runs each task. If several clients report the task, the first caught-up client counts, or
-    else the first one.
+    """Returns the client that runs each task. If several clients report the task, the result has the first caught-up
+    client, or else the first client that reports it.
     """
     tasks = frozenset(problem.tasks)
     owner: dict[TaskId, ProcessId] = {}
@@ -59,13 +59,13 @@ def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
 
 
 def _of_placed(log: Iterable[Decision], ownerless: frozenset[TaskId]) -> Iterable[Decision]:
-    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. All its other
-    decisions are ignored.
+    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. All other decisions
+    of the wrapped assignor are ignored.
     """
     for step in log:
         if step.task not in ownerless or step.role is not Role.ACTIVE or step.kind in _NO_COPY_COMES_OF_IT:
             continue
-        if step.kind is DecisionKind.SWAPPED:  # the swapped-out client gets no standby here
+        if step.kind is DecisionKind.SWAPPED:  # the target, which gets a standby in a swap, gets no copy here
             step = step._replace(kind=DecisionKind.MOVED_TO_CAUGHT_UP)
         yield step
 

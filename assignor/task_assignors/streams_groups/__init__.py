@@ -1,1 +1,3 @@
-"""The task assignor that a Kafka broker uses for its streams groups (KIP-1071), to compare with the others."""
+"""The task assignor that a Kafka broker uses for its streams groups (KIP-1071), to compare it with the other task
+assignors.
+"""

@@ -1,13 +1,13 @@
-"""The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with the others.
+"""The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with other assignors.
 
-Every consumer is a member. Its previous active tasks are those that it owns; its previous standbys are all other tasks
-that it reported. If only the process of a previous task is known, the task is attributed to the process's members in
-turn.
+Every consumer is a member. The previous active tasks of a member are the tasks that it owns; its previous standbys are
+all other tasks that it reported. If only the process of a previous task is known, the task is attributed to the
+process's members in turn.
 
-Differs from Kafka in three points. A broker uses the previous target assignment of each member; here the members report
-their tasks, and state that a thread found on its disk counts as a standby. A broker's assignment to a member is final;
-here the leader spreads a process's tasks over its threads (step 4 of the pipeline), whichever member they were placed
-on. `num.standby.replicas` comes from the members, not from the group's config on the broker.
+Differs from Kafka in three points. The previous tasks of a member come from its subscription, in which state on its
+disk counts as a standby, while a broker uses the member's previous target assignment. The leader spreads a process's
+tasks over its threads again (step 4 of the pipeline), while a broker's assignment to a member is final.
+`num.standby.replicas` comes from the members, not from the group's config on the broker.
 """
 
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ from assignor.types import TaskId
 
 
 class StreamsGroupStickyTaskAssignor:
-    """Keeps tasks with their members as long as the members' quotas allow it. Ignores lags and racks."""
+    """Keeps tasks with their members as long as the members' quotas allow it. This assignor ignores lags and racks."""
 
     name = "StreamsGroupStickyTaskAssignor"
 

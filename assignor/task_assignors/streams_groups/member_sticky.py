@@ -1,18 +1,20 @@
-"""The sticky task assignor of streams groups. It assigns tasks to members; a member is the client of one thread.
+"""The sticky task assignor of streams groups. The assignor assigns tasks to members; a member is the client of one
+thread.
 
-1. Active tasks stay with the member that had them, up to its quota: the number of active tasks divided by the number of
-   members, rounded up.
-2. Tasks that are left go to the least loaded member that had a standby of them, within the same quota.
-3. The remaining tasks go to the process with the fewest tasks per member, and there to the member with the fewest
-   tasks.
-4. Standbys go to the member that had the task active, then to a member that had a standby of it, within the quota of
-   all copies. The remaining standbys go to the process with the fewest tasks per member that does not have the task.
+1. Active tasks stay with the member that had them, up to the member's quota: the number of active tasks divided by the
+   number of members, rounded up.
+2. Active tasks that are not placed yet go to the least loaded member that had a standby of them, up to its quota.
+3. The remaining active tasks go to the process with the fewest tasks per member, and to the member of this process with
+   the fewest tasks.
+4. Standbys go to the member that had the task active, or else to a member that had a standby of the task, up to the
+   member's quota of all copies. Of the processes without the task, the process with the fewest tasks per member gets a
+   standby that is still not placed.
 
-A quota is computed again whenever a member reaches it. Lags, racks and tags are ignored, and there are no warm-ups. If
-Java's maps and heaps decide between equals, their order is reproduced: members and processes are iterated in the order
-of the hashes of their ids. Members whose ids share a bucket are in the order of the input here; on a broker, they are
-in the order of the broker's own map. Source: `StickyTaskAssignor` of
-`org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
+A quota is computed again whenever a member reaches it. The assignor ignores lags, racks and tags, and makes no
+warm-ups. If the order of Java's maps or heaps decides between equal members or processes, this order is reproduced:
+members and processes are iterated in the order of the hashes of their ids. Differs from Kafka: members whose ids share
+a bucket are in the order of the input, while on a broker they are in the order of the broker's own map. Source:
+`StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,18 +28,18 @@ from assignor.types import Role, TaskId
 
 
 class ProcessState:
-    """The tasks that a process and each of its members have been given so far. `load`: the tasks per member. `members`:
-    the ids of the members, at least one, in the order of the group.
+    """The tasks that are assigned to a process and to each of its members so far. `load`: the number of tasks per
+    member. `members`: the ids of the members, at least one, in the order of the group.
 
-    `add_to_least_loaded` takes the first member of a heap that is sorted by number of tasks. `add`, for a given member,
-    drops this heap, and the next call builds it again. The order of equal members in the heap depends on its history,
-    so the heap is rebuilt exactly when Kafka rebuilds it. Source: `ProcessState`.
+    `add_to_least_loaded` takes the first member of a heap that is sorted by number of tasks. `add` discards the heap,
+    so that the next call of `add_to_least_loaded` builds it again. The order of equal members in the heap depends on
+    its history, so the heap is rebuilt exactly when Kafka rebuilds it. Source: `ProcessState`.
     """
 
     def __init__(self, process_id: str, members: Iterable[str]) -> None:
         self.process_id = process_id
         self.tasks_of: JavaHashMap[str, int] = JavaHashMap((member, 0) for member in members)
-        """Member to its number of tasks, in Java's iteration order."""
+        """The number of tasks of each member, in Java's iteration order."""
         self.load = 0.0
         self.active: dict[str, list[TaskId]] = {member: [] for member in self.tasks_of}
         self.standby: dict[str, list[TaskId]] = {member: [] for member in self.tasks_of}
@@ -78,7 +80,7 @@ class ProcessState:
 
 @dataclass(frozen=True, slots=True)
 class MemberSpec:
-    """A member before the rebalance. `process_id`: as text, because the hash of the text decides the iteration order.
+    """A member before the rebalance. `process_id`: a text, because the hash of the text determines the iteration order.
     `active`, `standby`: the member's previous tasks. Source: `AssignmentMemberSpec`.
     """
 
@@ -89,7 +91,9 @@ class MemberSpec:
 
 @dataclass(frozen=True, slots=True)
 class MemberAssignment:
-    """The tasks of a member after the rebalance. Source: `MemberAssignment`, whose warm-ups are always empty."""
+    """The tasks of a member after the rebalance. Source: `MemberAssignment`, in which a sticky assignor leaves the
+    warm-ups empty.
+    """
 
     active: frozenset[TaskId]
     standby: frozenset[TaskId]
@@ -126,8 +130,8 @@ class _Quota:
 
 
 class StreamsGroupPlacement:
-    """Places all tasks. `members`: member id to member. `tasks`: the tasks of all subtopologies; `stateful`: the tasks
-    with a changelog.
+    """Places all tasks of the group. `members`: the members by member id. `tasks`: the tasks of all subtopologies;
+    `stateful`: the tasks with a changelog.
     """
 
     def __init__(
@@ -138,7 +142,7 @@ class StreamsGroupPlacement:
         num_standby_replicas: int,
     ) -> None:
         self.decisions: list[Decision] = []
-        """The member is the `consumer` of a decision."""
+        """The decisions about tasks; `consumer` of a decision is the member that gets the task."""
         self._tasks = tasks
         self._stateful = stateful
         self._replicas = num_standby_replicas
@@ -151,7 +155,8 @@ class StreamsGroupPlacement:
         for member_id in walked:
             spec = members[member_id]
             member = _PreviousMember(member_id, self._processes[spec.process_id])
-            self._had_active.update(dict.fromkeys(spec.active, member))  # the last of several members counts
+            # if several members had the task active, the last of them counts
+            self._had_active.update(dict.fromkeys(spec.active, member))
             for task in spec.standby:
                 self._had_standby.setdefault(task, []).append(member)
 
@@ -215,7 +220,9 @@ class StreamsGroupPlacement:
                     break
 
     def _give_back(self, task: TaskId) -> bool:
-        """Gives a standby to the member that had the task active before. Returns False if that is not possible."""
+        """Gives a standby to the member that had the task active before. Returns False if the member that had the task
+        active cannot get a standby of it.
+        """
         member = self._had_active.get(task)
         if member is None or member.process.has_task(task):
             return False
@@ -233,8 +240,8 @@ class StreamsGroupPlacement:
         return True
 
     def _give_standby_to_least_loaded(self, by_load: JavaPriorityQueue[ProcessState], task: TaskId) -> bool:
-        """Gives a standby to the least loaded process without the task. Returns False if there is none. As in Kafka,
-        the processes that have the task are polled from the heap, and offered again in reverse order.
+        """Gives a standby to the least loaded process without the task. Returns False if every process has the task. As
+        in Kafka, the processes that have the task are polled from the heap, and offered again in reverse order.
         """
         passed_over: list[ProcessState] = []
         process = by_load.poll()
@@ -282,7 +289,7 @@ def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = N
 
 
 def _by_text(task: TaskId) -> tuple[str, int]:
-    """A sort key. A broker sorts subtopologies by their names, which are texts, so "10" comes before "2"."""
+    """Returns a sort key. A broker sorts subtopologies by their names, which are texts, so "10" comes before "2"."""
     return str(task.subtopology), task.partition
 
 
