@@ -18,7 +18,7 @@ AssignorFault
 
 `InputError` and `KafkaError` are separate classes because they call for different reactions: the reader of an
 `InputError` can correct the input; a `KafkaError` reports a failure that a JVM group would have had as well. Packages
-that use `assignor` define subclasses of these errors for their own faults.
+that use `assignor` define subclasses of the errors in this file for their own faults.
 """
 
 from __future__ import annotations

@@ -33,7 +33,9 @@ _TARGET_KINDS = frozenset(
 """The kinds of decisions that set the target of a task; of several decisions of these kinds, the last one is final."""
 
 CAUGHT_UP_SHOWN = 5
-"""The number of caught-up clients that the text of an explanation names; its data contain all caught-up clients."""
+"""The number of caught-up clients that the text of an explanation names; the data of the explanation contain all
+caught-up clients.
+"""
 
 
 class ActiveOutcome(StrEnum):

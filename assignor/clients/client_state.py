@@ -144,7 +144,7 @@ def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mappin
     to restore the task from the beginning.
     """
     reported = dict(offset_sums)
-    # one pass of look-ups only, so that the CPU can overlap their cache misses
+    # look-ups in a pass of their own, so that the CPU can overlap their cache misses
     end_sums = list(map(end_offset_sums.get, offset_sums))
     for (task, offset_sum), end_offset_sum in zip(offset_sums.items(), end_sums, strict=True):
         if end_offset_sum is None:
@@ -233,7 +233,7 @@ def client_state(
     IllegalStateError also if the client reports tasks of a named topology and there are tasks without a topology name.
     """
     owned = metadata.owned_partitions
-    # one pass of look-ups only, so that the CPU can overlap their cache misses
+    # look-ups in a pass of their own, so that the CPU can overlap their cache misses
     tasks_owned = list(map(task_for_partition.get, owned))
     active_owners = {task: member for task, member in zip(tasks_owned, owned.values(), strict=True) if task is not None}
     previous_active = set(active_owners)

@@ -118,7 +118,7 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # by bucket; None: no bucket is a tree, so `order` sorts `_spreads` by bucket, and `add` fills the bins
+        # the keys by bucket; None if no bucket is a tree: `order` then sorts `_spreads`, and `add` first fills the bins
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -308,8 +308,8 @@ def table_size_for(capacity: int) -> int:
 
 
 def spreads_of_tasks(tasks: Sequence[Any]) -> list[int] | None:
-    """Returns the spread `task_hash` of each task. Returns None if a task has a topology name, or numbers so large that
-    a hash code would have to be wrapped.
+    """Returns the spread hash of each task. Returns None if a task has a topology name, or numbers so large that a hash
+    code would have to be wrapped.
 
     Tasks are hashed more often than all other keys, and this function needs no call of `task_hash` for each task, which
     would take most of the time.

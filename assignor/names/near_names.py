@@ -12,8 +12,8 @@ _PART_COUNTS = 0.9
 
 
 def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str | None:
-    """Returns the known name that is closest to `wrong`, or None if no known name is as close as `at_least`, from 0 to
-    1 (the ratio of `difflib`).
+    """Returns the known name that is closest to `wrong`, or None if the closest name has a `difflib` ratio (0 to 1)
+    below `at_least`.
 
     A wrong name without dots is also compared with the parts of a dotted name: `standbys` is close to
     `num.standby.replicas`. The comparison ignores case, and treats dashes and underscores as dots.

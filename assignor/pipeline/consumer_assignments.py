@@ -7,7 +7,7 @@ these processes in the order of the leader's HashMap.
 
 If another member still owns a partition of a task, the task is held back until that member has revoked it. The
 assignment of the task's new owner requires it to rejoin at once (next rebalance 0). If the new owner's process had a
-standby of the task, the new owner gets the task as a temporary standby, so that its state stays open.
+standby of the task, the new owner gets the task as a temporary standby, so that the task's state stays open.
 
 If a process has to request the next rebalance, the assignment of its first member contains the time of this rebalance.
 The leader's process has to request a probing rebalance. If the first member of a process has to rejoin at once for

@@ -162,8 +162,8 @@ def _all_to_one(
 def _keep_with_previous_owner(
     queue: _TaskQueue, threads: _Threads, previous_tasks_by_lag: Mapping[str, Sequence[TaskId]]
 ) -> dict[int, str]:
-    """Carries out step 1. Returns the ranks of the tasks whose previous owner had no room, each with its previous
-    owner. If a task has several previous owners without room, the result has the last of them.
+    """Carries out step 1 of a pass. Returns the ranks of the tasks whose previous owner had no room, each with its
+    previous owner. If a task has several previous owners without room, the result has the last of them.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
@@ -216,8 +216,8 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
-    """Carries out step 3. At the start of step 3, every thread has its fair share or one task more; each thread with
-    exactly its fair share may get one more task.
+    """Carries out step 3 of a pass. At the start of step 3, every thread has its fair share or one task more; each
+    thread with exactly its fair share may get one more task.
     """
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
     ranks: list[int] = []

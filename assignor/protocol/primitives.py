@@ -31,7 +31,7 @@ _INT64 = struct.Struct(">q")
 _PROCESS_ID = struct.Struct(">qq")
 
 MAX_MODIFIED_UTF8_BYTES = 0xFFFF
-"""The limit comes from the length prefix of `writeUTF`, which is an unsigned 16-bit number."""
+"""The greatest length that `writeUTF` can write, because its length prefix is an unsigned 16-bit number."""
 
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\ufffd".encode()

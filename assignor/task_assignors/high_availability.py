@@ -163,7 +163,7 @@ def assign_stateless_tasks(state: WorkingState, tasks: list[TaskId]) -> list[lis
     client.
 
     Kafka takes clients from its ConstrainedPrioritySet to place stateless tasks. A client's load changes only while the
-    client is out of this queue, so `heapq` gives the same clients.
+    client is not in the queue, so `heapq` gives the same clients.
     """
     counts = [len(active) for active in state.active]
     capacity = state.capacity

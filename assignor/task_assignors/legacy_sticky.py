@@ -95,7 +95,7 @@ class StickyPlacement:
 
     def keep_previous_active(self, tasks_per_thread: int | None) -> None:
         """Keeps each task on the client that ran it, as long as the client has fewer than `tasks_per_thread` active
-        tasks per thread. If `tasks_per_thread` is None, each task stays.
+        tasks per thread. If `tasks_per_thread` is None, every task stays on the client that ran it.
         """
         for task, client in self._previous_active.items():
             if task in self._unassigned and (tasks_per_thread is None or _has_quota(client, tasks_per_thread)):

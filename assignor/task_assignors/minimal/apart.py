@@ -82,8 +82,8 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """True if no rule of the task names more tasks than the clients have different values. If a rule names more
-        tasks than that, no exchange can resolve the conflict.
+        """False if a rule of the task names more tasks than the clients have different values, so that no exchange can
+        resolve the conflict.
         """
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 

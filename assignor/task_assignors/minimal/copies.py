@@ -92,8 +92,8 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
-    """Returns, for each task, the client that reports it as running, otherwise a client that had it active, otherwise
-    NOBODY. Of several clients that report the task as running, or that had it active, returns the first one.
+    """Returns, for each task, the client that reports the task as running, or else a client that had the task active,
+    or else NOBODY. Of several clients that report the task as running, or that had it active, returns the first one.
     """
     owner = [NOBODY] * len(state.tasks)
     place = state.places

@@ -174,8 +174,8 @@ class _EvenPlacement:
 
     `may_be_uneven`: True if a client's share of all tasks may require more or fewer tasks of a class than the client's
     share of this class. Only tasks that are already placed (`present`) can cause a conflict between a client's share of
-    all tasks and its share of a class. If the two shares conflict, the share of all tasks has priority over the share
-    of a class.
+    all tasks and its share of a class. If a client's two shares conflict, its share of all tasks has priority over its
+    share of a class.
 
     A task costs equally much on all clients of one rack that have none of the task's state. So one node of the network,
     the hub of a rack, stands for all clients of the rack that have none of a task's state. If racks are not used, there
