@@ -35,7 +35,7 @@ def replay_inputs(
     changes: Changes,
     format: FormatOption = Format.TEXT,
 ) -> None:
-    """Run recorded rebalances again, and write a result row for each rebalance.
+    """Run recorded rebalances again, and write a row for each.
 
     A result row has the comparison with the recording, the moved tasks, the balance of the load and the run time.
 
