@@ -1,6 +1,7 @@
 """Joins of a stream with a table, and of two tables."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -67,3 +68,14 @@ def test_should_read_a_row_of_a_join_with_the_later_of_its_two_times() -> None:
         run.pipe("right", ("a", "A", 9))
         run.pipe("third", ("a", "x", 5))
         assert run.read("out") == [("a", "x+1+A", 9)]
+
+
+def test_should_keep_records_without_key_before_the_repartition_topic_of_a_left_join_alone() -> None:
+    builder = StreamsBuilder()
+    without_key: Any = builder.stream("stream", STRING, STRING).select_key(lambda _key, _value: None)
+    found = builder.table("table", STRING, STRING)
+    without_key.left_join(found, both, key_serde=STRING, value_serde=STRING).to("left", value_serde=STRING)
+    without_key.join(found, both, key_serde=STRING, value_serde=STRING).to("inner", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("stream", ("k", "v", 1))
+        assert (run.read("left"), run.read("inner")) == ([(None, "v+None", 1)], [])
