@@ -17,7 +17,7 @@ from streams_runtime.state_stores.in_memory_stores import (
     InMemoryWindowStore,
 )
 from streams_runtime.state_stores.window_keys import window_key
-from tests.streams_runtime.state_stores.surroundings import context
+from tests.streams_runtime.state_stores.surroundings import batch, context
 
 
 def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Path) -> None:
@@ -30,6 +30,17 @@ def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Pa
 
     assert (store.approximate_num_entries(), len(store._added)) == (0, 0)
     store.close()
+
+
+@pytest.mark.parametrize("kind", [InMemoryWindowStore, InMemoryDuplicatesWindowStore])
+def test_should_not_remember_a_start_whose_windows_were_all_deleted(
+    kind: type[InMemoryWindowStore], tmp_path: Path
+) -> None:
+    store = kind("store", 100)
+    store.open(context(tmp_path))
+    for value in (b"x", None):
+        store.restore(batch([(window_key(b"a", 5, int(store._retains_duplicates)), value, 5)]))
+    assert store._buckets.between(0, 9) == []
 
 
 def test_should_raise_when_another_thread_closes_the_store_just_before_a_range_is_read(tmp_path: Path) -> None:
