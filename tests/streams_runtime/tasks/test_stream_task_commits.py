@@ -7,7 +7,9 @@ import pytest
 from assignor import TopicPartition
 from streams_runtime import LONG, STRING, NewTopic, ProcessorContext, Topology, key_value_store
 from streams_runtime.common.errors import TaskMigrated
+from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
+from streams_runtime.tasks.input_offsets import encode_partition_time
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -118,6 +120,19 @@ def test_should_write_nothing_when_another_owner_has_its_input(tmp_path: Path, c
     zombie.task.close_dirty()
     zombie.producer.reset()
     assert (zombie.log.read(COUNTS), zombie.log.read(OUT), zombie.committed()) == ([], [], None)
+
+
+@pytest.mark.parametrize("first", [IN, OTHER])
+def test_should_need_a_changelog_from_the_last_offset_that_any_input_names(
+    tmp_path: Path, first: TopicPartition
+) -> None:
+    one = RunningTask(tmp_path, uppercase(["in", "other"])).start()
+    found = {
+        each: OffsetAndMetadata(0, encode_partition_time(5, {"n": 300 if each == first else 200}))
+        for each in (IN, OTHER)
+    }
+    one.task._offsets.begin([IN, OTHER], found)
+    assert one.task._offsets.changelogs_needed_from == {"n": 300}
 
 
 class CountAtStart(Count):
