@@ -1,6 +1,7 @@
 """Joins of a stream with a table, and of two tables."""
 
 import logging
+from typing import Any
 
 import pytest
 
@@ -40,3 +41,41 @@ def test_should_group_a_join_of_tables_with_the_old_values_of_both() -> None:
             ("1+B", "", 4),
             ("2+B", "k", 4),
         ]
+
+
+@pytest.mark.parametrize(("left_join", "expected"), [(False, ["1+A", "2+A"]), (True, ["1+A", "2+A", "3+None"])])
+def test_should_read_a_join_of_tables_that_is_not_kept_from_both_sides(left_join: bool, expected: list[str]) -> None:
+    builder = StreamsBuilder()
+    left, right = builder.table("left", STRING, STRING), builder.table("right", STRING, STRING)
+    joined = left.left_join(right, both) if left_join else left.join(right, both)
+    builder.stream("stream", STRING, STRING).join(joined, lambda _value, found: found).to("out", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("right", ("a", "A", 1))
+        run.pipe("left", ("a", "1", 2))
+        run.pipe("stream", ("a", "", 3), ("b", "", 4))
+        run.pipe("left", ("a", "2", 5), ("b", "3", 6))
+        run.pipe("stream", ("a", "", 7), ("b", "", 8))
+        assert [value for _, value, _ in run.read("out")] == expected
+
+
+def test_should_read_a_row_of_a_join_with_the_later_of_its_two_times() -> None:
+    builder = StreamsBuilder()
+    left, right = builder.table("left", STRING, STRING), builder.table("right", STRING, STRING)
+    joined = builder.table("third", STRING, STRING).join(left.join(right, both), both)
+    joined.to_stream().to("out", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("left", ("a", "1", 2))
+        run.pipe("right", ("a", "A", 9))
+        run.pipe("third", ("a", "x", 5))
+        assert run.read("out") == [("a", "x+1+A", 9)]
+
+
+def test_should_keep_records_without_key_before_the_repartition_topic_of_a_left_join_alone() -> None:
+    builder = StreamsBuilder()
+    without_key: Any = builder.stream("stream", STRING, STRING).select_key(lambda _key, _value: None)
+    found = builder.table("table", STRING, STRING)
+    without_key.left_join(found, both, key_serde=STRING, value_serde=STRING).to("left", value_serde=STRING)
+    without_key.join(found, both, key_serde=STRING, value_serde=STRING).to("inner", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("stream", ("k", "v", 1))
+        assert (run.read("left"), run.read("inner")) == ([(None, "v+None", 1)], [])

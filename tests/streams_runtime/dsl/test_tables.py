@@ -78,6 +78,35 @@ def test_should_let_both_values_of_a_group_travel_together_when_only_python_tell
         assert [value for _, value, _ in run.read("counts", LONG, BYTES)] == [1, 1]
 
 
+def test_should_begin_a_group_again_when_the_subtractor_leaves_nothing() -> None:
+    def subtract(_key: str, _value: str, _so_far: str) -> Any:
+        return None
+
+    builder = StreamsBuilder()
+    groups = table(builder).group_by(lambda _key, value: ("all", value), key_serde=STRING, value_serde=STRING)
+    added = groups.aggregate(str, lambda _key, value, so_far: so_far + value, subtract, value_serde=STRING)
+    added.to_stream().to("out", value_serde=STRING)
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x", 1), ("b", "y", 2), ("a", "z", 3))
+        assert [value for _, value, _ in run.read("out")] == ["x", "xy", "z"]
+
+
+def test_should_know_the_old_aggregate_of_a_table_that_a_function_changes_in_place() -> None:
+    def add(_key: str, value: str, so_far: list[str]) -> list[str]:
+        so_far.append(value)
+        return so_far
+
+    builder = StreamsBuilder()
+    groups = table(builder).group_by(lambda k, v: (v[0], v), key_serde=STRING, value_serde=STRING)
+    uncached = Materialized("lists", caching=False)
+    lists = groups.aggregate(list, add, lambda k, v, so_far: so_far, value_serde=JSON, store=uncached)
+    sizes = lists.group_by(lambda k, v: ("all", len(v)), key_serde=STRING, value_serde=LONG)
+    sizes.reduce(lambda a, b: a + b, lambda a, b: a - b).to_stream().to("out")
+    with driven(builder) as run:
+        run.pipe("in", ("a", "x1", 1), ("b", "x2", 2))
+        assert run.read("out", LONG) == [("all", 1, 1), ("all", 2, 2)]
+
+
 @pytest.mark.parametrize(
     "operator",
     [

@@ -16,7 +16,7 @@ from streams_runtime.instance.instance_resources import InstanceOptions
 from streams_runtime.instance.instance_view import InstanceView
 from streams_runtime.instance.restore.restore_listener import SilentRestoreListener
 from streams_runtime.instance.streams_instance import StreamsInstance
-from streams_runtime.instance.thread_status import open_task
+from streams_runtime.instance.thread_status import OpenTask, open_task
 from streams_runtime.logs.base import NewTopic, TopicDescription
 from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.opening import open_log
@@ -24,7 +24,7 @@ from streams_runtime.logs.partitioner import partition_of
 from streams_runtime.membership.member_events import PartitionHosts
 from streams_runtime.processors.topology import Topology
 from streams_runtime.queries.client import QueryFailed, StateStoreClient
-from streams_runtime.queries.store_metadata import StoreLocation
+from streams_runtime.queries.store_metadata import StoreCopy, StoreLocation
 from streams_runtime.serdes import LONG, STRING
 from streams_runtime.state_stores.builders import key_value_store
 from streams_runtime.tasks.task import Task
@@ -214,3 +214,20 @@ def test_should_know_no_lag_of_a_store_without_changelog_unless_it_is_the_runnin
     task = SimpleNamespace(id=TASK, type=role, state=state, stores={STORE: object()})
     published = open_task(cast(Task, task), {STORE: changelog if logged else None}, {changelog: 0})
     assert (published.lags, published.stores) == ({STORE: lag}, task.stores)
+
+
+def test_should_show_each_open_copy_of_a_store_as_its_thread_published_it(tmp_path: Path) -> None:
+    class ShowingCopies(StreamsInstance):
+        def copies(self) -> tuple[OpenTask, ...]:
+            return copies
+
+    store = key_value_store(STORE, STRING, LONG, persistent=False).build()
+    behind = OpenTask(TASK, TaskType.STANDBY, TaskState.RUNNING, {STORE: store}, {STORE: 7})
+    unknown = OpenTask(TASK, TaskType.ACTIVE, TaskState.RESTORING, {STORE: store}, {})
+    copies = (behind, OpenTask(TASK, TaskType.ACTIVE, TaskState.RUNNING, {"other": store}, {"other": 0}), unknown)
+    application = counting_application("app", tmp_path / "log", tmp_path, guarantee=GUARANTEES[0])
+    view = InstanceView(ShowingCopies(application, "http://127.0.0.1:1"), open_log(f"memory:{tmp_path}"))
+    assert view.store_copies(STORE) == [
+        StoreCopy(TASK, TaskType.STANDBY, TaskState.RUNNING, store, 7, behind),
+        StoreCopy(TASK, TaskType.ACTIVE, TaskState.RESTORING, store, None, unknown),
+    ]

@@ -52,6 +52,17 @@ def test_should_ask_the_log_once_for_all_tasks_that_start_or_go(make: MakeRig, g
     assert thread.totals() == dict(thread.words)
 
 
+@pytest.mark.parametrize(("policy", "compacted"), [({}, True), ({"topic_cleanup_policy": "compact,delete"}, False)])
+def test_should_know_which_changelogs_are_compacted_alone(
+    make: MakeRig, guarantee: str, policy: dict[str, str], compacted: bool
+) -> None:
+    thread = make(guarantee, **policy)
+    thread.assign(EVERYTHING)
+    state = thread.task(COUNT_1).state_manager
+    assert state.compacted_changelogs == (state.changelog_partitions if compacted else set())
+    assert {changelog.partition for changelog in state.changelog_partitions} == {COUNT_1.partition}
+
+
 def test_should_claim_nothing_again_for_a_task_that_is_recycled_alone(make: MakeRig, guarantee: str) -> None:
     log = WatchedLog()
     thread = make(guarantee, log=log)

@@ -2,6 +2,7 @@
 
 import base64
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -111,6 +112,29 @@ def test_should_speak_for_all_members_of_a_process_in_one_heartbeat() -> None:
             "members": {"m": {"generation_id": 6, "task_offset_sums": {"0_3": 5}}, "n": {"generation_id": 0}},
             "known": "ab",
         }
+
+
+def test_should_end_a_held_heartbeat_when_another_thread_breaks_it_off() -> None:
+    asked, released = threading.Event(), threading.Event()
+
+    class Noting(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            asked.set()
+            return released.wait(timeout)
+
+    with (
+        stub_service(Answer(200, {}, after=Noting())) as service,
+        CoordinatorClient(service.url) as client,
+        ThreadPoolExecutor(1) as others,
+    ):
+        heartbeats = client.process_heartbeats("g")
+        sending = others.submit(heartbeats.send, {"m": calls.MemberHeartbeat(0)}, wait_ms=60_000)
+        assert asked.wait(30.0)
+        heartbeats.break_off()
+        try:
+            assert isinstance(sending.exception(10.0), calls.CoordinatorUnavailable)
+        finally:
+            released.set()
 
 
 def test_should_pass_on_how_long_an_overloaded_coordinator_wants_it_to_wait() -> None:

@@ -3,6 +3,7 @@
 """
 
 from collections import Counter
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 from pathlib import Path
 from threading import Barrier, Lock, Thread
@@ -10,8 +11,13 @@ from threading import Barrier, Lock, Thread
 import pytest
 
 from streams_runtime import BYTES, InvalidStateStore, key_value_store, window_store
-from streams_runtime.state_stores.in_memory_stores import InMemoryKeyValueStore
-from tests.streams_runtime.state_stores.surroundings import context
+from streams_runtime.state_stores.in_memory_stores import (
+    InMemoryDuplicatesWindowStore,
+    InMemoryKeyValueStore,
+    InMemoryWindowStore,
+)
+from streams_runtime.state_stores.window_keys import window_key
+from tests.streams_runtime.state_stores.surroundings import batch, context
 
 
 def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Path) -> None:
@@ -24,6 +30,17 @@ def test_should_not_remember_keys_that_came_and_went_between_ranges(tmp_path: Pa
 
     assert (store.approximate_num_entries(), len(store._added)) == (0, 0)
     store.close()
+
+
+@pytest.mark.parametrize("kind", [InMemoryWindowStore, InMemoryDuplicatesWindowStore])
+def test_should_not_remember_a_start_whose_windows_were_all_deleted(
+    kind: type[InMemoryWindowStore], tmp_path: Path
+) -> None:
+    store = kind("store", 100)
+    store.open(context(tmp_path))
+    for value in (b"x", None):
+        store.restore(batch([(window_key(b"a", 5, int(store._retains_duplicates)), value, 5)]))
+    assert store._buckets.between(0, 9) == []
 
 
 def test_should_raise_when_another_thread_closes_the_store_just_before_a_range_is_read(tmp_path: Path) -> None:
@@ -40,6 +57,54 @@ def test_should_raise_when_another_thread_closes_the_store_just_before_a_range_i
 
     with pytest.raises(InvalidStateStore):
         list(store.scan(None, None))
+
+
+class ClosedWhenChecked(InMemoryKeyValueStore):
+    """Another thread closes the store just after a read has seen that it is open."""
+
+    closes = False
+
+    @property
+    def _open(self) -> bool:
+        was_open: bool = self.__dict__["_open"]
+        if self.closes:
+            self.closes = False
+            self.close()
+        return was_open
+
+    @_open.setter
+    def _open(self, is_open: bool) -> None:
+        self.__dict__["_open"] = is_open
+
+
+@pytest.mark.parametrize(
+    ("read", "answer"), [(lambda store: store.get(b"a"), b"x"), (lambda store: store.approximate_num_entries(), 1)]
+)
+def test_should_not_answer_from_the_empty_content_of_a_store_that_another_thread_closes(
+    read: Callable[[InMemoryKeyValueStore], object], answer: object, tmp_path: Path
+) -> None:
+    store = ClosedWhenChecked("store")
+    store.open(context(tmp_path))
+    store.put(b"a", b"x")
+    store.closes = True
+    assert (read(store), store.is_open) == (answer, False)
+
+
+@pytest.mark.parametrize("kind", [InMemoryWindowStore, InMemoryDuplicatesWindowStore])
+def test_should_not_answer_from_the_empty_content_of_a_window_store_that_another_thread_closes(
+    kind: type[InMemoryWindowStore], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def closed_when_checked() -> InMemoryWindowStore:
+        store = kind("store", 100)
+        store.open(context(tmp_path))
+        store.put(window_key(b"a", 5, 0), b"x", 5)
+        monkeypatch.setattr(store, "_require_open", store.close)
+        return store
+
+    assert closed_when_checked().fetch(window_key(b"a", 5, 0), 5) == b"x"
+    for windows in (closed_when_checked().fetch_range(b"a", 0, 9), closed_when_checked().fetch_all(0, 9)):
+        with pytest.raises(InvalidStateStore):
+            next(windows)
 
 
 def test_should_let_other_threads_read_while_it_is_written_and_closed(tmp_path: Path) -> None:

@@ -26,6 +26,7 @@ from streams_runtime.tasks.checkpoint_file import (
     next_offsets,
     parse_checkpoint,
 )
+from streams_runtime.tasks.file_system import FileSystem
 from tests.assignor.protocol.codec_vectors import Line, line_id, lines_of
 from tests.known import known
 
@@ -83,6 +84,27 @@ def test_should_sync_the_file_before_and_the_directory_after_renaming(
     CheckpointFile(tmp_path).write({P0: 7})
 
     assert steps == ["sync .checkpoint.tmp", "rename .checkpoint.tmp to .checkpoint", f"sync {tmp_path.name}"]
+
+
+def test_should_sync_the_directory_after_a_file_is_deleted_or_set_aside(tmp_path: Path) -> None:
+    synced: list[list[str]] = []
+
+    class Files(FileSystem):
+        def sync_directory(self, directory: Path) -> None:
+            synced.append(self.names(directory))
+
+    file = CheckpointFile(tmp_path, Files())
+    file.path.write_bytes(b"broken")
+    file.load()
+    file.write({P0: 7})
+    synced.clear()
+    file.delete()
+    file.path.write_bytes(b"broken")
+    file.load()
+    assert [sorted(names) for names in synced] == [
+        [".checkpoint.corrupt-1"],
+        [".checkpoint.corrupt-1", ".checkpoint.corrupt-2"],
+    ]
 
 
 @pytest.mark.parametrize("content", [b"", b"0\n", b"1\n0\n", b"0\n2\ntopic 0 1\n", b"0\n1\ntopic 0 x\n", b"\xff\x00"])

@@ -323,6 +323,23 @@ def test_should_process_a_record_in_a_chain_of_three_hundred_processors(tmp_path
     assert asked.nodes == [("node", 1)]
 
 
+@pytest.mark.parametrize(
+    "flat",
+    [
+        lambda stream: stream.flat_map(lambda key, value: [(key, "bad"), (key, value)]),
+        lambda stream: stream.flat_map_values(lambda value: ["bad", value]),
+        lambda stream: stream.flat_map_values_with_key(lambda _key, value: ["bad", value]),
+    ],
+    ids=["flat_map", "flat_map_values", "flat_map_values_with_key"],
+)
+def test_should_hand_on_the_next_row_of_a_record_when_one_row_fails_below(flat: Callable[[Any], Any]) -> None:
+    builder = StreamsBuilder()
+    flat(builder.stream("in", STRING, STRING)).map_values(checked).to("out", key_serde=STRING, value_serde=STRING)
+    with TopologyTestDriver(builder.build(), processing_exception_handler=AskedHandler()) as driver:
+        driver.create_input_topic("in", STRING, STRING).pipe_key_values([("k", "a")])
+        assert [each.value for each in driver.create_output_topic("out", STRING, STRING).read_all()] == ["a"]
+
+
 def test_should_ask_the_handler_about_both_halves_of_a_change_of_groups() -> None:
     """The value that enters a group is added, and subtracted when it leaves the group. Both fail."""
     builder = StreamsBuilder()

@@ -18,6 +18,11 @@ def test_should_read_back_every_time(time_ms: int) -> None:
     ("data", "time_ms"),
     [
         pytest.param(b"\x01\x00\x00\x01\x8b\xcf\xe5\x68\x00", 1_700_000_000_000, id="version 1"),
+        pytest.param(
+            b"\x01" + base64.b64decode(encode_partition_time(7, {"n": 300}))[1:],
+            7,
+            id="no processor metadata in version 1",
+        ),
         pytest.param(b"\x02" + (42).to_bytes(8, "big") + b"more", 42, id="version 2 with processor metadata behind"),
     ],
 )

@@ -71,6 +71,19 @@ def test_should_read_a_record_only_when_its_turn_comes() -> None:
     assert read == [b"a", b"b"]
 
 
+def test_should_give_a_timestamp_extractor_the_partition_time_before_the_record() -> None:
+    given: list[int] = []
+
+    def extract(record: Record[object, object], partition_time_ms: int) -> int:
+        given.append(partition_time_ms)
+        return record.timestamp_ms
+
+    one = queue(SourceSettings(timestamp_extractor=extract))
+    one.add(batch([0, 1, 2, 3], [5, 3, 9, 7], [b"a", b"b", b"c", b"d"]))
+    drain(one)
+    assert given == [-1, 5, 5, 9]
+
+
 def test_should_drop_records_with_negative_timestamps(caplog: pytest.LogCaptureFixture) -> None:
     losses = uncounted(TASK)
     one = queue(losses=losses)

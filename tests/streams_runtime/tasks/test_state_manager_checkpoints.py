@@ -168,6 +168,15 @@ def test_should_checkpoint_an_active_when_offsets_moved_by_more_than_10_000_in_s
     assert not state.checkpoint_due()  # counted anew from here
 
 
+def test_should_write_no_checkpoint_for_an_active_that_runs_under_exactly_once(directory: StateDirectory) -> None:
+    task = Task(directory, True)
+    state = task.initialize()
+    state.update_changelog_offsets({COUNTS: 1_000_000})
+    assert not state.checkpoint_due()
+    assert not state.maybe_checkpoint(enforce=False)
+    assert task.disk() is None
+
+
 def test_should_flush_every_store_before_each_write(directory: StateDirectory) -> None:
     task = Task(directory, False, TaskType.STANDBY, changelogs={"counts": COUNTS, "totals": TOTALS})
     state = task.initialize()

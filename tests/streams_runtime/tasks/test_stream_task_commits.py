@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from assignor import TopicPartition
-from streams_runtime import STRING, NewTopic, Topology
+from streams_runtime import LONG, STRING, NewTopic, ProcessorContext, Topology, key_value_store
 from streams_runtime.common.errors import TaskMigrated
+from streams_runtime.logs.base import OffsetAndMetadata
 from streams_runtime.tasks.checkpoint_file import OFFSET_UNKNOWN
+from streams_runtime.tasks.input_offsets import encode_partition_time
 from tests.streams_runtime.tasks.running_task import (
     APPLICATION,
     COUNTS,
@@ -16,6 +18,7 @@ from tests.streams_runtime.tasks.running_task import (
     OTHER,
     OUT,
     Configs,
+    Count,
     RunningTask,
     both_guarantees,
     counting,
@@ -117,6 +120,42 @@ def test_should_write_nothing_when_another_owner_has_its_input(tmp_path: Path, c
     zombie.task.close_dirty()
     zombie.producer.reset()
     assert (zombie.log.read(COUNTS), zombie.log.read(OUT), zombie.committed()) == ([], [], None)
+
+
+@pytest.mark.parametrize("first", [IN, OTHER])
+def test_should_need_a_changelog_from_the_last_offset_that_any_input_names(
+    tmp_path: Path, first: TopicPartition
+) -> None:
+    one = RunningTask(tmp_path, uppercase(["in", "other"])).start()
+    found = {
+        each: OffsetAndMetadata(0, encode_partition_time(5, {"n": 300 if each == first else 200}))
+        for each in (IN, OTHER)
+    }
+    one.task._offsets.begin([IN, OTHER], found)
+    assert one.task._offsets.changelogs_needed_from == {"n": 300}
+
+
+class CountAtStart(Count):
+    """Has written before the first record comes."""
+
+    def init(self, context: ProcessorContext) -> None:
+        super().init(context)
+        self.store.put("started", 1)
+
+
+@both_guarantees
+def test_should_have_to_commit_what_a_processor_wrote_in_init(tmp_path: Path, configs: Configs) -> None:
+    topology = Topology().add_source("source", "in", key_serde=STRING, value_serde=STRING)
+    topology.add_processor("count", CountAtStart, "source")
+    topology.add_state_store(key_value_store("counts", STRING, LONG), "count")
+    first = RunningTask(tmp_path, topology, configs).start()
+    first.commit()
+    first.stop()
+    one = RunningTask(tmp_path, topology, configs, after=first).start()
+    assert one.task.commit_needed(), "it has committed its input before"
+    one.commit()
+    assert [key for key, _, _ in one.log.read(COUNTS)] == [b"started", b"started"]
+    assert not one.task.commit_needed()
 
 
 def test_should_process_nothing_while_a_transaction_is_about_to_end(tmp_path: Path) -> None:

@@ -160,6 +160,11 @@ def send_and_flush(producer: StreamsProducer) -> None:
     producer.flush()
 
 
+def send_and_write(producer: StreamsProducer) -> None:
+    send(producer)
+    producer.send_now()
+
+
 def commit(producer: StreamsProducer) -> None:
     producer.commit([(Claim("app", {IN: 1}), OFFSETS)])
 
@@ -169,6 +174,7 @@ STEPS: list[tuple[str, str | None, Callable[[StreamsProducer], object]]] = [
     ("producer", "app-0", lambda producer: producer.initialize()),
     ("begin_transaction", "app-0", send),
     ("send", None, send),
+    ("send_now", None, send_and_write),
     ("flush", None, send_and_flush),
     ("commit_offsets", None, commit),
     ("commit_transaction", "app-0", commit),
@@ -202,7 +208,7 @@ def test_should_say_what_it_was_doing_when_the_log_refuses(
     expected: type[Exception],
 ) -> None:
     log.fail[call] = error
-    with pytest.raises(expected, match=r"while (opening|beginning|sending|flushing|committing)") as raised:
+    with pytest.raises(expected, match=r"while (opening|beginning|sending|writing|flushing|committing)") as raised:
         step(StreamsProducer(log, transactional_id))
     assert type(raised.value) is expected
     assert raised.value.__cause__ is error

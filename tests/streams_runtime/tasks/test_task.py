@@ -120,6 +120,7 @@ def test_should_raise_the_most_severe(errors: list[Exception], kind: type[Except
     with pytest.raises(kind, match=message) as raised:
         raise_most_severe(dict(zip((FIRST, SECOND, THIRD), errors, strict=False)))
     assert type(raised.value) is kind
+    assert raised.value.__cause__ is (FATAL if FATAL in errors else None)
 
 
 def test_should_keep_the_task_that_an_error_names_already() -> None:
