@@ -7,6 +7,8 @@ either extends `assignor.assignment.CustomTaskAssignor`, or has a method `assign
 Source: `internal.task.assignor.class` and `task.assignor.class` of `StreamsConfig`.
 """
 
+from importlib import import_module
+
 from assignor.errors import InputError
 from assignor.names.near_names import near_name
 from assignor.names.user_modules import named_object
@@ -32,6 +34,9 @@ def task_assignor_named(name: str) -> TaskAssignor:
     this process. Raises InputError if the name or the class is invalid.
     """
     path = BUILT_IN_ASSIGNORS.get(name, name)
+    if path is not name:  # a class of this package needs none of the checks of a user's module
+        module_name, _, class_name = path.partition(":")
+        return task_assignor_from(getattr(import_module(module_name), class_name), path, name)
     if ":" not in path:
         near = near_name(name, BUILT_IN_ASSIGNORS)
         hint = f"known are {', '.join(BUILT_IN_ASSIGNORS)};" if near is None else f"did you mean {near!r}?"
