@@ -234,10 +234,10 @@ def test_should_go_on_within_its_time_when_instances_hang(servers: Servers) -> N
     address = servers.serve(survivor)
     with hanging() as first, hanging() as second:
         know(PartitionHosts(hosts(address), hosts(first)), survivor)
-        client = servers.client(first, second, address, timeout_s=2.0)
+        client = servers.client(first, second, address, timeout_s=4.0)
         began_s = time.monotonic()
         assert client.get(STORE, KEY).value == THREE
-        assert 0.9 < time.monotonic() - began_s < 1.9, "a quarter of its time for each of the two"
+        assert 1.9 < time.monotonic() - began_s < 3.8, "a quarter of its time for each of the two"
 
 
 def test_should_give_a_call_no_more_time_than_the_query_has_left(monkeypatch: pytest.MonkeyPatch) -> None:
