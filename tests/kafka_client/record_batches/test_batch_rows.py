@@ -72,6 +72,15 @@ def test_should_take_rows_until_one_does_not_fit(found: list[Row], limit: int, m
     assert taken[: fits + 1] == [True] * fits + [False] * (fits < len(found))
 
 
+def test_should_take_as_many_bytes_as_the_limits_have() -> None:
+    length = len(batch_of([(0, 5, None, b"12", ()), (1, 5, None, b"34", ())]))
+
+    for limit, most, fits in ((MANY, 4, True), (MANY, 3, False), (length + 1, MANY, True), (length, MANY, False)):
+        writer = BatchRowWriter(limit, most)
+        assert writer.append(None, b"12", 5, ())
+        assert writer.append(None, b"34", 5, ()) == fits, (limit, most)
+
+
 @given(found=rows(has_gaps=False), limit=st.integers(0, 700), most=st.integers(0, 500))
 def test_should_take_columns_as_it_takes_rows_one_by_one(found: list[Row], limit: int, most: int) -> None:
     _, times, keys, values, _ = columns_of(found)
