@@ -27,9 +27,12 @@ def named_object(reference: str, where: str, searched: str = "to import") -> obj
         reason = f"{error}" if missing is not None else f"{type(error).__name__}: {error}"
         raise InputError(f"importing {module_name!r} failed: {reason}", where) from error
     for name in path.split("."):
-        if not hasattr(found, name):
+        try:
+            found = getattr(found, name)
+        except AttributeError:
             owner = f"module {found.__name__!r}" if isinstance(found, ModuleType) else type(found).__name__
             known = [each for each in dir(found) if not each.startswith("_")]
-            raise InputError(f"{owner} has no {name!r}{did_you_mean(name, known)}", where)
-        found = getattr(found, name)
+            raise InputError(f"{owner} has no {name!r}{did_you_mean(name, known)}", where) from None
+        except Exception as error:  # a user's module may import its names when they are first used
+            raise InputError(f"loading {name!r} failed: {type(error).__name__}: {error}", where) from error
     return found

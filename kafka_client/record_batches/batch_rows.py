@@ -36,8 +36,7 @@ def read_rows(batch: bytes, count: int) -> Columns:
     keys: list[bytes | None] = []
     values: list[bytes | None] = []
     headers: dict[int, Headers] = {}
-    first = records.base_offset
-    last = first - 1
+    last = records.base_offset - 1
     try:
         # Each record is freed before the next one is made. A list of all records of a batch would start the cyclic
         # garbage collector for nearly every batch, and these collections would take as long as reading the records.
@@ -57,9 +56,12 @@ def read_rows(batch: bytes, count: int) -> Columns:
         return _read_with_other_names(batch, count)
     except (CorruptRecordException, OverflowError) as error:
         raise ValueError(str(error)) from error
-    dense = range(offsets[0], last + 1) if offsets else range(0)
+    except MemoryError as error:  # aiokafka allocates a length near 2**63, because its check of the bounds overflows
+        raise ValueError("a length in it is larger than the memory") from error
+    first = offsets[0] if offsets else last + 1
+    is_dense = last - first + 1 == len(offsets)
     return (
-        dense if len(dense) == len(offsets) else offsets,
+        range(first, last + 1) if is_dense else offsets,
         timestamps_ms,
         keys,
         values,
@@ -95,7 +97,8 @@ def _name_places(batch: bytes | bytearray, count: int) -> Iterator[slice]:
     at = HEADER_BYTES
     for _ in range(count):
         _, at = number(at)  # the length
-        _, at = number(at + 1)  # the timestamp, after the attributes
+        _, at = number(at)  # the attributes: aiokafka reads their byte as a number, so a high bit adds another byte
+        _, at = number(at)  # the timestamp
         _, at = number(at)  # the offset
         header_count, at = number(after_octets(after_octets(at)))
         for _ in range(header_count):

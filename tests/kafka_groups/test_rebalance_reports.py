@@ -33,6 +33,14 @@ def test_should_try_again_when_the_coordinator_is_not_ready() -> None:
     assert service.asked == [Asked("POST", PATH, REBALANCE, None)] * 2
 
 
+def test_should_remember_the_owner_of_the_group_for_the_next_report() -> None:
+    with stub_service(Answer(201)) as owner, stub_service(sent_on(owner.url)) as other:
+        coordinators = CoordinatorAddress(other.url)
+        for _ in range(2):
+            report_rebalance(coordinators, REBALANCE)
+    assert (len(other.asked), len(owner.asked)) == (1, 2)
+
+
 def test_should_name_each_address_when_no_coordinator_takes_it() -> None:
     with (
         stub_service(sent_on(NOBODY)) as service,

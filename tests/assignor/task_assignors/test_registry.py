@@ -56,6 +56,7 @@ def test_should_say_what_is_wrong_with_a_name(name: str, message: str) -> None:
     [
         ("lacks_a_dependency", "import missing", "importing 'lacks_a_dependency' failed: No module named 'missing'"),
         ("divides_by_zero", "1 / 0", "importing 'divides_by_zero' failed: ZeroDivisionError: division by zero"),
+        ("loads_it_later", "def __getattr__(name): import missing", "loading 'Own' failed: ModuleNotFoundError"),
     ],
 )
 def test_should_tell_a_module_that_fails_from_one_that_is_not_there(

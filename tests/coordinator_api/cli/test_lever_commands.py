@@ -189,3 +189,12 @@ def test_should_say_that_nothing_waits(service: ServiceProcess, client: httpx.Cl
     where = (new_group(client), "--coordinator", service.url)
 
     assert assignor("groups", "held", *where) == (0, f"{where[0]}: rebalances do not wait for approval\n", "")
+    refused = assignor("groups", "approve", *where)
+    assert (refused[0], refused[1]) == (1, "")
+    assert refused[2].startswith("error: ILLEGAL_GENERATION: no rebalance waits for approval; the group is ")
+
+
+def test_should_name_the_option_of_a_wrong_time_limit(service: ServiceProcess, client: httpx.Client) -> None:
+    refused = assignor("groups", "hold", new_group(client), "--time-limit", "soon", "--coordinator", service.url)
+
+    assert refused == (2, "", "error: --time-limit: must be a duration such as 60s, 10m or 1h30m, not 'soon'\n")

@@ -72,6 +72,15 @@ def test_should_take_rows_until_one_does_not_fit(found: list[Row], limit: int, m
     assert taken[: fits + 1] == [True] * fits + [False] * (fits < len(found))
 
 
+def test_should_take_as_many_bytes_as_the_limits_have() -> None:
+    length = len(batch_of([(0, 5, None, b"12", ()), (1, 5, None, b"34", ())]))
+
+    for limit, most, fits in ((MANY, 4, True), (MANY, 3, False), (length + 1, MANY, True), (length, MANY, False)):
+        writer = BatchRowWriter(limit, most)
+        assert writer.append(None, b"12", 5, ())
+        assert writer.append(None, b"34", 5, ()) == fits, (limit, most)
+
+
 @given(found=rows(has_gaps=False), limit=st.integers(0, 700), most=st.integers(0, 500))
 def test_should_take_columns_as_it_takes_rows_one_by_one(found: list[Row], limit: int, most: int) -> None:
     _, times, keys, values, _ = columns_of(found)
@@ -130,6 +139,12 @@ def test_should_refuse_a_record_that_is_cut_short_behind_a_name_that_is_no_text(
         read_rows(of_body(NO_TEXT + end, count), count)
 
 
+def test_should_find_a_name_that_is_no_text_behind_attributes_that_aiokafka_reads_as_two_bytes() -> None:
+    longer = b"\x14\x80\x00" + NO_TEXT[2:]
+
+    assert read_rows(of_body(longer), 1)[4] == [(("\udcff", None),)]
+
+
 @given(
     found=rows(),
     changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), max_size=3),
@@ -169,6 +184,7 @@ REFUSED = {
     "a record longer than all": b"\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01" + bytes(20),
     "a record of no length": b"\x00" + bytes(20),
     "a record of negative length": b"\x01" + bytes(20),
+    "a key of nearly 2**63 bytes": b"\x1e\x00\x00\x00" + b"\xae" + b"\xff" * 8 + b"\x01" + b"\x01\x00",
     "a key longer than all": b"\x0c\x00\x00\x00\xfe\xff\xff\xff\xff\xff\xff\xff\xff\x01\x01\x00",
     "a value longer than the record": b"\x0c\x00\x00\x00\x01\x04\x00",
     "headers without an end": b"\x14\x00\x00\x00\x01\x01\xfe\xff\xff\xff\x0f",
@@ -185,6 +201,12 @@ REFUSED = {
 def test_should_refuse(body: bytes) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - aiokafka words most of them
         read_rows(of_body(body), 1)
+
+
+def test_should_read_offsets_as_far_apart_as_can_be() -> None:
+    found: list[Row] = [(0, 5, b"a", None, ()), (2**63 - 1, 6, b"b", None, ())]
+
+    assert read_rows(batch_of(found), 2)[0] == [0, 2**63 - 1]
 
 
 @pytest.mark.parametrize("second", [3, 2], ids=["twice", "back"])

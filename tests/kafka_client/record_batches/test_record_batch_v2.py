@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_client.record_batches import record_batch_v2 as v2
 from kafka_client.record_batches.batch_rows import HEADER_BYTES, BatchRowWriter
-from tests.kafka_client.record_batches.batches import CODECS, Row, batch_of, read_by_aiokafka, rows
+from tests.kafka_client.record_batches.batches import APPEND_TIME, CODECS, Row, batch_of, read_by_aiokafka, rows
 
 MANY = 2**31 - 1
 
@@ -58,6 +58,14 @@ def test_should_read_what_aiokafka_has_written(codec: str, found: list[Row], rep
     batch = batch_of(found, codec=CODECS[codec], base_offset=base_offset)
 
     assert rows_of(batch) == [(base_offset + row[0], *row[1:]) for row in found]
+
+
+@pytest.mark.parametrize("codec", CODECS)
+def test_should_read_the_time_at_which_the_broker_appended_the_records(codec: str) -> None:
+    found: list[Row] = [(0, 5, b"a", b"b", ()), (1, 6, b"a", b"b", ())]
+    batch = batch_of(found, codec=CODECS[codec], attributes=APPEND_TIME, max_timestamp_ms=77)
+
+    assert [row[1] for row in rows_of(batch)] == [77, 77]
 
 
 @pytest.mark.parametrize("codec", CODECS)
