@@ -189,7 +189,7 @@ def _played(steps: Sequence[str]) -> History:
             case "owns":
                 ownership.append(owns(*values))
             case "fault":
-                faults.append(FaultLine(*values, "p0", 12, 12))
+                faults.append(FaultLine(values[0], "p0", 12, 12))
             case "setting":
                 settings |= named
             case _:
