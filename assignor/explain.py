@@ -15,7 +15,7 @@ from typing import NamedTuple
 from assignor.clients.client_state import is_caught_up
 from assignor.names.short_names import ShortNames, called
 from assignor.pipeline.snapshot import RebalanceResult
-from assignor.recording.documents import document_of
+from assignor.recording.documents import document_of, document_of_fields
 from assignor.task_assignors.base import Placement, PlacementProblem
 from assignor.task_assignors.decisions import Decision, DecisionKind
 from assignor.types import LATEST_OFFSET, UNKNOWN_OFFSET_SUM, ProcessId, Role, TaskId
@@ -135,14 +135,16 @@ def reason_in_full(explanation: Explanation, problem: PlacementProblem, names: S
 
 def explanation_document(explanation: Explanation) -> dict[str, object]:
     """Returns the explanation as JSON, for `output.explanations` of rebalance/1 and for `--format json`."""
-    steps = [_step_document(step) for step in explanation.steps]
-    return {**document_of(explanation), "steps": steps}
+    return {
+        **document_of_fields(explanation, "task", "stateful", "outcome", "copies", "previous", "target", "caught_up"),
+        "steps": [_step_document(step) for step in explanation.steps],
+        "text": explanation.text,
+    }
 
 
 def _step_document(step: Decision) -> dict[str, object]:
-    known = {name: value for name, value in document_of(step).items() if value is not None}
-    del known["task"]
-    return known
+    fields = zip(step._fields, step, strict=True)
+    return {name: document_of(value) for name, value in fields if name != "task" and value is not None}
 
 
 def _explanation(

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from enum import Enum
 from functools import cache
+from types import NoneType
 from typing import Any
 
 from assignor.types import ProcessId, TaskId
@@ -13,7 +14,11 @@ def document_of(value: Any) -> Any:
     """Returns the value as JSON data. A dataclass or named tuple becomes an object with the same fields in the same
     order. Tasks, process ids and enum members become text.
     """
-    return _writer_of(value.__class__)(value)
+    kind = value.__class__
+    return value if kind in _PLAIN else _writer_of(kind)(value)
+
+
+_PLAIN = frozenset({str, int, float, bool, NoneType})
 
 
 @cache
@@ -22,9 +27,10 @@ def _writer_of(kind: type[Any]) -> Callable[[Any], Any]:
         return str
     if is_dataclass(kind):
         names = [field.name for field in fields(kind)]
-        return lambda value: document_of_fields(value, *names)
+        return lambda value: {name: document_of(getattr(value, name)) for name in names}
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
-        return lambda value: dict(zip(kind._fields, map(document_of, value), strict=True))
+        names = kind._fields
+        return lambda value: dict(zip(names, map(document_of, value), strict=True))
     if issubclass(kind, Mapping):
         return lambda value: {str(key): document_of(each) for key, each in value.items()}
     if issubclass(kind, tuple | list):

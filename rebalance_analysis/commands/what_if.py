@@ -242,8 +242,8 @@ class _History:
             "rounds": self._rebalances,
             "not_placed": self._not_placed,
             "active_elsewhere": self._active_elsewhere,
-            "before": self._before,
-            "after": self._after,
+            "before": dict(self._before),
+            "after": dict(self._after),
         }
 
 

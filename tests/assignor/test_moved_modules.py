@@ -1,8 +1,11 @@
-"""Modules that have left the core: their old names say where they are."""
+"""Modules that have left the core: their old names say where they are. Public names are loaded when they are used."""
 
 from importlib import import_module
 
 import pytest
+
+import assignor
+from assignor.names.lazy_names import LazyNames
 
 MOVED = {
     "assignor.access.tokens": "coordinator_client.access",
@@ -37,3 +40,10 @@ def test_should_say_where_a_module_has_gone(old: str, new: str) -> None:
 def test_should_leave_names_alone_that_never_were() -> None:
     with pytest.raises(ModuleNotFoundError, match=r"No module named 'assignor\.nothing'"):
         import_module("assignor.nothing")
+
+
+def test_should_list_and_keep_names_of_a_package_that_are_loaded_late() -> None:
+    names = {"__name__": "assignor", "__spec__": assignor.__spec__}
+    lazy = LazyNames(names)
+    assert set(assignor.__all__) <= set(lazy.listed())
+    assert lazy.load("TaskId") is names["TaskId"]

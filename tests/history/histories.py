@@ -177,6 +177,7 @@ def valid_lines() -> Sequence[Call | TasksLine]:
 def _played(steps: Sequence[str]) -> History:
     lines: list[Call | TasksLine] = []
     ownership: list[OwnershipLine] = []
+    faults: list[FaultLine] = []
     counts, settings = EXACT, dict(SETTINGS)
     for step in steps:
         name, *words = step.split()
@@ -187,6 +188,8 @@ def _played(steps: Sequence[str]) -> History:
                 counts = Counts(*values, **named)
             case "owns":
                 ownership.append(owns(*values))
+            case "fault":
+                faults.append(FaultLine(values[0], "p0", 12, 12))
             case "setting":
                 settings |= named
             case _:
@@ -194,7 +197,7 @@ def _played(steps: Sequence[str]) -> History:
     return History(
         tuple(sorted((each for each in lines if isinstance(each, Call)), key=lambda each: each.begin_ns)),
         tuple(sorted((each for each in lines if isinstance(each, TasksLine)), key=lambda each: each.at_ns)),
-        (FaultLine("Python worker killed", "p0", 12, 12),) if ownership else (),
+        (*faults, FaultLine("Python worker killed", "p0", 12, 12)) if ownership else (),
         {GROUP: counts},
         settings,
         {GROUP: ownership},

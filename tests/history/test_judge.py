@@ -2,14 +2,17 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
 import pytest
 
 from assignor.errors import InputError
+from spark_jobs.ownership.executor_identity import ExecutorIdentity
+from spark_jobs.ownership.ownership_log import OwnershipListener
 from tests.history.__main__ import main
-from tests.history.calls import Call, FaultLine, TasksLine, read_history, write_run
+from tests.history.calls import OWNERSHIP, Call, FaultLine, TasksLine, read_history, write_run
 from tests.history.histories import EXACT, GROUP, SETTINGS, heartbeat, valid_lines
 from tests.history.recorder import Recorder
 
@@ -40,6 +43,15 @@ def test_should_read_what_was_written(tmp_path: Path) -> None:
     assert [(each.fault, each.target) for each in read.faults] == [("member killed", "p0")]
     assert read.counts == COUNTS
     assert read.calls[0].where == "all.jsonl:1"
+
+
+def test_should_read_what_is_known_of_groups_on_spark(tmp_path: Path) -> None:
+    OwnershipListener(tmp_path / OWNERSHIP / GROUP, "p0", "t0", ExecutorIdentity("1", 7))
+    write_run(tmp_path, {**SETTINGS, "deaths": {9: 5.0}}, {GROUP: replace(EXACT, at_least_once=True)})
+    read = read_history(tmp_path)
+
+    assert [line.instance for line in read.ownership[GROUP]] == ["p0"]
+    assert (read.deaths, read.counts[GROUP].at_least_once) == ({9: 5.0}, True)
 
 
 def test_should_pass_over_the_half_line_of_a_killed_process(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from operating_system.whole_files import whole_file
+from assignor.errors import InputError
+from operating_system.whole_files import input_errors, whole_file
 from tests.checkout import RECORDINGS
 from tests.program import assignor
 
@@ -65,3 +66,17 @@ def test_should_refuse_to_put_a_secret_where_no_file_is(tmp_path: Path, command:
     ended = assignor(*(word.format(pipe) for word in command))
     assert (ended.returncode, "is no file" in ended.stderr) == (2, True), ended.stderr
     assert pipe.is_symlink()
+
+
+@pytest.mark.parametrize(
+    "error, message",
+    [
+        (FileNotFoundError(2, "No such file"), "F: cannot be read: No such file"),
+        (ValueError("embedded null byte"), "F: cannot be read: embedded null byte"),
+        (InputError("is no JSON", "line 3"), "line 3: is no JSON"),
+    ],
+)
+def test_should_make_errors_of_a_file_input_errors_and_leave_those_that_are(error: Exception, message: str) -> None:
+    with pytest.raises(InputError) as raised, input_errors("cannot be read", "F", ValueError):
+        raise error
+    assert str(raised.value) == message

@@ -31,8 +31,13 @@ def test_should_write_the_same_bytes_for_the_same_figure(tmp_path: Path, name: s
 
 def test_should_keep_text_as_text_and_tell_no_date(tmp_path: Path) -> None:
     content = save_figure(figure(plain_text("cost in $ or in $")), tmp_path / "a.svg").read_text()
-    assert "cost in $ or in $" in content
+    assert ">cost in $ or in $</text>" in content
     assert "<dc:date>" not in content
+
+
+def test_should_draw_a_very_wide_picture_with_fewer_dots(tmp_path: Path) -> None:
+    content = save_figure(new_figure(500, 1), tmp_path / "a.png").read_bytes()
+    assert int.from_bytes(content[16:20]) == 30_000
 
 
 def test_should_not_talk_of_missing_glyphs(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:

@@ -40,9 +40,10 @@ def held_by(placed: ClientPlacement) -> str:
 
 
 def text_of(step: Decision) -> str:
-    process, other, detail = step.process, step.other, step.detail
+    process, other = step.process, step.other
     where = "" if process is None else f" on {process.low}"
-    rest = ("" if other is None else f", other {other.low}") + ("" if detail is None else f", detail {detail}")
+    more = {"other": other and other.low, "consumer": step.consumer, "detail": step.detail}
+    rest = "".join(f", {name} {value}" for name, value in more.items() if value is not None)
     return f"{step.kind} {step.role}{where}{rest}"
 
 

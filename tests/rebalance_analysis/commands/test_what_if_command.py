@@ -72,6 +72,11 @@ class TestRounds:
             "1 of them have lags that are not known; their records to restore are not in the sum",
         ]
 
+    @pytest.mark.parametrize("command", ["what-if", "simulate"])
+    def test_should_name_only_the_wrong_line_when_there_is_no_other(self, tmp_path: Path, command: str) -> None:
+        ran = assignor(command, write_lines(tmp_path / "lines.jsonl", [{}]), *ONE_MORE)
+        assert (ran.returncode, ran.stderr.count("error: ")) == (2, 1), ran.stderr
+
 
 class TestWrite:
     @pytest.mark.parametrize("name", ["changed.jsonl", "changed.jsonl.gz"])

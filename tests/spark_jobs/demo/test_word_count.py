@@ -19,6 +19,7 @@ from spark_jobs.demo.word_count import (
 from streams_runtime.local_run.local_run import Progress, ProgressMeter
 from streams_runtime.local_run.topology_test_driver import TopologyTestDriver
 from streams_runtime.logs.opening import open_log
+from streams_runtime.logs.topic_reading import read_topic
 from streams_runtime.serdes import LONG, STRING
 from tests.streams_runtime.logs.reading_and_writing import commit
 
@@ -44,6 +45,19 @@ def test_should_count_what_the_plain_loop_counts_when_lines_are_joined_with_thei
     assert counted == expected_counts(TEXT)
     assert counted["json codecs"] == 3
     assert counted["abc words"] == 1
+
+
+def test_should_time_every_module_before_every_line() -> None:
+    """The application joins lines with modules, and takes the oldest record first."""
+    log = open_log(f"memory:{uuid.uuid4()}")
+    feed = TextFeed(log, TEXT)
+    feed.write(TEXT)
+    feed.close()
+    modules, lines = (
+        [record.timestamp_ms for record in read_topic(log, topic, STRING, STRING)] for topic in (MODULES, LINES)
+    )
+    assert (len(modules), len(set(lines))) == (3, 3)
+    assert max(modules) < min(lines)
 
 
 def test_should_read_the_last_count_of_each_key_and_name_the_keys_that_differ() -> None:

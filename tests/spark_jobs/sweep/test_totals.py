@@ -89,6 +89,12 @@ def test_should_order_the_front_by_time_and_want_more_standbys_but_less_of_all_e
     assert result.front == (5, 1, 6, 2, 0)
 
 
+def test_should_put_fewer_standbys_first_where_times_and_moves_are_equal() -> None:
+    result = result_of(f"{WARM_UPS}=11..12", Came((5,), moves=4, standbys=1, skew=1), Came((5,), moves=4))
+
+    assert result.front == (1, 0)
+
+
 def test_should_say_who_beats_kafkas_defaults_when_they_are_not_on_the_front() -> None:
     beaten = result_of(
         f"{WARM_UPS}=1..4", Came((9,), moves=1), Came((8,), moves=5), Came((8,), moves=4), Came((7,), moves=6)
