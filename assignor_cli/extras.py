@@ -41,8 +41,8 @@ class Extra:
         return f"pip install 'assignor[{self.name}]'"
 
     def register_missing(self, app: typer.Typer, *commands: str) -> None:
-        """Registers the commands of an extra that is not installed. Each of these commands accepts any arguments, and
-        ends with exit code 2.
+        """Registers the commands of an extra that is not installed. A registered command of a missing extra accepts any
+        arguments, and ends with exit code 2.
         """
         for command in commands:
             app.command(

@@ -1,9 +1,9 @@
 """The clock of the service: milliseconds since the epoch, which never decrease.
 
 A `ServiceClock` starts at the machine's time and follows the monotonic clock from there, so that a correction of the
-wall clock neither expires sessions nor delays a probing rebalance. It advances only while the service reads requests,
-so that no member is removed because the service was slow: a member counts as silent if it sends nothing, not if the
-service has not read its requests yet. Three rules follow from a clock that advances only while the service reads
+wall clock neither expires sessions nor delays a probing rebalance. The clock advances only while the service reads
+requests, so that no member is removed because the service was slow: a member counts as silent if it sends nothing, not
+if the service has not read its requests yet. Three rules follow from a clock that advances only while the service reads
 requests:
 
 1. Time stands still while the event loop is blocked. A `LoopMonitor` samples the clock every `SAMPLE_MS`; between two
@@ -39,8 +39,8 @@ _COUNTS_ALWAYS = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
 
 
 def since_boot_ms() -> float:
-    """Returns a monotonic time in milliseconds, for periods that other machines measure as well. It advances while the
-    process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine sleeps.
+    """Returns a monotonic time in milliseconds, for periods that other machines measure as well. The time advances
+    while the process is stopped and, on a machine with CLOCK_BOOTTIME, while the machine sleeps.
     """
     return time.clock_gettime(_COUNTS_ALWAYS) * 1000
 
@@ -60,8 +60,8 @@ TURNS = 10
 
 
 class ServiceClock:
-    """A clock of milliseconds since the epoch, which never decrease. Before the first `sample` it does not stand still.
-    `monotonic_ns`, `wall_ns`: the machine's clocks.
+    """A clock of milliseconds since the epoch, which never decrease. Before the first `sample`, the clock does not
+    stand still. `monotonic_ns`, `wall_ns`: the machine's clocks.
     """
 
     def __init__(self, monotonic_ns: ReadNs = time.monotonic_ns, wall_ns: ReadNs = time.time_ns) -> None:
@@ -79,7 +79,7 @@ class ServiceClock:
         return (self._counted_ns(self._monotonic_ns()) - self._lost_ns + self._offset_ns) // 1_000_000
 
     def sample(self) -> None:
-        """Take a sample. Call it on the event loop, at least every MOST_BETWEEN_SAMPLES_MS."""
+        """Take a sample. Call `sample` on the event loop, at least every MOST_BETWEEN_SAMPLES_MS."""
         now_ns = self._monotonic_ns()
         if self._last_sample_ns is not None:
             uncounted_ns = now_ns - self._counted_ns(now_ns)
@@ -152,7 +152,7 @@ class LoopMonitor:
 
 
 class GroupTimer:
-    """A timer of one group. It calls `due` on the event loop when `clock` has reached the time that was set."""
+    """A timer of one group. The timer calls `due` on the event loop when `clock` has reached the time that was set."""
 
     def __init__(self, clock: ServiceClock, due: Callable[[], object]) -> None:
         self._clock = clock

@@ -1,7 +1,8 @@
 """Errors of requests that the coordinator cannot serve, each with Kafka's name of the error.
 
 A group refuses a request by a return value (`group.outcome.Rejected`); the code around the groups raises these errors.
-`http/problems.py` alone translates them to HTTP. Source of the names: `org.apache.kafka.common.protocol.Errors`.
+`http/problems.py` alone translates these errors to HTTP. Source of the names:
+`org.apache.kafka.common.protocol.Errors`.
 """
 
 from typing import ClassVar
@@ -35,7 +36,9 @@ class GroupIsLoading(CoordinatorFault):
 
 
 class UnreadableGroup(CoordinatorFault):
-    """The log of this group cannot be read. The service does not lead this group, but leads the others."""
+    """The log of this group cannot be read. The service does not lead a group whose log cannot be read, but leads its
+    other groups.
+    """
 
     kafka_name = "KAFKA_STORAGE_ERROR"
 

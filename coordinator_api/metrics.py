@@ -16,7 +16,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class ServiceMetric(NamedTuple):
-    """A metric of the service. `name`: as Prometheus shows it (counters with `_total`, times in seconds)."""
+    """A metric of the service. `name`: the metric's name in Prometheus (counters with `_total`, times in seconds)."""
 
     name: str
     labels: tuple[str, ...]
@@ -168,7 +168,7 @@ class GroupMeasures(NamedTuple):
 
 
 class ServiceMeasures(NamedTuple):
-    """The measurements of the service. `groups`: in order of their ids."""
+    """The measurements of the service. `groups`: the groups in the order of their ids."""
 
     groups: Sequence[GroupMeasures]
     groups_by_state: Mapping[str, int]

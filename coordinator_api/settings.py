@@ -148,7 +148,7 @@ class Settings(BaseSettings):
     """
     advertised_url: Annotated[OptionalText, AfterValidator(_check_advertised)] = None
     """On PostgreSQL: URL at which callers and other coordinators of the database reach this coordinator, as
-    `https://coordinator-1:8080`. By default this is the address on which the coordinator listens.
+    `https://coordinator-1:8080`. The default is the address on which the coordinator listens.
     """
     lease_timeout_ms: Annotated[int, Field(ge=600, le=JAVA_INT_MAX)] = 1_200
     """On PostgreSQL: time within which the other coordinators of the database take over the groups of a coordinator
@@ -197,9 +197,13 @@ class Settings(BaseSettings):
     longpoll_max_wait_ms: Natural = 60_000
     """Longest wait of one GET or heartbeat; a larger `wait_ms` is reduced to this value."""
     page_events_max_count: Natural = 1_000
-    """Largest number of open web pages that are updated at one time. A further page shows a message and tries again."""
+    """Largest number of open web pages that are updated at one time. A page above this number shows a message and tries
+    again.
+    """
     page_store_queries: Literal["off", "on"] = "off"
-    """on: operators may query a store by key on the page. The service then calls addresses of members."""
+    """on: operators may query a store by key on the page. To answer a query, the service calls the addresses of
+    members.
+    """
     page_store_token_file: Path | None = None
     """File with the token that the service sends to instances when a store is queried on the page."""
     computation_max_count: Annotated[int, Field(ge=1, le=1_000)] = 4
@@ -244,7 +248,9 @@ class Settings(BaseSettings):
     auth_tokens_file: Path | None = None
     """File with lines as in auth.tokens, read again when it has changed."""
     ssl_certfile: Path | None = None
-    """PEM file with the service's certificate and its chain. If it is set, the service accepts TLS connections only."""
+    """PEM file with the service's certificate and its chain. If ssl.certfile is set, the service accepts TLS
+    connections only.
+    """
     ssl_keyfile: Path | None = None
     """PEM file with the private key, unless the file of ssl.certfile contains the key."""
     ssl_keyfile_password: Secret = None
@@ -272,8 +278,8 @@ class Settings(BaseSettings):
     sasl_oauthbearer_clock_skew_seconds: Annotated[int, Field(ge=0, le=3_600)] = 30
     """Allowed difference between the issuer's clock and this machine's."""
     sasl_oauthbearer_jwks_endpoint_refresh_ms: Annotated[int, Field(ge=1_000, le=JAVA_INT_MAX)] = 3_600_000
-    """Interval at which the issuer's keys are fetched again. A token with an unknown key triggers a fetch within a
-    minute.
+    """Interval at which the issuer's keys are fetched again. A token that is signed with an unknown key triggers a
+    fetch of the issuer's keys within a minute.
     """
     task_assignor_classes: Names = ()
     """`module:Class` assignors that groups may name, separated by commas; others are refused."""

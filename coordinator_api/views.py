@@ -131,8 +131,8 @@ EFFECTS: Mapping[str, Callable[[Mapping[str, Any]], str]] = {
     "promotion": lambda lever: "a rebalance comes as soon as warm-ups have caught up",
     "pause": lambda lever: "members process no records",
 }
-"""The effect of a lever while it is on, by the lever's name in the group's document. Each function gets the lever as
-the document has it.
+"""The effect of a lever while it is on, by the lever's name in the group's document. Each function of this mapping gets
+the lever as the group's document has it.
 """
 
 
@@ -172,7 +172,7 @@ def changes_shown(answer: Mapping[str, Any]) -> dict[str, Any]:
     instances).
 
     Returns `answer` with four more fields. `tasks`: the first TASKS_SHOWN tasks that would move. `tasks_more`: the
-    number of the others. `summary`: the summary of the difference. `verdict`: the verdict of the forecast.
+    number of tasks that are left out. `summary`: the summary of the difference. `verdict`: the verdict of the forecast.
     """
     names, every = answer["names"], answer["difference"]["tasks"]
     return {

@@ -29,7 +29,7 @@ from coordinator_client.addresses import REDIRECT, Attempt, CallRoute, Coordinat
 from coordinator_client.calls import CallerToken, CoordinatorRefused, NoAnswer, refusal_of
 
 if TYPE_CHECKING:
-    # optional at run time: the coordinator's commands retry no call, and are installed without tenacity
+    # tenacity may be missing: the coordinator's commands retry no call, and are installed without tenacity
     import tenacity
 
 _LONGEST_CONNECT_S = 2.0
@@ -202,7 +202,9 @@ def http_client(url: str, token: str | CallerToken | None, **more: Any) -> httpx
 
 
 def async_http_client(url: str, **more: Any) -> httpx.AsyncClient:
-    """An HTTP client for an event loop, without a token. Its arguments and errors are those of `http_client`."""
+    """An HTTP client for an event loop, without a token. `async_http_client` has the arguments and errors of
+    `http_client`.
+    """
     return httpx.AsyncClient(**_direct(url), **more)
 
 

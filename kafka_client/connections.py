@@ -149,7 +149,8 @@ class Connections:
             self._open.pop(address, None)
             setup_s = self._settings.milliseconds("socket.connection.setup.timeout.ms") / 1000
             try:
-                # in a thread: `connection_arguments` reads files, and loading the system's certificates is slow
+                # called in a thread, because `connection_arguments` reads files, and loading the system's certificates
+                # is slow
                 if self._arguments is None:
                     self._arguments = await asyncio.to_thread(self._settings.connection_arguments)
                 async with asyncio.timeout(setup_s):

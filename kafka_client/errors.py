@@ -28,7 +28,7 @@ class KafkaClientError(AssignorFault):
 
 
 class KafkaUnavailable(KafkaClientError, Unavailable):
-    """No try succeeded within `default.api.timeout.ms`."""
+    """A request to the cluster failed, with all its retries, within `default.api.timeout.ms`."""
 
     retriable: ClassVar[bool] = True
 

@@ -102,7 +102,8 @@ _PARENTS_LOOPS: list[asyncio.AbstractEventLoop] = []
 
 async def first_of(*coroutines: Coroutine[Any, Any, T]) -> T:
     """Returns the result, or raises the exception, of the coroutine that ends first. If several coroutines end at the
-    same time, the first argument among them counts. The other coroutines are cancelled and awaited.
+    same time, the first argument among them counts. The coroutines that have not ended by then are cancelled and
+    awaited.
     """
     tasks = [asyncio.ensure_future(each) for each in coroutines]
     try:

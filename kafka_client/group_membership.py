@@ -132,8 +132,8 @@ class JoinedGeneration:
 
 
 class GroupMembership:
-    """A member of a group. Use it as `async with`, on one event loop. The end of the `async with` block closes the
-    connections, but the member does not leave the group.
+    """A member of a group. Use `GroupMembership` in an `async with`, on one event loop. The end of the `async with`
+    block closes the connections, but the member does not leave the group.
     """
 
     def __init__(self, settings: ClientSettings, member: MembershipSettings) -> None:

@@ -79,7 +79,7 @@ def _compact(*names: str) -> tuple[Any, ...]:
 
 
 def _version(name: str, key: int, version: int, request: Any, response: Any, *, flexible: bool = True) -> Any:
-    """The class of one version of a request. `request`: the fields of the request. `response`: the fields of its
+    """The class of one version of a request. `request`: the fields of the request. `response`: the fields of the
     response after the throttle time. `flexible`: True if the version has tagged fields (KIP-482).
     """
     common = {"API_KEY": key, "API_VERSION": version}

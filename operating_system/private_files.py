@@ -31,7 +31,7 @@ def create_private_file(file: Path) -> None:
 
 
 def private_opener(path: str, flags: int) -> int:
-    """An opener that creates private files. Use it as `open(..., opener=private_opener)`."""
+    """An opener that creates private files. Use: `open(..., opener=private_opener)`."""
     return os.open(path, flags, FILE_MODE)
 
 

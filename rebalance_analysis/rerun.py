@@ -90,7 +90,7 @@ class RerunPlacement:
     placement: Placement
     decisions: Sequence[Decision]
     error: ClassVar[None] = None
-    """Always None: a problem that cannot be placed raises InputError instead."""
+    """The error is always None, because a placement problem that cannot be placed raises InputError instead."""
 
     @property
     def id(self) -> str:

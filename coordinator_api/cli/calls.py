@@ -18,7 +18,7 @@ _DURATION = re.compile(r"(?:(\d{1,6})h)?(?:(\d{1,6})m(?!s))?(?:(\d{1,6})s)?(?:(\
 
 
 def _text(given: str | None) -> str | None:
-    """Returns the argument. Raises InputError if it is not in the terminal's encoding."""
+    """Returns the argument. Raises InputError if the argument is not in the terminal's encoding."""
     try:
         (given or "").encode("utf-8")
     except UnicodeEncodeError:

@@ -72,7 +72,9 @@ def _no_answer(answers: Mapping[str, str]) -> InputError:
 
 
 def _document(answer: CoordinatorAnswer) -> Any:
-    """The answer's JSON; None if it is empty. Raises InputError for other text: another service may use the address."""
+    """The answer's JSON; None for an empty answer. Raises InputError for text that is not JSON: another service may use
+    the address.
+    """
     try:
         return answer.document() if answer.content else None
     except ValueError:

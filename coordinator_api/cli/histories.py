@@ -31,7 +31,7 @@ def read(url: str, group_id: str | None, last: int, token_file: str | None) -> I
                 document = get(f"{path}/{generation}")
             except CallFailed as error:
                 if error.code == _GONE:
-                    continue  # deleted since it was listed (rebalances.retained.count)
+                    continue  # the rebalance was deleted since it was listed (rebalances.retained.count)
                 raise
             yield RawLine(f"{url}:{chosen}:{generation}", json.dumps(document, separators=(",", ":")).encode("ascii"))
     except CallFailed as error:

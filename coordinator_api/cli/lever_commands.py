@@ -22,7 +22,7 @@ from rebalance_analysis.presentation.quantities import duration_text
 
 GenerationOption = Annotated[
     int | None,
-    typer.Option("--generation", metavar="N", help="Generation of the examined rebalance. Default: the waiting one."),
+    typer.Option("--generation", metavar="N", help="Generation of the examined rebalance, if not the waiting one."),
 ]
 
 levers = typer.Typer()
@@ -111,7 +111,7 @@ def request_rebalance(command: OperatorCommand) -> None:
 def pause_group(command: OperatorCommand) -> None:
     """Pause all members: they process nothing until a resume.
 
-    They stay members, restore their state and keep standbys up to date.
+    Paused members stay in the group, restore their state and keep standbys up to date.
     """
     command.send("POST", "/pause")
     command.show({"paused": True}, DONE["pause"])
@@ -186,7 +186,7 @@ def show_held(command: GroupCommand) -> None:
 def approve(command: OperatorCommand, generation: GenerationOption = None) -> None:
     """Carry out the rebalance that waits.
 
-    This also approves the rebalances that follow from it.
+    The approval also covers the rebalances that follow from the approved one.
     """
     approved = command.send("POST", "/approve", generation=generation)["generation_id"]
     command.show({"approved": approved}, f"the rebalance of generation {approved} is carried out")

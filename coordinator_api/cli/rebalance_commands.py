@@ -45,7 +45,7 @@ def list_rebalances(
     output: ResultOutput,
     limit: Annotated[int, typer.Option(min=1, max=1000, help="Most rebalances to list, newest first.")] = 20,
     before: Annotated[
-        int | None, typer.Option(min=0, max=JAVA_INT_MAX, help="Only generations below this one.")
+        int | None, typer.Option(min=0, max=JAVA_INT_MAX, help="List only generations below this number.")
     ] = None,
 ) -> None:
     """List the last rebalances with their causes and outcomes."""
@@ -80,7 +80,8 @@ def show_rebalance(
     before = _past(command.get(f"{path}/{earlier[0]['generation_id']}")) if earlier else None
     past = _past(recorded)
     if past is None:
-        # it cannot run here, for example because the group's custom assignor is missing, but the coordinator can run it
+        # the rebalance cannot run here, for example because the group's custom assignor is missing, but the coordinator
+        # can run it
         explained = command.get(f"{path}/{generation}/explain", task=task)
         show(explained, lambda view: _explanations(explained, view), command.format)
     else:

@@ -94,7 +94,7 @@ def serve(settings: Settings) -> None:
 
 @options_of(settings=settings_of_database)
 def migrate(settings: Settings, format: FormatOption = Format.TEXT) -> None:
-    """Upgrade the database's schema. `serve` does this automatically."""
+    """Upgrade the database's schema. `serve` upgrades the schema automatically."""
     from coordinator_api.store.opening import migrate as migrate_store
 
     before, after = asyncio.run(migrate_store(settings))
@@ -111,7 +111,8 @@ def backup(
 ) -> None:
     """Write a coordinator's database to a file.
 
-    The coordinator may be running. The file is a consistent snapshot of the database. It has only digests of tokens.
+    The coordinator may be running. The file is a consistent snapshot of the database. The file has digests of tokens,
+    not the tokens.
     """
     from coordinator_api.store.backup import back_up
 
@@ -156,7 +157,7 @@ def _counted(counts: Mapping[str, int]) -> str:
 
 
 def _reported(file: Path, done: Done) -> dict[str, object]:
-    """The fields that the output of both commands has. Warns of damaged groups."""
+    """The fields that the outputs of `backup` and `restore` have in common. Warns of damaged groups."""
     for group_id, problem in done.damaged.items():
         print_message(f"warning: {problem}. It is kept as it is, and a coordinator does not lead group {group_id}")
     header = done.header

@@ -1,6 +1,6 @@
-"""The group protocol as a pure state machine. It uses no clock, no store, no HTTP and no threads.
+"""The group protocol as a pure state machine. The state machine uses no clock, no store, no HTTP and no threads.
 
-The loop of the caller, for one group. It runs `handle` and `apply` without an await between them:
+The loop of the caller, for one group. The caller runs `handle` and `apply` without an await between them:
 
     outcome = group.handle(event, now_ms)      # decides; does not change the durable state
     group.apply(outcome.records, now_ms)       # the only call that changes the state, in memory for now
@@ -22,8 +22,8 @@ After a restart:
     group = Group.replay(group_id, limits, records, now_ms)
     outcome = group.handle(Recovered(), now_ms)  # returns a rebalance that was being computed, to compute it again
 
-`apply` adopts the image and the sessions that `handle` computed. If a heartbeat arrives between the two calls, these
-sessions lack it: then `apply` computes them again, from the records and the present sessions.
+`apply` adopts the image and the sessions that `handle` computed. If a heartbeat arrives between `handle` and `apply`,
+these sessions lack the heartbeat, so `apply` computes the sessions again, from the records and the present sessions.
 
 A group goes from Empty to PreparingRebalance (members join), CompletingRebalance (the assignment is computed) and
 Stable (members fetch it). Each further rebalance starts at PreparingRebalance again. The modules:

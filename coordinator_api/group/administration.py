@@ -2,7 +2,7 @@
 
 This file has the immediate effects of a command. The rules that a lever switches on stand in `holding`, `joining`
 (rejoin grace) and `rebalancing` (promotion). An operator drains an instance or a member in order to stop it: its tasks
-move to others without a pause.
+move to other instances without a pause.
 
     set -> a rebalance; its `RunRebalance.steering` names the drained processes and members
            (`assignor.task_assignors.steering`)
@@ -171,7 +171,7 @@ def _drain_instance(step: outcome.GroupTransition, event: events.SetInstanceDrai
 
 
 def _end_instance_drain(step: outcome.GroupTransition, event: events.SetInstanceDrain) -> outcome.Response:
-    """End the drain of an instance or a member. Does nothing if there is no such drain."""
+    """End the drain of an instance or a member, if it is being drained."""
     target = event.member_id or event.process_id or ""
     if target in step.image.levers.drained:
         _end_drain(step, target)
@@ -181,7 +181,8 @@ def _end_instance_drain(step: outcome.GroupTransition, event: events.SetInstance
 
 
 def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> None:
-    """End the drains whose instance or member is gone. Call it after each event while there is any drain.
+    """End the drains whose instance or member is gone. Call `end_drains_of_gone` after each event while there is any
+    drain.
 
     If a member was removed, a rebalance has already begun. If a static member was restarted, no rebalance has begun:
     start one, so that the member may get tasks again. `before`: the state before the event.
@@ -258,9 +259,9 @@ def differences(running: str, declared: str) -> list[str]:
     """Returns a clause for each difference that running members could not handle. `running`, `declared`: `input_json`
     of `DeclareGroup`.
 
-    These differences are the topology, because a member can only start tasks of its own topology, and the cluster,
-    because a member reads and writes the cluster that it was started with. Everything else (the assignor, configs, the
-    content of a described cluster) may change while members run.
+    Running members cannot handle a different topology, because a member can only start tasks of its own topology, and a
+    different cluster, because a member reads and writes the cluster that it was started with. Everything else (the
+    assignor, configs, the content of a described cluster) may change while members run.
 
     Two addresses with a common broker count as the same Kafka cluster, because lists of brokers grow.
     """
@@ -269,7 +270,7 @@ def differences(running: str, declared: str) -> list[str]:
 
 
 def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Returns the first `most` names as text, and the number of the others."""
+    """Returns the first `most` names as text, and the number of the other names."""
     more = len(names) - most
     return separator.join(names[:most]) + (f"{separator}and {more} more" if more > 0 else "")
 

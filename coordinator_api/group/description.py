@@ -16,8 +16,8 @@ from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack,
 
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
-    """A task of a member. `offset_sum`: from the member's last heartbeat; None when no heartbeat reported it since the
-    coordinator started.
+    """A task of a member. `offset_sum`: from the member's last heartbeat; None when no heartbeat has reported the sum
+    since the coordinator started.
     """
 
     task_id: TaskId
@@ -31,10 +31,11 @@ class DescribedMember:
     rebalance that is being prepared or computed.
 
     `subscribed`: the user data of the member's last subscription; None if the user data cannot be read. `process_id`:
-    None if the user data cannot be read or are of an unknown future version. `tasks`: the tasks of its last assignment.
-    `running`: the active tasks of its last subscription. `fetched`: whether it is known to have the assignment of the
-    current generation. `last_heard_ms`, `session_expires_at_ms`: None in a group that is led elsewhere, whose members
-    are known from reports only. `rack`: the rack of its last subscription, None without one.
+    None if the user data cannot be read or are of an unknown future version. `tasks`: the tasks of the member's last
+    assignment. `running`: the active tasks of the member's last subscription. `fetched`: whether the member is known to
+    have the assignment of the current generation. `last_heard_ms`, `session_expires_at_ms`: None in a group that is led
+    elsewhere, whose members are known from reports only. `rack`: the rack of the member's last subscription; None if it
+    names no rack.
     """
 
     member: ClassicGroupMember

@@ -18,8 +18,8 @@ from coordinator_api.group.group_levers import LeverName
 class DeclareGroup:
     """PUT of the group's definition.
 
-    `input_json`: the `input` object of rebalance/1 without members. The caller has validated it. The JSON has sorted
-    keys, because a definition counts as changed if this text has changed. If the group has members, a changed
+    `input_json`: the `input` object of rebalance/1 without members. The caller has validated the JSON. The JSON has
+    sorted keys, because a definition counts as changed if this text has changed. If the group has members, a changed
     definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. An accepted PUT,
     changed or unchanged, ends a drain of the group. `replaces_topology`: accept the definition even if members run
     another topology or use another cluster; without it, such a definition is refused while the group has members.
@@ -35,11 +35,11 @@ class DeclareGroup:
 
 @dataclass(frozen=True, slots=True)
 class LastJoin:
-    """The part of a member's last `Join` that the group remembers, with the same fields. Records contain it, so a new
-    field comes last and has a default.
+    """The part of a member's last `Join` that the group remembers, with the same fields. Records contain a `LastJoin`,
+    so a new field comes last and has a default.
 
-    `group_instance_id`: None for a dynamic member. `incarnation`: None when the member sends none. `generation_id`: the
-    generation that the member joined for.
+    `group_instance_id`: None for a dynamic member. `incarnation`: None when the member sends no incarnation.
+    `generation_id`: the generation that the member joined for.
     """
 
     group_instance_id: str | None
@@ -82,7 +82,8 @@ class Join:
     def to_last_join(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
         """Returns the part that the group remembers, with the id, incarnation and generation of the member.
 
-        This method stands next to both classes, so that a new field of a member changes only this file of the group.
+        `to_last_join` stands next to the classes `Join` and `LastJoin`, so that a new field of a member changes only
+        this file of the group.
         """
         return LastJoin(
             group_instance_id=group_instance_id,
@@ -115,7 +116,7 @@ class Heartbeat:
 class ProcessHeartbeat:
     """One heartbeat for all members of a process. `connection_id`: the service's number of the heartbeat's connection;
     None for a connection that is not watched. `is_recheck`: the service asks again for a heartbeat whose answer it
-    holds; this does not restart the session timeout. Answered with `ProcessHeartbeatAnswered`.
+    holds; a recheck does not restart the session timeout. Answered with `ProcessHeartbeatAnswered`.
     """
 
     members: Mapping[str, Heartbeat]
@@ -125,10 +126,10 @@ class ProcessHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """A connection broke. Members whose last process heartbeat came on it, and that asked for `leave_on_disconnect`,
-    have `disconnect_grace_ms` to send another request; then their sessions end. If more than half of the group's
-    connections are lost at one time, the cause is the network, and the session timeout counts. Answered with
-    `Accepted`.
+    """A connection broke. Members whose last process heartbeat came on the broken connection, and that asked for
+    `leave_on_disconnect`, have `disconnect_grace_ms` to send another request; then their sessions end. If more than
+    half of the group's connections are lost at one time, the cause is the network, and the session timeout counts.
+    Answered with `Accepted`.
 
     `held_elsewhere`: by member, another open connection on which its process waits for the answer to an earlier
     heartbeat. A process with a held heartbeat is alive, and its members belong to the connection of that heartbeat
@@ -141,11 +142,11 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class FetchAssignment:
-    """GET of the assignment. Its arrival restarts the session timeout.
+    """GET of the assignment. The arrival of the request restarts the session timeout.
 
     `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. `is_recheck`:
-    the service asks again for a request that it holds (long poll); this does not restart the session timeout. Answered
-    with `AssignmentReady` or `AssignmentPending`.
+    the service asks again for a request that it holds (long poll); a recheck does not restart the session timeout.
+    Answered with `AssignmentReady` or `AssignmentPending`.
     """
 
     member_id: str
@@ -166,12 +167,13 @@ class Leave:
 class ComputedAssignments:
     """The part of a computed rebalance that the group needs. The value is small, and a worker process makes it.
 
-    `assignments`: one for every member; none when `error` is set. `packed`: their stored form, empty for none.
-    `warm_ups`: the warm-ups among a member's standby tasks, by member; members without any are left out.
+    `assignments`: one for every member; none when `error` is set. `packed`: the stored form of the assignments, empty
+    if there are no assignments. `warm_ups`: the warm-ups among a member's standby tasks, by member; members without any
+    are left out.
     `fingerprint`: equal for two rebalances with the same decision from the same input. `error`: `"SimpleName: message"`
     of the error that the leader would have thrown. `error_code`: the code inside error assignments, else 0.
     `moves_owned`: a task or standby that a member claims in its subscription goes to another process.
-    `places_ownerless`: a task is placed that no member claims. The other fields have the same meaning as in
+    `places_ownerless`: a task is placed that no member claims. The fields not named here have the same meaning as in
     `RebalanceResult`.
     """
 
@@ -189,8 +191,8 @@ class ComputedAssignments:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentComputed:
-    """The rebalance of `RunRebalance(generation_id)` has been computed, or has failed; then `rebalance` has only the
-    error.
+    """The rebalance of `RunRebalance(generation_id)` has been computed, or has failed; after a failure, `rebalance` has
+    only the error.
 
     `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
     for a group whose definition describes its cluster itself, and when the cluster was not polled. `missing_topics`:
@@ -222,7 +224,7 @@ class ReportRebalance:
 
     `led_by`: the leader of the group. `input_json`: the input of the leader, as in `DeclareGroup`. `members`: in the
     order in which the leader received them. `assignments`: bytes of ConsumerProtocolAssignment; empty for a rebalance
-    that failed. `warm_ups`: by member, its standby tasks that are known to be warm-ups. `error`:
+    that failed. `warm_ups`: by member, the standby tasks that are known to be warm-ups. `error`:
     `"SimpleName: message"`. `no_room`: the reason (a quota) for which a new report is refused; None when the quota
     allows it. The caller has checked that all bytes can be decoded. Answered with `RebalanceReported`.
     """
@@ -322,8 +324,8 @@ class WarmUpsCaughtUp:
 
 @dataclass(frozen=True, slots=True)
 class Recovered:
-    """The first event after `Group.replay`. Its outcome repeats the request for a rebalance that was being computed.
-    Answered with `Accepted`.
+    """The first event after `Group.replay`. If a rebalance was being computed, the outcome of `Recovered` requests this
+    rebalance again. Answered with `Accepted`.
     """
 
 

@@ -113,8 +113,8 @@ class Group:
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
         """Apply records, in order: before their commit, or from the store in a replay. Raises IllegalTransition.
 
-        `now_ms`: the time of their event. If `records` are those of the last `handle` and nothing happened since, the
-        state that `handle` computed is adopted.
+        `now_ms`: the time of the event that made the records. If `records` are those of the last `handle` and nothing
+        happened since, the state that `handle` computed is adopted.
         """
         decided, self._decided = self._decided, None
         if decided is not None and records is decided[0].records:

@@ -16,7 +16,7 @@ from assignor.types import ProcessId
 
 
 class LeverName(StrEnum):
-    """The name of a lever. Its value is stored in records."""
+    """The name of a lever. Records contain the value of this enum."""
 
     HOLD = "hold"
     REJOIN_GRACE = "rejoin-grace"

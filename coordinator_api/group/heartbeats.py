@@ -1,12 +1,12 @@
 """Heartbeats and fetches: the fencing and refusal of members, the answers, and the updates of sessions.
 
 A heartbeat and a fetch change no durable state. So they are answered at once from the last committed state, while other
-events of the group wait for the store, and they restart the session timeout at the moment of their arrival. They update
-the group's `Liveness`, which belongs to the working state. The working state may be ahead of the committed state: a
-member that has just been removed there has no session any more, and its requests update no session. Once all members
-have acknowledged their assignments, a follow-up rebalance that the leader asked for is due.
+events of the group wait for the store, and they restart the session timeout at the moment of their arrival. Heartbeats
+and fetches update the group's `Liveness`, which belongs to the working state. The working state may be ahead of the
+committed state: a member that has just been removed there has no session any more, and its requests update no session.
+Once all members have acknowledged their assignments, a follow-up rebalance that the leader asked for is due.
 
-The same rules fence or refuse members that join:
+Rules that fence or refuse members, in joins as well as in heartbeats and fetches:
 
 - A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
   the last `MAX_FENCED_MEMBER_IDS` of each member (`MemberReplaced` adds them), so that an older incarnation is fenced

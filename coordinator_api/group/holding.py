@@ -103,8 +103,8 @@ def give_up_held(step: GroupTransition, why: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DescribedHeld:
-    """A held rebalance, for operators. `until_ms`: the time at which it is carried out. `outcome`: the outcome that it
-    then has.
+    """A held rebalance, for operators. `until_ms`: the time at which the held rebalance is carried out. `outcome`: the
+    outcome of the held rebalance once it is carried out.
     """
 
     generation_id: int

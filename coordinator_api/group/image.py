@@ -1,4 +1,5 @@
-"""The recorded state of one group, as immutable values. Only `apply` of a record (`records`) makes a new state.
+"""The recorded state of one group, as immutable values. A new state is made only by the `apply` of a record
+(`records`).
 
 A member consists of its last join and its last assignment. Records and snapshots carry these same values, so each field
 is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.
@@ -30,7 +31,7 @@ MAX_UNPACKED_BYTES = 2**31 - 1
 class LastAssignment:
     """The last assignment of a member. Before the first one, `generation_id` is 0 and `assignment` is None.
 
-    `assignment`: ConsumerProtocolAssignment. `warm_ups`: the warm-ups among its standby tasks.
+    `assignment`: ConsumerProtocolAssignment. `warm_ups`: the warm-ups among the member's standby tasks.
     """
 
     generation_id: int = 0
@@ -40,9 +41,9 @@ class LastAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMember:
-    """A member. `fenced_member_ids`: its earlier ids, oldest first: those of a static member's earlier incarnations,
-    and of a process that left and came back. `away_until_ms`: the end of the rejoin grace of a member that left; None
-    for a member that has not left.
+    """A member. `fenced_member_ids`: the member's earlier ids, oldest first: those of a static member's earlier
+    incarnations, and of a process that left and came back. `away_until_ms`: the end of the rejoin grace of a member
+    that left; None for a member that has not left.
     """
 
     member_id: str
@@ -163,7 +164,8 @@ def _other_names(member: ClassicGroupMember | None) -> dict[tuple[str, str], str
 
 
 class PackedAssignments(SharedAssignments):
-    """The assignments of a rebalance. `packed`: their stored form, in which the shared part stands once.
+    """The assignments of a rebalance. `packed`: the stored form of the assignments, in which the shared part stands
+    once.
 
     The stored form is made in the process that computes the rebalance, and kept unchanged. The assignments that members
     got are never computed again, because a later release may decide or compress differently.
@@ -180,7 +182,7 @@ def packed_assignments(assignments: SharedAssignments) -> PackedAssignments:
 
 
 def unpacked_assignments(packed: bytes) -> PackedAssignments:
-    """Returns the assignments from their stored form. Raises InputError."""
+    """Decodes the assignments from the stored form `packed`. Raises InputError."""
     return PackedAssignments(unpack(decompress(packed, MAX_UNPACKED_BYTES)).parts, packed)
 
 
@@ -225,8 +227,8 @@ class RebalanceBasis:
 
 @dataclass(frozen=True, slots=True)
 class LastRebalance:
-    """The last rebalance that was completed. `definition_revision`: the revision of the definition that it was computed
-    from.
+    """The last rebalance that was completed. `definition_revision`: the revision of the definition that the rebalance
+    was computed from.
     """
 
     generation_id: int
@@ -242,8 +244,8 @@ class LastRebalance:
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalance:
-    """A rebalance that was computed and waits for approval. `since_ms`: the start of the wait. The other fields are
-    those of the `RebalanceCompleted` record that the rebalance becomes when it is carried out.
+    """A rebalance that was computed and waits for approval. `since_ms`: the start of the wait. The fields without a
+    description are those of the `RebalanceCompleted` record that the rebalance becomes when it is carried out.
     """
 
     since_ms: int
@@ -268,14 +270,14 @@ class GroupImage:
 
     `initial`: the rebalance that is being prepared found the group empty, so the initial delay applies. `cause`,
     `rebalance_revision`: the cause of the current rebalance, and the definition revision that it uses. `led_by`: the
-    leader of a group that is led elsewhere, else None. The state of such a group is its last report, of
-    `reported_at_ms`.
+    leader of a group that is led elsewhere, else None. The state of a group that is led elsewhere is its last report,
+    of `reported_at_ms`.
 
     `held`: the rebalance of this generation, while it waits for approval. `kept_because`: the reason why this
-    generation is computed with every task kept in place; else None. After a discard, it applies to the follow-up as
-    well. `approved_generation`: the held rebalance that was carried out last, while its follow-up and probing
-    rebalances need no approval of their own. `promoted`: by member, the warm-ups that have already triggered an early
-    rebalance since the last rebalance with another cause; sorted.
+    generation is computed with every task kept in place; else None. After a discard, `kept_because` applies to the
+    follow-up as well. `approved_generation`: the held rebalance that was carried out last, while its follow-up and
+    probing rebalances need no approval of their own. `promoted`: by member, the warm-ups that have already triggered an
+    early rebalance since the last rebalance with another cause; sorted.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -319,8 +321,8 @@ class GroupImage:
         return self.state is GroupState.COMPLETING_REBALANCE and generation_id == self.generation_id
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
-        """Whether the member has sent its subscription for the rebalance that is being prepared. Only valid during
-        PreparingRebalance.
+        """Whether the member has sent its subscription for the rebalance that is being prepared. The value is only
+        valid during PreparingRebalance.
         """
         return member.last_join.generation_id > self.generation_id
 
@@ -328,8 +330,8 @@ class GroupImage:
         """Whether the member sent its subscription for the current generation. The value is not valid during
         PreparingRebalance.
 
-        Only two kinds of members did not: static members that did not rejoin within the rebalance timeout, and members
-        that were away.
+        Two kinds of members sent no subscription for the current generation: static members that did not rejoin within
+        the rebalance timeout, and members that were away.
         """
         return member.last_join.generation_id >= self.generation_id
 

@@ -1,4 +1,4 @@
-"""Invariants of a group, which hold between any two events. Tests and the repair of a log check them.
+"""Invariants of a group, which hold between any two events. Tests and the repair of a log check these invariants.
 
 Source of the idea: `validate_state` of dask's scheduler.
 """

@@ -1,11 +1,11 @@
 """Members join, rejoin, leave, and are removed when their sessions end.
 
-A join is answered as soon as it is committed. It never waits for the rebalance: heartbeats tell members of the
-rebalance, and members fetch their assignment when it is computed. A join whose answer was lost is sent again, and must
-not change anything: the same bytes for the same rebalance are the same join. To force a rebalance, a member changes the
-unique field of its subscription. Source: `classicGroupJoin...`, `updateStaticMemberThenRebalanceOrCompleteJoin` and
-`classicGroupLeaveToClassicGroup`, `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`;
-KIP-345 for static members.
+A join is answered as soon as it is committed. The answer to a join never waits for the rebalance: heartbeats tell
+members of the rebalance, and members fetch their assignment when it is computed. A join whose answer was lost is sent
+again, and must not change anything: the same bytes for the same rebalance are the same join. To force a rebalance, a
+member changes the unique field of its subscription. Source: `classicGroupJoin...`,
+`updateStaticMemberThenRebalanceOrCompleteJoin` and `classicGroupLeaveToClassicGroup`,
+`expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`; KIP-345 for static members.
 
 If operators have set a rejoin grace, a member that leaves is away for that time, and its tasks wait for its process to
 come back:
@@ -13,13 +13,14 @@ come back:
     Leave -> MemberAway -> the same process joins in time -> MemberReplaced, MemberSubscribed   no rebalance
                         -> its grace is over              -> MemberRemoved, a rebalance         as after a leave
 
-- A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the fetches
-  after it wait for this member. Requests of a member that is away are refused, because a process that left sends no
-  requests.
+- A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the later
+  fetches of assignments wait for a member that is away. Requests of a member that is away are refused, because a
+  process that left sends no requests.
 - A dynamic member comes back by a first join with its client id and its process id, a static member by its group
   instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, the last rebalance
   asked for no follow-up and did not fail, and the member's topics, process id, endpoint, tags, rack and versions are
-  unchanged (`static_identity`). Otherwise its join starts a rebalance.
+  unchanged (`static_identity`). If one of these conditions does not hold, the join of the member that comes back starts
+  a rebalance.
 - A rebalance that runs meanwhile treats the member as if it still held its assigned tasks (`subscription_now`). A
   process whose members are all away gets no new tasks (`assignor.task_assignors.steering.away`), so the tasks of a
   failed process go to running processes.
@@ -27,12 +28,12 @@ come back:
   an operator drains, and members without an assignment.
 - A crash is not a leave: session timeouts and broken connections work as without a grace, and the tasks fail over at
   once.
-- The end of the grace is the end of the member's session, so the session timer covers the grace. This deadline is
-  recorded, so a restart of the coordinator does not extend it. If all members are away, each is removed at its
+- The end of the grace is the end of the member's session, so the session timer covers the grace. The end of the grace
+  is recorded, so a restart of the coordinator does not extend it. If all members are away, each is removed at its
   deadline, and the group becomes empty.
 
-Kafka has no counterpart of the grace. Nearest are static members (KIP-345), but Kafka cannot tell the absence of a
-static member from its failure.
+Kafka has no counterpart of the grace. The nearest concept is static members (KIP-345), but Kafka cannot tell the
+absence of a static member from its failure.
 """
 
 from dataclasses import replace
@@ -97,7 +98,7 @@ def end_grace(step: GroupTransition) -> None:
 
 def expire_sessions(step: GroupTransition) -> None:
     """Remove each member that sent no request for its session timeout, or whose process lost its connection and did not
-    come back. Start a rebalance without them.
+    come back. Start a rebalance without the removed members.
     """
     expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
     gone = {**dict.fromkeys(_disconnected(step), RemovalReason.DISCONNECTED), **expired}
@@ -117,8 +118,8 @@ def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
 
 
 def _disconnected(step: GroupTransition) -> list[str]:
-    """The members with `leave_on_disconnect` whose connections broke. For others the session timeout counts, as in
-    Kafka.
+    """The members with `leave_on_disconnect` whose connections broke. A member without `leave_on_disconnect` is removed
+    when its session times out, as in Kafka.
     """
     found: list[str] = []
     for member_id in step.liveness.disconnected_members(step.now_ms):
@@ -130,8 +131,8 @@ def _disconnected(step: GroupTransition) -> list[str]:
 
 
 def remove_members_that_never_fetched(step: GroupTransition) -> None:
-    """Remove members that have not fetched their assignment in time. Such a member sends heartbeats, but its tasks run
-    nowhere.
+    """Remove members that have not fetched their assignment in time. A member that never fetched its assignment sends
+    heartbeats, but its tasks run nowhere.
     """
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
@@ -240,11 +241,11 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
     """Handle the join of a static member without a member id: the process was restarted, or repeats a join whose answer
     was lost.
 
-    The newer incarnation takes over the place and the assignment of the older one. No rebalance is needed if
-    `_assignment_still_holds`: owned partitions and offset sums may differ, but not the `static_identity`. Differs from
-    Kafka: an `incarnation` that is lower than the known one is refused; an equal one with equal bytes is a repeated
-    request; and a member whose process, tags, topics or versions have changed starts a rebalance, where Kafka keeps the
-    old assignment.
+    The newer incarnation takes over the place and the assignment of the older one. The join of a newer incarnation
+    needs no rebalance if `_assignment_still_holds`: owned partitions and offset sums may differ, but not the
+    `static_identity`. Differs from Kafka: an `incarnation` that is lower than the known one is refused; an equal one
+    with equal bytes is a repeated request; and a member whose process, tags, topics or versions have changed starts a
+    rebalance, where Kafka keeps the old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:

@@ -1,10 +1,10 @@
 """The state of a group that is kept in memory only: the time and connection of each member's last request, the members
 that have fetched their assignment, and the timers.
 
-No record contains this state. After a replay all sessions and timeouts start again, and the next heartbeats bring back
-the acknowledgements and the offsets. Records update sessions and timers (`CoordinatorRecord.update_liveness`). The
-rules of the group change the rest of this state: requests of members, acknowledgements, a longer initial delay. Losing
-a change of this state does no harm, so the change needs no commit.
+No record contains the state of `Liveness`. After a replay all sessions and timeouts start again, and the next
+heartbeats bring back the acknowledgements and the offsets. Records update sessions and timers
+(`CoordinatorRecord.update_liveness`). The rules of the group change the rest of this state: requests of members,
+acknowledgements, a longer initial delay. Losing a change of this state does no harm, so the change needs no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -42,13 +42,13 @@ class GroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """The session of one member. `last_heard_ms`: the arrival time of its last request. `timeout_ms`: the session
-    timeout that runs from then on.
+    """The session of one member. `last_heard_ms`: the arrival time of the member's last request. `timeout_ms`: the
+    session timeout that runs from `last_heard_ms` on.
 
     `silent_since_join`: the member has sent no request since its first join. `acknowledged_generation`: the last
     generation whose assignment the member fetched or named in a heartbeat.
-    `task_offset_sums`: the values of its last heartbeat. `connection_id`: the connection that the member belongs to,
-    None without a watched connection.
+    `task_offset_sums`: the values of the member's last heartbeat. `connection_id`: the connection that the member
+    belongs to, None without a watched connection.
     """
 
     last_heard_ms: int
@@ -139,7 +139,9 @@ class MemberConnections:
         return tuple(key for key, lost_ms in self.lost.items() if self._due_ms(lost_ms, grace_ms) <= now_ms)
 
     def next_due_ms(self, grace_ms: int) -> int | None:
-        """The time at which the next broken connection is due; None for never, unless others come back."""
+        """The time at which the next broken connection is due; None if no broken connection becomes due unless other
+        connections come back.
+        """
         if not self.lost or self.most_are_lost:
             return None
         return min(self._due_ms(lost_ms, grace_ms) for lost_ms in self.lost.values())
@@ -147,7 +149,7 @@ class MemberConnections:
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms
-        # a connection that broke before the other connections came back waits as long again as it has been absent
+        # a connection that broke before `came_back_ms` gets the time from its break to `came_back_ms` once more
         return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
 
 
@@ -183,7 +185,7 @@ class Liveness:
         """Note a request of the member, and restart its session timeout. `connection_id`: the connection of a process
         heartbeat.
 
-        Any other request leaves the member on its connection, unless that connection is broken.
+        A request that is not a process heartbeat leaves the member on its connection, unless the connection is broken.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
         known = self.sessions[member_id]
@@ -228,7 +230,7 @@ class Liveness:
             self.sessions[member_id] = replace(known, connection_id=connection_id)
 
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
-        """The members whose sessions have expired. Also makes `next_expiry_ms` exact."""
+        """The members whose sessions have expired. The call also makes `next_expiry_ms` exact."""
         self._make_next_expiry_exact()
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return ()
@@ -305,8 +307,8 @@ class Liveness:
             self.join_timer = rejoin_timeout(image, now_ms)
 
     def await_fetches(self, image: GroupImage, now_ms: int) -> None:
-        """Start the time limit for fetches. Differs from Kafka: it is the longer of the session and rebalance timeouts,
-        so that a restart of the coordinator removes no member early.
+        """Start the time limit for fetches. Differs from Kafka: the time limit is the longer of the session and
+        rebalance timeouts, so that a restart of the coordinator removes no member early.
         """
         if image.state is not GroupState.STABLE or image.led_by is not None:
             self.fetch_due_ms, self.unfetched = None, {}

@@ -1,6 +1,7 @@
 """The outcome of an event: records to commit, the answer, and the rebalance to compute.
 
-The docstring of this package has the order in which the caller processes them, and the steps after a failed commit.
+The docstring of this package has the order in which the caller processes the parts of an outcome, and the steps after a
+failed commit.
 """
 
 from __future__ import annotations
@@ -32,10 +33,10 @@ class Declared:
 class JoinAnswered:
     """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends it as
     `min_generation` of its fetch. `generation_id` is the next generation when the join takes part in a rebalance that
-    is being prepared, or starts a rebalance. It is the current generation when the join changed nothing: a repeated
-    request, or a static member that came back unchanged. A new rebalance replaces one that is being computed, so the
-    member may get a later generation. `created`: a new member id was made (201, else 200). `replaced`: the former
-    member id of the static or absent member whose place the joining member took.
+    is being prepared, or starts a rebalance. `generation_id` is the current generation when the join changed nothing: a
+    repeated request, or a static member that came back unchanged. A new rebalance replaces one that is being computed,
+    so the member may get a later generation. `created`: a new member id was made (201, else 200). `replaced`: the
+    former member id of the static or absent member whose place the joining member took.
     """
 
     member_id: str
@@ -142,8 +143,8 @@ class ComputedAgain:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReported:
-    """A rebalance of another leader was reported. `created`: True if it is new (201; store it), False if it was
-    reported before (200).
+    """A rebalance of another leader was reported. `created`: True if the reported rebalance is new (201; store it),
+    False if it was reported before (200).
     """
 
     generation_id: int
@@ -240,7 +241,7 @@ class GroupTransition:
         """One line of text for each record."""
 
     def emit(self, record: CoordinatorRecord) -> None:
-        """Add a record. Raises IllegalTransition when it does not fit the state."""
+        """Add a record. Raises IllegalTransition if the record does not fit the state."""
         if not self.records:
             self.liveness = self.liveness.copy()
         before, after = self.image, record.apply(self.image)

@@ -4,7 +4,7 @@ A rebalance is `settled` if it asks for an immediate follow-up, but made exactly
 before, from exactly the same input: its follow-ups would go on for ever. The same input means the same definition and
 the same decoded subscriptions, apart from the unique field and the generation, which change with every rejoin. If a
 member did not receive its previous assignment (the answer was lost), its rejoin can still change the result, so the
-rebalance is not settled. Differs from Kafka: there such a group goes on rebalancing.
+rebalance is not settled. Differs from Kafka: in Kafka, a group whose follow-ups change nothing goes on rebalancing.
 
 A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """
@@ -111,7 +111,8 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
     """Whether no member that takes part held an older assignment than that of the previous generation. Members that
-    send no generation (they held no assignment, or use ConsumerProtocol before version 2) count as holding it.
+    send no generation (they held no assignment, or use ConsumerProtocol before version 2) count as members that hold
+    the assignment of the previous generation.
     """
     taking_part = (member for member in image.members.values() if image.takes_part(member))
     held = {held_generation(member.last_join.subscription) for member in taking_part}

@@ -66,8 +66,8 @@ def close_joins(step: GroupTransition) -> None:
     """End the wait for joins: go on with the members that rejoined.
 
     Dynamic members that did not rejoin are removed. Static members stay, with their last subscription, until their
-    sessions expire; members that are away stay until their grace is over. If only such members are left and none of
-    them has rejoined, the wait starts again.
+    sessions expire; members that are away stay until their grace is over. If only static members and members that are
+    away are left, and none of them has rejoined, the wait starts again.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
@@ -169,14 +169,15 @@ def start_probing_rebalance(step: GroupTransition) -> None:
 def awaits_warm_ups(image: GroupImage) -> bool:
     """Whether the next probing rebalance comes as soon as all warm-ups have caught up, not at its deadline.
 
-    It does while an operator has set promotion, and while a drained instance's tasks wait for their warm-ups. The
-    deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for `probing.rebalance.interval.ms`, ten
-    minutes.
+    The group waits for warm-ups while an operator has set promotion, and while a drained instance's tasks wait for
+    their warm-ups. The deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for
+    `probing.rebalance.interval.ms`, ten minutes.
 
-    A warm-up triggers at most one early rebalance. If it is still a warm-up afterwards (its changelog grows faster than
-    it is restored, or a user's own assignor never ends warm-ups), the group waits for the deadline, so the rebalances
-    do not go on for ever. A warm-up may trigger another early rebalance after one of these: a join, a leave, a drain, a
-    rebalance that is neither a follow-up nor a probing rebalance, or promotion that is switched on again.
+    A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance (its
+    changelog grows faster than it is restored, or a user's own assignor never ends warm-ups), the group waits for the
+    deadline, so the rebalances do not go on for ever. A warm-up may trigger another early rebalance after one of these:
+    a join, a leave, a drain, a rebalance that is neither a follow-up nor a probing rebalance, or promotion that is
+    switched on again.
     """
     end = image.present_end
     if image.led_by is not None or end is None or end.probing_rebalance_at_ms is None:
@@ -210,8 +211,8 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
 
     So a rebalance starts when a missing source topic appears, or a topic gets more partitions. A rebalance that failed
     (for example because an internal topic has the wrong number of partitions) is not repeated before a topic has
-    changed, which avoids a storm of rebalances that all fail alike. During a rebalance this does nothing: the next poll
-    of the cluster compares its topics with those of that rebalance.
+    changed, which avoids a storm of rebalances that all fail alike. During a rebalance, `rebalance_when_topics_changed`
+    does nothing: the next poll after the rebalance compares the cluster's topics with the topics of the rebalance.
 
     Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: changelog
     topics count too, although no Kafka consumer subscribes to them.

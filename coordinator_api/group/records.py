@@ -1,10 +1,10 @@
 """The records of a group. The state of a group is the result of replaying its records; nothing else changes it.
 
-A record is one change, and records have an order. `Group.handle` computes them, `Group.apply` applies them, and the
-caller commits them in one transaction. `record_codec` writes each record as a JSON object, with the names of its class
-and fields as keys, so these names never change. Source: `GroupCoordinatorRecordHelpers`. Differs from Kafka: there one
-record holds a whole group; here a record is one change, and `snapshot` returns the shortest list that replays to the
-same state. Only a snapshot has the `...Restored` records.
+A record is one change, and records have an order. `Group.handle` computes records, `Group.apply` applies the records,
+and the caller commits the records in one transaction. `record_codec` writes each record as a JSON object, with the
+names of its class and fields as keys, so these names never change. Source: `GroupCoordinatorRecordHelpers`. Differs
+from Kafka: there one record holds a whole group; here a record is one change, and `snapshot` returns the shortest list
+that replays to the same state. Only a snapshot has the `...Restored` records.
 """
 
 from __future__ import annotations
@@ -38,8 +38,9 @@ from coordinator_api.group.liveness import Liveness
 from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, RebalanceReason, RemovalReason
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
-"""The reasons of rebalances that follow from an earlier one. The approval of the earlier rebalance covers them. While
-only such rebalances follow, a warm-up that has triggered a rebalance triggers no other.
+"""The reasons of rebalances that follow from an earlier rebalance. The approval of the earlier rebalance covers the
+rebalances that follow from it. While each new rebalance has one of these reasons, a warm-up that has triggered a
+rebalance triggers no other rebalance.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
@@ -49,7 +50,8 @@ REPORTED_REVISION = 1
 """The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""
 
 NOT_IN_HISTORY = ("input_json", "fingerprint")
-"""The fields that the history of a group does not show: documents and hashes. It shows ids and reasons of any length.
+"""The fields that the history of a group does not show: documents and hashes. The history shows ids and reasons of any
+length.
 """
 
 
@@ -84,7 +86,7 @@ class CoordinatorRecord(ABC):
         return " ".join((type(self).__name__, *_shown_values(self)))
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
-        """Update sessions and timers from `before` to `after`. Most records need no update."""
+        """Update sessions and timers from `before` to `after`. Most types of records update no session and no timer."""
 
     def begun_generation(self) -> int | None:
         """The generation that this record names, which has begun; None when it names none."""
@@ -228,7 +230,7 @@ class MemberAway(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved(CoordinatorRecord):
-    """The group no longer knows the member. The next rebalance gives its tasks to others."""
+    """The group no longer knows the member. The next rebalance gives the member's tasks to other members."""
 
     member_id: str
     reason: RemovalReason
@@ -302,7 +304,7 @@ class RebalanceCompleted(CoordinatorRecord):
     """Stable: the rebalance was completed.
 
     `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: by member, the warm-ups among
-    its standby tasks; members without any may be left out.
+    its standby tasks; members without warm-ups may be left out.
     """
 
     generation_id: int
@@ -383,7 +385,7 @@ class RebalanceKept(CoordinatorRecord):
 class RebalanceLedElsewhere(CoordinatorRecord):
     """Stable: another leader ran a rebalance and reported it. A `MemberReported` for each member follows.
 
-    `led_by`: the leader of the group. `input_json`: the input of that leader; it replaces a definition.
+    `led_by`: the leader of the group. `input_json`: the input of the reporting leader, which replaces a definition.
     """
 
     led_by: str
@@ -393,7 +395,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     end: RebalanceEnd
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Makes the whole state from this report. No value of an earlier report is kept."""
+        """Makes the whole state from this report, and keeps no value of an earlier report."""
         new = image.state is GroupState.EMPTY and image.revision == 0
         self._expect(new or (image.led_by is not None and self.generation_id > image.generation_id), image)
         cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
@@ -544,8 +546,8 @@ class MemberRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
-    """The assignments of members that earlier records have named without one: in a snapshot, or in a report of a
-    rebalance that was led elsewhere. The bytes that these assignments share are thus stored once.
+    """The assignments of members that earlier records have named without an assignment: in a snapshot, or in a report
+    of a rebalance that was led elsewhere. The bytes that these assignments share are thus stored once.
     """
 
     assignments: PackedAssignments

@@ -1,9 +1,10 @@
 """Groups that are led elsewhere, by a JVM or by `assignor lead`. The coordinator stores and shows their reports.
 
-Rules: such a group begins with its first report, and its state is its last report. A report of the present generation
-is accepted again, so a report may be sent twice; a report of an older generation is refused. No session times out here,
-because only the leader knows which members are alive. Members cannot join here: two leaders would give the same task to
-two members. For the same reason a group that this coordinator leads accepts no reports.
+Rules: a group that is led elsewhere begins with its first report, and its state is its last report. A report of the
+present generation is accepted again, so a report may be sent twice; a report of an older generation is refused. In this
+coordinator, the session of a member of a group that is led elsewhere never times out, because only the leader knows
+which members are alive. Members cannot join a group that is led elsewhere at this coordinator, and a group that this
+coordinator leads accepts no reports: two leaders would give the same task to two members.
 """
 
 from assignor.protocol.assignment_packing import share

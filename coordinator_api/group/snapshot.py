@@ -4,7 +4,8 @@ When a backup is restored, the newest records of a group may be lost. After the 
 and generations that are unknown here. So the group is restored without members, in a generation above any that may have
 been used since (`log_after_a_loss`):
 
-- Each member is unknown. It drops its tasks and joins again, so no task is given to two members.
+- Each member is unknown to the restored group. An unknown member drops its tasks and joins again, so no task is given
+  to two members.
 - A caller that compares generations (a client of the instances' stores takes the newest answer) does not prefer an
   answer from before the restore.
 
@@ -16,12 +17,12 @@ The repair of a damaged log (`plan_repair`) keeps the records before the damage:
 
 - Only whole commits before the first damaged or missing record count. If no commit is whole, only the declaration is
   kept, because every log begins with it.
-- No member is kept: its tasks may have been given to other members in the records after the damage. Members are
-  answered `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
-- The new generation is above each generation that may have been used. It is the sum of: the highest generation in any
-  readable record or recorded rebalance; one for each unreadable record, because each may have begun a generation; and
-  `LOST_GENERATIONS`, because the damaged log may come from a backup, after which the group had more generations. If the
-  snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
+- A repaired group keeps no member, because a member's tasks may have been given to other members in the records after
+  the damage. Members are answered `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
+- The new generation is above each generation that may have been used. The new generation is the sum of: the highest
+  generation in any readable record or recorded rebalance; one for each unreadable record, because each may have begun a
+  generation; and `LOST_GENERATIONS`, because the damaged log may come from a backup, after which the group had more
+  generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
 - A group that is led elsewhere keeps the state of its last whole report, because its members do not join here.
 """
 
@@ -62,13 +63,13 @@ generation each second would take eleven days.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
-"""The number of generations that are added when the number of earlier restores and repairs is unknown. It is enough for
-100 of them.
+"""The number of generations that are added when the number of earlier restores and repairs is unknown. The number is
+enough for 100 restores or repairs.
 """
 
 
 class LogDoesNotReplay(AssignorFault):
-    """Records cannot be read, or do not fit together. A coordinator does not lead such a group."""
+    """Records cannot be read, or do not fit together. A coordinator does not lead a group whose log does not replay."""
 
 
 def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
@@ -141,7 +142,7 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Whether the assignment shares bytes with others. An assignment that shares none, for example after a failed
+    """Whether the assignment shares bytes with others. An assignment that shares no bytes, for example after a failed
     rebalance, stays with its member.
     """
     return assignment is not None and bool(assignment.shared)
@@ -182,13 +183,13 @@ def _reported(member: ClassicGroupMember) -> MemberReported:
 
 
 class NothingToKeep(AssignorFault):
-    """No readable declaration of the group stands before the damage."""
+    """A damaged log has no readable declaration of the group before the damage."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoggedRecord:
-    """One record of the log. `number`: its place in the log. `body`: None when it is damaged. `ends_commit`: it is the
-    last record of its commit.
+    """One record of the log. `number`: the place of the record in the log. `body`: None if the record is damaged.
+    `ends_commit`: True for the last record of a commit.
     """
 
     number: int

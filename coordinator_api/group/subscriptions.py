@@ -1,4 +1,5 @@
-"""The parts of a member's subscription and assignment that the group protocol reads. Only the pipeline reads the rest.
+"""The parts of a member's subscription and assignment that the group protocol reads. The remaining parts of a
+subscription are read only by the assignment pipeline.
 
 The protocol compares two subscriptions in two ways. `rebalance_input` tells whether a rebalance would decide the same
 from them: all fields but the unique field and the generation are equal. `static_identity` tells whether a static member
@@ -51,13 +52,13 @@ def static_identity(subscription: bytes) -> bytes:
 
 
 def subscription_now(subscription: bytes, assignment: AssignmentParts | None, reported: Mapping[TaskId, int]) -> bytes:
-    """Returns the subscription that the member would send if it rejoined now. It has the member's assigned tasks, with
-    the offsets that the member has `reported`.
+    """Returns the subscription that the member would send if it rejoined now. The returned subscription has the
+    member's assigned tasks, with the offsets that the member has `reported`.
 
-    `reported`: the offset sums by task from its heartbeats. An assigned active task without a report counts as running;
-    a standby without one has the offset of the last subscription. For a member that is away `reported` is empty: the
-    member stopped cleanly, so its disk has the state of its last assignment. The last subscription of a member that is
-    away is older than its last assignment, and would claim tasks that other members run by now.
+    `reported`: the offset sums by task from the member's heartbeats. An assigned active task without a report counts as
+    running; a standby without one has the offset of the last subscription. `reported` is empty for a member that is
+    away: the member stopped cleanly, so its disk has the state of its last assignment. The last subscription of a
+    member that is away is older than its last assignment, and would claim tasks that other members run by now.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:
@@ -121,8 +122,8 @@ def claims_tasks(subscription: bytes) -> bool:
 
 
 def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.TasksOfMember:
-    """The tasks of the assignment. Empty if it has no readable user data of Kafka Streams, for example an assignment of
-    a user's own assignor.
+    """The tasks of the assignment. Empty if the assignment has no readable user data of Kafka Streams, for example an
+    assignment of a user's own assignor.
     """
     try:
         return assignment_info.read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
@@ -147,7 +148,9 @@ def error_assignment(code: AssignorErrorCode) -> bytes:
 
 
 def _decoded(subscription: bytes) -> tuple[Subscription, SubscriptionInfo] | None:
-    """None if there are no readable user data of Kafka Streams, or if a future version hides all but its version."""
+    """Returns None if the subscription has no readable user data of Kafka Streams, or user data of a future version, of
+    which only the version can be read.
+    """
     try:
         outer, info = decode_member(subscription)
     except AssignorFault:

@@ -1,16 +1,16 @@
 """The audit log: the calls that it covers, the fields of a line, and its destination.
 
-A line has the caller, the call, the time, the caller's address, the reason and the outcome. It is written after the
-answer is known and before the answer is sent. Changes are committed before they are answered, so each change that a
-caller knows of has its line, even if the process is killed. A call has one line, whether it was carried out or refused;
-a call that is redirected has its line at the coordinator that answers it. The log leaves out reads, heartbeats,
-computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200). `docs/formats.md` describes
-the fields.
+A line has the caller, the call, the time, the caller's address, the reason and the outcome. The line is written after
+the answer to the call is known and before the answer is sent. Changes are committed before they are answered, so each
+change that a caller knows of has its line, even if the process is killed. A call has one line, whether it was carried
+out or refused; a call that is redirected has its line at the coordinator that answers it. The log leaves out reads,
+heartbeats, computations (`/v1/assign`, `/v1/simulate`), and joins that make no new member (status 200).
+`docs/formats.md` describes the fields.
 
-A line is one JSON object of ASCII, so that no text of a caller can begin a new line. It goes to a file or to the
-service's log. `write` hands it to the operating system before it returns, so a crash of the process loses no line; a
-power loss may lose lines, because the file is not synced. The file is created with mode 0600. If it is moved away, as
-logrotate does, a new file is created.
+A line is one JSON object of ASCII, so that no text of a caller can begin a new line. The line is written to a file or
+to the service's log. `write` hands the line to the operating system before it returns, so a crash of the process loses
+no line; a power loss may lose lines, because the file is not synced. The file is created with mode 0600. If the audit
+file is moved away, as logrotate does, a new file is created.
 
 If the file cannot be written, calls are still answered: the service logs the error once, and counts the lost lines.
 So members can join and leave even if the disk is full.
@@ -46,8 +46,8 @@ _TOKENS = "/v1/tokens"
 MAX_REASON = 200
 REASON_PATTERN = r"^[^\u0000-\u001f\u007f-\u009f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]*$"
 """The pattern of a reason: free text in any script, on one line. The pattern refuses control characters and characters
-that hide letters or change their order. It allows the invisible joiners U+200B to U+200D, which Persian, Thai and emoji
-need.
+that hide letters or change their order. The pattern allows the invisible joiners U+200B to U+200D, which Persian, Thai
+and emoji need.
 """
 _REASON = re.compile(REASON_PATTERN)
 AUDITED_CALL = "audited_call"
@@ -151,7 +151,7 @@ class AuditedCall:
         if status == 200 and route == _JOIN:
             return
         if status == MOVED:
-            return  # a redirected call has its line in the log of the coordinator that answers it
+            return  # the coordinator that answers a redirected call writes its line
         answer, asked = _answered(body), self._call.parameters
         effect = {name: answer[name] for name in _EFFECTS if name in answer and status < 400}
         if status == 201:
@@ -277,7 +277,7 @@ class _AppendedFile:
     def append(self, line: bytes) -> None:
         """Appends a line. Raises OSError if the line was not written, or was written only in part."""
         size = os.fstat(self._descriptor).st_size
-        # a full disk may have cut the last line short
+        # the last line may be incomplete, because the disk was full
         is_torn = size > 0 and os.pread(self._descriptor, 1, size - 1) != b"\n"
         whole = b"\n" + line if is_torn else line
         if os.write(self._descriptor, whole) < len(whole):

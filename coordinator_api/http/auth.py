@@ -1,4 +1,4 @@
-"""All tokens of one service. Some of them are created, listed and revoked over HTTP.
+"""All tokens of one service. Tokens in the database are created, listed and revoked over HTTP.
 
 Tokens come from settings, files and the database, all at the same time. A service without tokens refuses to listen on
 an address that other machines can reach.
@@ -50,10 +50,12 @@ _SHARE_OF_TIME = 20
 
 
 class CreatedTokens:
-    """The tokens of one service that are stored in the database. Use it on one event loop, and call `load` first.
+    """The tokens of one service that are stored in the database. Use `CreatedTokens` on one event loop, and call `load`
+    first.
 
-    `is_shared`: True if other services create tokens in the same store. Each call reads the store before it decides:
-    other services may have changed it, and a write that failed may have been made all the same.
+    `is_shared`: True if other services create tokens in the same store. Each method of `CreatedTokens` reads the store
+    before it decides: other services may have changed the store, and a write that raised an error may have been made
+    all the same.
     """
 
     def __init__(self, credentials: Credentials, store: TokenStore, *, is_shared: bool) -> None:

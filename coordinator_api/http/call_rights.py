@@ -34,16 +34,16 @@ LOGIN = "/ui/login"
 SESSION_COOKIE = "assignor_session"
 
 VISITOR = Principal("a visitor", Right.READER, group_prefix="/")
-"""The principal of a caller that logs in and has no token yet. This principal sees no group, because no group id begins
-with a slash.
+"""The principal of a caller that logs in and has no token yet. `VISITOR` sees no group, because no group id begins with
+a slash.
 """
 
 
 class Endpoint(NamedTuple):
-    """A call of the table. `route`: the pattern of its path, as in FastAPI. `right`: the lowest right that allows the
-    call. `audited`: False for a call that the audit log leaves out although it is not a GET. `body_limit`: the setting
-    that limits its body; None for the limit of its method. `all_groups`: True if the answer shows the groups of every
-    tenant, so that the caller needs a right for all groups.
+    """A call of the table. `route`: the pattern of the call's path, as in FastAPI. `right`: the lowest right that
+    allows the call. `audited`: False for a call that the audit log leaves out although it is not a GET. `body_limit`:
+    the setting that limits the call's body; None for the limit of the HTTP method. `all_groups`: True if the answer
+    shows the groups of every tenant, so that the caller needs a right for all groups.
     """
 
     method: str
@@ -143,8 +143,8 @@ _ENDPOINT_OF = {(endpoint.method, endpoint.route): endpoint for endpoint in ENDP
 
 
 def call_of(scope: Scope) -> Call | None:
-    """The call of the table that this request makes; None if there is none. FastAPI finds the route by the same
-    comparisons, so the rights of one call are never checked for an address that another route answers.
+    """The call of the table that this request makes; None if the table has no such call. FastAPI finds the route by the
+    same comparisons, so the rights of one call are never checked for an address that another route answers.
     """
     for route in scope["app"].routes:
         match, found = route.matches(scope)

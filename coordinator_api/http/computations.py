@@ -134,7 +134,7 @@ def group_size(snapshot: RebalanceSnapshot) -> int:
 
 def explain(stored: bytes, task: TaskId | None, classes: tuple[str, ...]) -> bytes | None:
     """Runs a recorded rebalance again and explains it, as JSON. `same_result` in the answer is true if the result
-    equals the recorded one, as it must. Returns None if the rebalance placed no such task.
+    equals the recorded one, as it must. Returns None if the rebalance did not place `task`.
 
     `stored`: the recording in the stored form. `classes`: the class paths of `AllowedAssignors`. Raises InputError if
     the assignor is no longer available.

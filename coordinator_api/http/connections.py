@@ -144,8 +144,9 @@ async def run_in_worker(
 class _QuietTransport:
     """A transport that ignores writes after it was closed.
 
-    A caller may pipeline several requests. When such a caller disconnects, uvicorn notifies only the last request, and
-    still writes the answers of the earlier requests. asyncio's transport would raise an error for each of these writes.
+    A caller may pipeline several requests. When a caller with several open requests disconnects, uvicorn notifies only
+    the last request, and still writes the answers of the earlier requests. asyncio's transport would raise an error for
+    each of these writes.
     """
 
     def __init__(self, transport: asyncio.Transport) -> None:
@@ -162,7 +163,8 @@ class _QuietTransport:
 def connection_class(connections: OpenConnections) -> type[asyncio.Protocol]:
     """Returns a protocol class for uvicorn's setting `http`, which also reports connections to `connections`.
 
-    uvicorn has no hook for connections, so this subclasses its protocol. It overrides only asyncio's two methods.
+    uvicorn has no hook for connections, so this subclasses its protocol. The subclass overrides only the two methods
+    that asyncio defines.
     """
 
     class WatchedConnection(HttpToolsProtocol):

@@ -72,8 +72,8 @@ GroupInPath = Annotated[
 
 
 async def group_id_in(group: GroupInPath) -> str:
-    """Checks a group id. It is Kafka Streams' application id, which is part of topic names, so it may have only
-    characters of topic names. Raises Problem for other ids.
+    """Checks a group id. A group id is Kafka Streams' application id, which is part of topic names, so it may have only
+    characters of topic names. Raises Problem for an id with other characters.
     """
     if LEGAL_NAME.fullmatch(group) is None:
         raise Problem("INVALID_GROUP_ID", f"a group id has {NAME_RULE}")
@@ -113,7 +113,8 @@ def _check_digits(sent: object) -> object:
 
 
 DIGITS = BeforeValidator(_check_digits)
-"""Validator of an integer in an address. Put it after the bounds in `Annotated`: otherwise OpenAPI does not show them.
+"""Validator of an integer in an address. Put `DIGITS` after the bounds in `Annotated`: otherwise OpenAPI does not show
+them.
 """
 
 _UUID_PATTERN = r"^[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}$"
@@ -128,7 +129,9 @@ DrainedMember = Annotated[
 
 
 def one_drained(instance: str | None, member: str | None) -> tuple[str | None, str | None]:
-    """The instance or the member that a call concerns. Raises Problem if the call names neither or both."""
+    """The instance or the member that a call concerns. Raises Problem if the call names neither an instance nor a
+    member, or both an instance and a member.
+    """
     if (instance is None) == (member is None):
         raise Problem("INVALID_REQUEST", "name what is drained: ?instance= (a process id) or ?member=, one of them")
     return (None if instance is None else instance.lower()), member

@@ -13,8 +13,8 @@ stable, its members have the assignment of this generation, and none of them has
 for members that are away, because they fetch nothing.
 
 The state of a group is Kafka's, and does not show whether the group works: a group whose topics are missing is Stable.
-So the answer also has a `condition`. Its `advice` names the step that ends the present state, and says whether the
-group continues by itself.
+So the answer also has a `condition`. The `advice` of the condition names the step that ends the present state, and says
+whether the group continues by itself.
 """
 
 import asyncio
@@ -106,7 +106,7 @@ async def _seen(
         return definition
     try:
         view = await clusters.cluster(address).view(runtime.group_id, definition, CLUSTER_POLL_TIMEOUT_MS)
-    except Exception as error:  # a provider may raise any error
+    except Exception as error:  # a cluster provider may raise any error
         runtime.cluster.failed(error)
         return definition
     runtime.cluster.answered()

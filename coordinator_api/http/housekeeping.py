@@ -1,10 +1,10 @@
 """Periodic tasks of the server's process, ten times a second: garbage collection, freed memory, the service manager.
 
 Garbage: by default, Python starts a collection when the number of new containers minus freed ones reaches a threshold.
-In a service whose held requests replace each other, this number does not predict the work of a collection: a collection
-of "the youngest 5,000" found 30,000 containers and took 16 ms, and a full collection visits every container of the
-process, 85 ms with the modules of the service alone. So collections run by time here, and none of them blocks the event
-loop for long:
+In a service whose held requests replace each other, the number of new containers does not predict the work of a
+collection: a collection of "the youngest 5,000" found 30,000 containers and took 16 ms, and a full collection visits
+every container of the process, 85 ms with the modules of the service alone. So collections run by time here, and none
+of them blocks the event loop for long:
 
 - The objects that exist at the start are frozen: no collection visits them.
 - The youngest generation is collected ten times a second: it has at most the objects that the loop makes in a tenth of
@@ -16,8 +16,8 @@ loop for long:
 Reference counting frees nearly everything. Cycles, such as an error with its frames and the body that they hold, are
 freed after a few seconds, even if the service is idle.
 
-Memory: glibc keeps freed memory. The memory of a thousand answers would stay with the process after the callers have
-disconnected.
+Memory: glibc keeps freed memory. Without this module, the memory of a thousand answers would stay with the process
+after the callers have disconnected.
 """
 
 import asyncio
@@ -118,7 +118,9 @@ class ServiceManager:
         self._notify("STOPPING=1\nSTATUS=answers what is under way, and ends")
 
     def alive(self, now_s: float) -> None:
-        """Notify the manager twice in each watchdog interval. Call it often. `now_s`: the time of a monotonic clock."""
+        """Notify the manager twice in each watchdog interval. Call `alive` often. `now_s`: the time of a monotonic
+        clock.
+        """
         if self._every_s is not None and now_s >= self._due_s:
             self._due_s = now_s + self._every_s
             self._notify("WATCHDOG=1")

@@ -23,8 +23,8 @@ MAX_VALUES = 4_000_000
 """
 
 MAX_NESTING = 64
-"""The greatest nesting depth of objects and lists. No format needs a fifth of this depth. A deeper document might be
-readable here, but fail when it is written or read where the Python stack is deeper.
+"""The greatest nesting depth of objects and lists. No document of this project's formats has a fifth of this depth. A
+deeper document might be readable here, but fail when it is written or read where the Python stack is deeper.
 """
 
 _TOO_DEEP = f"nested too deeply: up to {MAX_NESTING} objects and lists in each other"

@@ -36,12 +36,12 @@ EMPTY_BODY_BYTES = 1_024
 """The body limit of a call that needs no body, in bytes."""
 
 FORM_BYTES = 65_536
-"""The body limit of a form of the page, in bytes. It is small because a caller without a token may send the login
-form.
+"""The body limit of a form of the page, in bytes. The limit is small because a caller without a token may send the
+login form.
 """
 
 BODIES_AT_ONE_TIME = 8
-"""All bodies together may take as much memory as this many bodies of the largest size."""
+"""The bodies of all calls together may take as much memory as this number of bodies of the largest size."""
 
 
 SMALL_BYTES = 65_536
@@ -249,7 +249,7 @@ def _check_hides_no_request(headers: Headers) -> None:
     """Raises Problem for a request that has a body and asks for another protocol.
 
     uvicorn's parser takes the body of such a request for the next request on the connection. If a proxy forwards such a
-    request, its body could contain requests that the proxy has not checked.
+    request, the body of the request could contain requests that the proxy has not checked.
     """
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     if "upgrade" in headers and has_body:

@@ -65,9 +65,9 @@ def described(app: FastAPI, *, needs_token: bool = False) -> dict[str, Any]:
 
 
 def _describe_bodies(app: FastAPI, document: dict[str, Any]) -> None:
-    """Describe the request bodies that `JsonBody` reads: FastAPI does not know that a dependency reads a body. Also
-    adds the models to which `problems` and `described_body` refer, and AssignAnswer, because FastAPI drops the nulls of
-    its example.
+    """Describe the request bodies that `JsonBody` reads: FastAPI does not know that a dependency reads a body. The
+    function also adds the models to which `problems` and `described_body` refer, and AssignAnswer, because FastAPI
+    drops the nulls of the example of AssignAnswer.
     """
     others = (ProblemDocument, DefinitionDocument, RebalanceDocument, AssignAnswer)
     models: list[tuple[type[BaseModel], Literal["validation"]]] = [(each, "validation") for each in others]
@@ -97,8 +97,8 @@ def _secure(document: dict[str, Any], needs_token: bool) -> None:
 
 
 def _describe_redirects(document: dict[str, Any]) -> None:
-    """Describe the redirect of calls about a group that another coordinator owns. `RequestGuard` sends it before any
-    route runs.
+    """Describe the redirect of calls about a group that another coordinator owns. `RequestGuard` sends the redirect
+    before any route runs.
     """
     answer = {
         "description": "RFC 9457; `code`: NOT_COORDINATOR. Another coordinator of the same database owns the group: "

@@ -1,7 +1,7 @@
 """Computations for the page: a group's history, comparisons, and forecasts of changes.
 
-Each function runs in a worker process. The values are those of `assignor diff`, `what-if` and `simulate`, because the
-same code of the library computes them.
+Each function of this module runs in a worker process. The values are those of `assignor diff`, `what-if` and
+`simulate`, because the same code of the library computes them.
 """
 
 import json
@@ -49,8 +49,8 @@ def history_of_group(
 ) -> dict[str, object]:
     """The history of the rebalances as in `assignor explain`, with the triggers of each rebalance in words (`words`).
 
-    `stored`: the rebalances, oldest first. `before`: the rebalance before the first of them, for comparison only.
-    Raises InputError.
+    `stored`: the rebalances, oldest first. `before`: the rebalance before the first shown rebalance, for comparison
+    only. Raises InputError.
     """
     load = own_assignors(classes)
     history = group_history((_past(each, load) for each in stored), None if before is None else _past(before, load))
@@ -69,8 +69,8 @@ def history_of_task(
     """The history of one task in the last recorded rebalances, newest first: its copies before and after, and the
     reasons, rule by rule. Returns None if no rebalance has the task.
 
-    `stored`: the rebalances, oldest first. `has_more`: True if the first of them only serves for comparison with the
-    next one. `classes`: the class paths of `AllowedAssignors`.
+    `stored`: the rebalances, oldest first. `has_more`: True if the first rebalance only serves for comparison with the
+    second rebalance. `classes`: the class paths of `AllowedAssignors`.
     """
     load, unreadable = own_assignors(classes), 0
     past: list[PastRebalance] = []

@@ -60,12 +60,12 @@ def run(settings: Settings, report: Callable[[str], None], pages: Pages | None =
     AuditLog(settings.audit_log_file).close()  # raises SettingsError before anything starts
     settings = without_secrets(settings, os.environ)
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # until the event loop installs its handler
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # used until the event loop installs its handler
     _configure_logging(settings)
     raise_open_file_limit()
     # the event loop waits at most this long for a thread that describes a group; the default is 5 ms
     sys.setswitchinterval(_SWITCH_INTERVAL_S)
-    # otherwise each counter adds a second series with the time at which it was created
+    # without this call, each counter adds a second series with the time at which it was created
     disable_created_metrics()  # type: ignore[no-untyped-call]
     for warning in unknown_environment(os.environ):
         structlog.get_logger("coordinator_api").warning("unknown_setting", message=warning)
@@ -183,9 +183,9 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
     takes no lock, so that a signal handler may call it. The time limit also holds after the block.
 
     `in_order`: called when the time is over; True if everything is closed, so that the exit code is 0. The end of the
-    block does not show that everything is closed: the block may also end because a second signal came. Only a store
-    that does not answer, or an event loop that is blocked, exceeds the time limit. All answered changes are committed,
-    as after a crash.
+    block does not show that everything is closed: the block may also end because a second signal came. A stop exceeds
+    the time limit only if the store does not answer or the event loop is blocked. After a stop, as after a crash, all
+    answered changes are committed.
     """
     begun, begin = os.pipe()
 
@@ -198,8 +198,8 @@ def _patience(seconds: float, in_order: Callable[[], bool]) -> Iterator[Callable
             os._exit(_EXIT_CODE_OF_A_STOP_CUT_SHORT)
         os.close(begun)
 
-    # a separate thread, because the event loop may have ended by then, and the main thread may wait for the store's
-    # thread
+    # the wait has a separate thread, because the event loop may have ended by then, and the main thread may wait for
+    # the store's thread
     threading.Thread(target=wait, name="patience", daemon=True).start()
     try:
         yield lambda: os.write(begin, b"!")
@@ -268,8 +268,8 @@ def _as_logged(greeting: str) -> str:
 
 
 def _for_a_terminal(_logger: object, _method: str, event: EventDict) -> EventDict:
-    """Escapes control characters, so that names of members and callers cannot end, colour or forge a line. JSON needs
-    no such step: it escapes them anyway.
+    """Escapes control characters, so that names of members and callers cannot end, colour or forge a line. Log lines in
+    JSON need no such step, because JSON escapes control characters anyway.
     """
     for name, value in event.items():
         if isinstance(value, str):

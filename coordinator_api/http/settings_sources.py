@@ -88,8 +88,8 @@ def _removed(given: str, field_name: str) -> SettingsError:
 
 
 def without_secrets(settings: Settings, environment: MutableMapping[str, str]) -> Settings:
-    """Returns the settings without secrets, for the code that runs after the secrets were read. Also removes the
-    secrets from `environment`, so that child processes do not inherit them.
+    """Returns the settings without secrets, for the code that runs after the secrets were read. The function also
+    removes the secrets from `environment`, so that child processes do not inherit them.
     """
     secrets = ("auth_token", "auth_tokens", "ssl_keyfile_password")
     for field_name in secrets:

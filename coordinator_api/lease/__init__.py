@@ -1,6 +1,6 @@
 """The lease: it decides which of several coordinators leads a group, and how long this coordinator may answer for it.
 
-Each coordinator of a database has a row in it, which the coordinator renews. The functions get the time as an argument:
+Each coordinator has a row in the database, and renews the row. The functions get the time as an argument:
 
     poll:   add 1 to `renewals` in the row of this coordinator, and read a `LeaseView` of all rows in one transaction
     a renewal that succeeded:   this coordinator may answer until `valid_ms` after it SENT the poll
@@ -24,15 +24,16 @@ The loop of `CoordinatorLease`:
       could not be answered does not count as late
 
 Rules:
-- No clock of the database is compared with another, nor the clocks of two machines. A coordinator counts how long it
-  has seen a row unchanged, on its own clock, from the moment at which the answer ARRIVED. The holder counts from the
-  moment at which it SENT the renewal, which is earlier. So a holder stops answering before another coordinator may take
-  its groups.
+- The clocks of two machines, the database's machine included, are never compared. A coordinator counts how long it has
+  seen a row unchanged, on its own clock, from the moment at which the answer ARRIVED. The holder counts from the moment
+  at which it SENT the renewal, which is earlier. So a holder stops answering before another coordinator may take its
+  groups.
 - A lock of the database does not replace the expiry: a holder whose connection broke keeps running, and would answer.
 - During an outage of the database no row is observed, so no lease may expire: only a few renewal intervals of a long
   gap between two polls count.
 - Each write of a group names the epoch in which the writer owns the group. A former owner's write is refused.
-- A coordinator whose row was deleted has lost all groups. Such a coordinator enters again under another id.
+- A coordinator whose row was deleted has lost all groups. A coordinator whose row was deleted enters again under
+  another id.
 - A coordinator gets groups only while it serves: not before it listens, and not once it stops (`takes` in its row).
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So a coordinator's list of
   its own groups is correct as long as it has its row, whatever other coordinators do.

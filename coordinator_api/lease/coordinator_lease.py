@@ -6,11 +6,11 @@
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
   loop.
-- A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Between
-  these two steps, calls for the group wait.
+- A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Between the
+  change of the row and the opening or closing, calls for the group wait.
 - A call that asks for the owner of a group needs rows that were read after the call began: the coordinator that has
   just handed the group to this coordinator may have redirected the caller. So a call that asks for the owner of a group
-  requests a poll. All waiting calls share one poll, so the coordinator polls only a few times a second.
+  requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a few times a second.
 - Lists of other groups, quotas and metrics may be as old as the last poll.
 - An SQLite file has a lease that never expires: it is polled once, at the start, and every group is taken.
 
@@ -52,8 +52,8 @@ SHORTEST_BETWEEN_MS = 50.0
 """The shortest time between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
 
 LONGEST_START_S = 30.0
-"""The longest wait of a start for the groups that it takes. If a group is not open by then, calls for this group
-wait.
+"""The longest wait of a start for the groups that it takes. If a group is not open at the end of this wait, calls for
+this group wait longer.
 """
 
 LONGEST_LEAVE_S = 0.5
@@ -63,7 +63,7 @@ PAUSE_AFTER_A_BUG_MS = 1_000.0
 
 
 class CoordinatorLease:
-    """The lease of this coordinator. Use it on one event loop.
+    """The lease of this coordinator. Use `CoordinatorLease` on one event loop.
 
     `url`: the address of this coordinator for others. `release`: the version of this project. `is_shared`: True if
     other coordinators can use the database, so that the lease can expire.
@@ -153,7 +153,7 @@ class CoordinatorLease:
                     )
 
     def is_unknown(self, group_id: str) -> bool:
-        """Whether there is no group of this id, as of the newest poll and later changes here."""
+        """Whether there is no group of this id, as of the newest poll and later changes by this coordinator."""
         return isinstance(self._holder.whereabouts(group_id), decisions.NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:
@@ -261,7 +261,7 @@ class CoordinatorLease:
         while not self._has_left:
             try:
                 await self._next_step()
-            except Exception as error:  # a bug: without renewals all groups would be lost
+            except Exception as error:  # a bug must not end the renewals: all groups would be lost
                 self._logger.error("lease_renewal_failed", exc_info=error)
                 await asyncio.sleep(min(self._times.renewal_ms, PAUSE_AFTER_A_BUG_MS) / 1000)
 
@@ -275,7 +275,7 @@ class CoordinatorLease:
                     await self._enter()
                 await self._poll()
             except StoreError as error:
-                if not self._polls_fail:  # only only the first of consecutive failures is logged is logged
+                if not self._polls_fail:  # only the first of consecutive failures is logged
                     self._logger.warning("lease_not_renewed", error=str(error))
                 self._polls_fail = True
             finally:
@@ -383,7 +383,7 @@ class CoordinatorLease:
         changed.set()
 
     async def _wait_for_change(self, ends_s: float) -> bool:
-        """Waits for a change until `ends_s`. Returns whether there was a change."""
+        """Waits for a change until `ends_s`, and returns whether there was a change."""
         with CancelScope(deadline=ends_s) as waiting:
             await self._changed.wait()
         return not waiting.cancelled_caught

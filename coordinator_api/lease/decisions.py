@@ -26,8 +26,8 @@ class EndCoordinator:
 @dataclass(frozen=True, slots=True)
 class Take:
     """Take a group that is free, or that this coordinator owns but has not opened. The group is taken only if its row
-    still has this `owner` and this `epoch`. Then load the group from the store: memory from before the take may be
-    stale.
+    still has this `owner` and this `epoch`. After a take, the coordinator loads the group from the store: memory from
+    before the take may be stale.
     """
 
     group_id: str
@@ -63,14 +63,14 @@ Action = EndCoordinator | Take | HandOver | Lose | ReadAgain
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This coordinator owns the group in this epoch."""
+    """This coordinator owns the group, in the epoch `epoch`."""
 
     epoch: int
 
 
 @dataclass(frozen=True, slots=True)
 class Elsewhere:
-    """Another coordinator owns the group. `url`: its address."""
+    """Another coordinator owns the group. `url`: the address of the owner."""
 
     url: str
 
@@ -82,7 +82,7 @@ class Free:
 
 @dataclass(frozen=True, slots=True)
 class NoSuchGroup:
-    """The newest view has no such group; the group may have been created after that view."""
+    """The newest view does not have the requested group, which may have been created after that view."""
 
 
 Whereabouts = Here | Elsewhere | Free | NoSuchGroup
@@ -131,8 +131,8 @@ def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Col
 
 
 def hand_overs_of_all(view: LeaseView, me: str, silent: Collection[str] = ()) -> list[HandOver]:
-    """The hand-overs of all groups of this coordinator, spread over the others. Empty when no other coordinator can
-    take groups: the groups become free.
+    """The hand-overs of all groups of this coordinator, spread over the other coordinators. Empty when no other
+    coordinator can take groups: the groups become free.
     """
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}

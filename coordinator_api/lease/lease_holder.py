@@ -4,12 +4,14 @@ Rules:
 - Polls go one at a time. The actions that follow a poll are carried out, or given up, before the next poll is sent.
 - A group is owned here only after a take that succeeded. A group that belongs to this coordinator by its row, but is
   not in `owned`, is taken once more: another coordinator handed it over, or the answer to an earlier take was lost.
-  This take raises the epoch, so an older request that is still on its way finds another epoch and has no effect.
+  The second take raises the epoch, so an older take request that arrives later finds another epoch and has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
-- Changes that this coordinator made since its last poll may be newer than the next view, so they override that view.
+- Changes that this coordinator made since its last poll may be newer than the next view, so these changes override the
+  next view.
 - A renewal that is answered too late does not allow this coordinator to answer, but keeps others from taking its
   groups. So after a late answer, polls do not renew the row until one poll is answered in time; after repeated late
-  answers, until several polls in a row are. A coordinator that always gets late answers thereby loses its groups.
+  answers, polls do not renew the row until several polls in a row are answered in time. A coordinator that always gets
+  late answers thereby loses its groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -47,8 +49,8 @@ class Expiry:
     """The time until which this coordinator may answer for its groups. Call `may_answer` at the moment when an answer
     is computed.
 
-    The validity counts from the moment at which a renewal was sent. This moment is the safe one: the database wrote the
-    renewal later, and other coordinators read it later still.
+    The validity counts from the moment at which a renewal was sent. Counting from the sending of the renewal is safe:
+    the database wrote the renewal later, and other coordinators read the renewal later still.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -57,8 +59,8 @@ class Expiry:
         self._has_lapsed = False
 
     def polled(self, sent_ms: float, now_ms: float) -> bool:
-        """Note a renewal that succeeded, and whose answer arrived now. Returns whether it restores a lease that had
-        expired.
+        """Note a renewal that succeeded, and whose answer arrived now. Returns whether the renewal restores a lease
+        that had expired.
         """
         if self._until_ms is not None and now_ms >= self._until_ms:
             self._has_lapsed = True
@@ -74,7 +76,8 @@ class Expiry:
 
 class ObservedLeases:
     """The other coordinators whose leases have expired: their rows did not change for long enough while this
-    coordinator observed them. It also knows the groups that wait too long for the coordinator that should take them.
+    coordinator observed them. `ObservedLeases` also knows the groups that wait too long for the coordinator that should
+    take them.
 
     Time is counted on this coordinator's own clock, from poll to poll.
     """
@@ -90,7 +93,7 @@ class ObservedLeases:
         """Note the rows of a poll whose answer arrived now."""
         others = [decisions.EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
-        # a longer gap was an outage, in which renewals of others could not be observed
+        # a longer gap between two polls was an outage, in which renewals of others could not be observed
         longest_ms = MOST_INTERVALS_COUNTED * self._renewal_ms
         gap_ms = 0.0 if self._read_ms is None else min(now_ms - self._read_ms, longest_ms)
         self._unchanged_ms = _counted_on(self._unchanged_ms, others, gap_ms)
@@ -137,7 +140,7 @@ def _counted_on(
 class LeaseHolder:
     """Decides on the actions after each poll, and knows the owners of groups.
 
-    All times are milliseconds of one clock that never goes back. `coordinator_id`: None without a row.
+    All times of `LeaseHolder` are milliseconds of one clock that never goes back. `coordinator_id`: None without a row.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -177,9 +180,9 @@ class LeaseHolder:
     ) -> list[decisions.Action]:
         """Note a poll that succeeded: it was sent at `sent_ms`, and its answer arrived now.
 
-        `view`: None when this coordinator's row is gone, and all its groups with it; then enter under another id.
-        `movable`: own stable groups, of which at most one is handed over for balance. Returns the actions in the order
-        to carry them out.
+        `view`: None if this coordinator's row is gone, and all its groups with the row; in this case, enter under
+        another id. `movable`: own stable groups, of which at most one is handed over for balance. Returns the actions
+        in the order to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -207,7 +210,7 @@ class LeaseHolder:
 
     @property
     def groups(self) -> Mapping[str, GroupOwner]:
-        """All groups of the database, as of the newest poll and later changes here."""
+        """All groups of the database, as of the newest poll and later changes by this coordinator."""
         return self._groups
 
     def may_answer(self, now_ms: float) -> bool:
@@ -255,7 +258,7 @@ class LeaseHolder:
         no groups, and owns none of the groups.
 
         The list is empty when no other coordinator can take groups. Groups that are not handed over become free when
-        this coordinator leaves: close them before.
+        this coordinator leaves, so the caller closes these groups before.
         """
         self._is_leaving = True
         opened = dict(self._owned)

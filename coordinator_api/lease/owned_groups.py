@@ -24,13 +24,13 @@ large.
 """
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""The number of groups that may be closed at one time while their rows are not changed yet. The other groups answer
-calls meanwhile.
+"""The number of groups that may be closed at one time while their rows are not changed yet. Groups that are not being
+closed answer calls meanwhile.
 """
 
 
 class OtherGroup(NamedTuple):
-    """A group that is not open here. `url`: the address of its owner, None without an owner."""
+    """A group that is not open here. `url`: the address of the group's owner, None without an owner."""
 
     group_id: str
     url: str | None
@@ -51,7 +51,8 @@ class GroupHost(Protocol):
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
         """Let the group finish its commits, and stop answering from its memory. Returns None if the group is not open.
 
-        Otherwise returns a function that answers the held requests; their callers then look up the group's new owner.
+        If the group is open, returns a function that answers the group's held requests; the callers of these requests
+        then look up the group's new owner.
         """
 
     def lose(self, group_id: str) -> None:
@@ -72,8 +73,8 @@ class GroupLease:
     """The period in which this coordinator owns one group. Every answer from the group's memory calls `check` first,
     unless the lease `is_certain`: the period has not ended, and only one coordinator can own the group.
 
-    `epoch`: each write names it. `check_lease`: raises LeaseEnded; None for a group that only one coordinator can own.
-    `lost`: called with the group's id when a write was refused.
+    `epoch`: the epoch that each write of the group names. `check_lease`: raises LeaseEnded; None for a group that only
+    one coordinator can own. `lost`: called with the group's id when a write was refused.
     """
 
     group_id: str
@@ -207,10 +208,10 @@ class OwnedGroups:
         return self._tasks.start(self._hand_over(move))
 
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
-        """Hands groups over. Waits first for groups that are being opened: they cannot be closed earlier.
+        """Hands groups over. Waits first for groups that are being opened: a group cannot be closed before it is open.
 
-        When it is cancelled, groups whose hand-over has not begun stay open, because the stop has no time left for long
-        use of the store.
+        When `hand_all_over` is cancelled, groups whose hand-over has not begun stay open, because the stop has no time
+        left for long use of the store.
         """
         opening = list(self._opening.values())
         if opening:
@@ -224,7 +225,7 @@ class OwnedGroups:
             raise
 
     async def _hand_over(self, move: HandOver) -> None:
-        """Hands one group over. This method never raises: the next poll shows whether the hand-over succeeded."""
+        """Hands one group over. `_hand_over` never raises: the next poll shows whether the hand-over succeeded."""
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:

@@ -1,4 +1,4 @@
-"""Limits by which the service refuses some requests, so that it can serve the others.
+"""Limits by which the service refuses some requests, so that it can serve the other requests.
 
 - `Admission` limits the number of concurrent requests of one kind.
 - `Overload` sheds load when the service cannot keep up, in this order: computations, descriptions, joins. A heartbeat
@@ -34,8 +34,8 @@ from coordinator_api.settings import Settings, dotted
 
 
 class Admission:
-    """The number of concurrent requests of one kind, and its limit. Use it on one event loop. `setting`: the dotted
-    name of the limit, for the message.
+    """The number of concurrent requests of one kind, and its limit. Use `Admission` on one event loop. `setting`: the
+    dotted name of the limit, for the message.
     """
 
     def __init__(self, most: int, setting: str) -> None:
@@ -112,8 +112,8 @@ limit.
 
 
 class Quotas:
-    """The quotas of one service. Use `Quotas` only on the service's event loop. No method waits, so a check and the
-    change after the check are one step.
+    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` waits, so a check
+    and the change after the check are one step.
 
     A `tenant` is a prefix; empty for a caller that sees all groups. `settings`: the limits, equal for all tenants; the
     default has no limits.
@@ -202,7 +202,8 @@ class Quotas:
         return allowed
 
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
-        """Returns the reason why the tenant may not have `more` of this kind, in words; None if it may.
+        """Returns the reason why the tenant may not have `more` of this kind, in words; None if the tenant may have
+        them.
 
         If the tenant itself has reached its limit, the text has the amount that the tenant uses. If a tenant with a
         shorter prefix has reached its limit, the text has no amount, because the caller must not see it.

@@ -35,7 +35,9 @@ LONGEST_RETRY_MS = 5_000
 WARM_UP_POLL_INTERVAL_S = 1.0
 
 HandIn = Callable[[Event], Awaitable[object]]
-"""A function that has the group handle an event. Raises StoreError when its effects could not be committed."""
+"""A function that has the group handle an event. The function raises StoreError if the effects of the event could not
+be committed.
+"""
 
 
 class RepeatedWatch(ABC):
@@ -172,8 +174,8 @@ class WarmUpWatch(RepeatedWatch):
 
 
 def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], definition: RebalanceSnapshot) -> bool:
-    """Whether all warm-ups have caught up. `sums`: the reported offset sums. `definition`: with the present state of
-    its cluster.
+    """Whether all warm-ups have caught up. `sums`: the reported offset sums. `definition`: the group's definition with
+    the present state of its cluster.
     """
     changelogs = Changelogs(definition)
     acceptable = definition.configs.acceptable_recovery_lag

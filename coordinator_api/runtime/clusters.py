@@ -1,10 +1,11 @@
 """Clusters that a group's definition names and does not describe itself: every rebalance polls them.
 
 Rules: a definition has `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
-that its own settings list, because an address may be a directory of this machine. It finds providers by the entry point
-group `assignor.cluster_providers`, so that this package depends on no log implementation. A provider is a function from
-an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach. Any other error of a provider
-fails the rebalance; the group repeats it as it repeats any failed rebalance.
+that its own settings list, because an address may be a directory of this machine. The service finds providers by the
+entry point group `assignor.cluster_providers`, so that this package depends on no log implementation. A provider is a
+function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach. An error of a
+provider that does not mean that the cluster is out of reach fails the rebalance; the group repeats it as it repeats any
+failed rebalance.
 
 Calls to a cluster run in threads, each with a time limit. Every cluster has a few threads of its own, so a cluster that
 does not answer blocks neither the event loop nor the groups of other clusters. An error that means that the cluster is
@@ -131,8 +132,8 @@ class ClusterOutOfReach(AssignorFault):
 
 
 class ClusterConnection:
-    """One cluster, for use on the event loop. Every method raises ClusterOutOfReach, and the other errors of the
-    provider.
+    """One cluster, for use on the event loop. Every method of `ClusterConnection` raises ClusterOutOfReach, and the
+    other errors of the cluster's provider.
     """
 
     def __init__(self, clusters: Clusters, address: ProviderAddress, timeout_ms: int) -> None:
@@ -269,7 +270,7 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        # a path in the error may have bytes that are no text; it is shown as JSON
+        # the error is shown as JSON, and a path in it may have bytes that are no text
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:

@@ -53,7 +53,7 @@ member id, and the member id also has a UUID.
 
 
 class Coordinator:
-    """The groups of one service. `assembly.open_coordinator` makes it. Use it on one event loop.
+    """The groups of one service. `assembly.open_coordinator` makes a Coordinator, which is used on one event loop.
 
     `unreadable`: the groups whose log cannot be read, each with the reason; they are not led. `store`: whether the
     store can be used. `closed`: whether `close` has ended, after which the store is not used any more.
@@ -167,14 +167,14 @@ class Coordinator:
         if not self.lease.is_unknown(group_id):
             raise not_here(group_id)
         if len(self.groups.keys() | self.lease.known_ids() | set(self._locks)) > self.settings.group_max_count:
-            # the message has no number, because it counts groups of other callers as well
+            # the message does not show the number of groups, which includes groups of other callers
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
         is_counted_now = self.quotas.count_group(group_id, tenant)
         try:
             # the group may be in the store: a PUT that failed may have been written after all
             log = await self.repository.load_group(group_id)
             if log.sequence and self.lease.is_shared:
-                raise not_here(group_id)  # or another coordinator owns the group; the next poll shows which case holds
+                raise not_here(group_id)  # a failed PUT was written, or another coordinator owns the group
         except StoreError:
             if is_counted_now:
                 self.quotas.give_back(group_id)
@@ -339,7 +339,9 @@ class Coordinator:
         self.lease.lost(group_id)
 
     def connection_lost(self, connection_id: int) -> None:
-        """Notify the groups of a broken connection. Call it only if the service did not close the connection itself."""
+        """Notify the groups of a broken connection. Call `connection_lost` only if the service did not close the
+        connection itself.
+        """
         if not self.stopping:
             self.connections.lost(connection_id)
 
@@ -349,7 +351,8 @@ class Coordinator:
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
     def begin_stop(self) -> None:
-        """Answer held requests now, and end computations, so that a graceful stop does not wait for them.
+        """Answer held requests now, and end computations, so that a graceful stop does not wait for held requests or
+        computations.
 
         If there are other coordinators, the groups are first handed over to them, so that the answers name the new
         owner.
@@ -440,7 +443,7 @@ class Coordinator:
         structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
-            self._tasks.start(runtime.close())  # in the background, because the group is handling an event
+            self._tasks.start(runtime.close())  # not awaited, because the group is handling an event
 
     def _runtime(self, log: GroupLog, epoch: int, replayed: Group | None = None) -> GroupRuntime:
         lease = GroupLease(log.group_id, epoch, self.lease.check if self.lease.is_shared else None, self._lost)

@@ -73,8 +73,8 @@ def declared_definition(document: dict[str, object], group_id: str, bounds: Docu
 
 
 def check_subtopologies(known: object, where: str, most: int) -> None:
-    """Rejects a document with too many subtopologies. Call it before the checks that take time. `known`: the `input` of
-    a rebalance/1 document, which was not checked before. Raises InputError.
+    """Rejects a document with too many subtopologies. Call `check_subtopologies` before the checks that take time.
+    `known`: the `input` of a rebalance/1 document, which was not checked before. Raises InputError.
     """
     topology = known.get("topology") if isinstance(known, dict) else None
     subtopologies = topology.get("subtopologies") if isinstance(topology, dict) else None

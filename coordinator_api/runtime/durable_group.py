@@ -3,9 +3,10 @@
     apply: Group.handle -> Group.apply, in memory        any number of times
     commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` includes them
 
-Between the two, `group` is ahead of `image`. Only the next event sees `group`; all other callers see `image`, which is
-never ahead of the store. A write with an unknown result (the store did not answer, or another process wrote) makes the
-group uncertain: it is read from the store again before the next event. A long log is rewritten as one snapshot.
+Between the two, `group` is ahead of `image`. `group` is used only to handle the next event; all other callers see
+`image`, which is never ahead of the store. A write with an unknown result (the store did not answer, or another process
+wrote) makes the group uncertain: it is read from the store again before the next event. A long log is rewritten as one
+snapshot.
 
 Each write names the epoch in which the group is owned here, which is fixed when the group is taken or created. A write
 that succeeds proves that the group was still owned. The lease is checked before each commit, even if nothing is
@@ -74,10 +75,10 @@ class DurableGroup:
     """A group and its log. The caller must not run two of `apply`, `commit`, `reload` and `compact_if_long` at one
     time.
 
-    `image`: the committed state. It is immutable, so it may be read anywhere at any time. `committed_sessions`: the
-    sessions from before the first uncommitted event; they still have members that were removed since. `stored_bytes`:
-    the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if the store may have more
-    or fewer records than this process knows.
+    `image`: the committed state. The image is immutable, so it may be read anywhere at any time. `committed_sessions`:
+    the sessions from before the first uncommitted event; they still have members that were removed since.
+    `stored_bytes`: the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if the store
+    may have more or fewer records than this process knows.
     """
 
     def __init__(
@@ -193,7 +194,7 @@ class DurableGroup:
         image = self.image
         try:
             lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
-        except Exception as error:  # a bug; the longer log still replays to the group
+        except Exception as error:  # an error here is a bug; the longer log still replays to the group
             self._telemetry.logger.warning("compaction_failed", error=str(error))
             self._snapshot_bytes = self._log_bytes
             return
@@ -212,8 +213,8 @@ class DurableGroup:
         self._note_use()
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
-        """Returns the event, with `no_room` set to the reason if a quota refuses it. Nothing may run between this check
-        and the apply: otherwise two members could get the last place of a quota.
+        """Returns the event, with `no_room` set to the reason if a quota refuses it. Nothing may run between the check
+        of a quota and the apply of the event: otherwise two members could get the last place of a quota.
         """
         quotas, no_room = self._environment.quotas, None
         match event:

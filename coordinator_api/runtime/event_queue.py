@@ -5,8 +5,8 @@
 Rules:
 - If the group's rules raise an error for an event, only this event fails.
 - If a commit fails, every event of its batch fails with StoreError, because it is not certain that any of them was
-  stored. After a failed commit, the group is read from the store again before the next event. If its log is damaged
-  then, this event and all later events fail.
+  stored. After a failed commit, the group is read from the store again before the next event. If the group's log is
+  damaged when it is read again, the next event and all later events fail.
 - While this process does not hold the lease of the group, all events fail, and none is applied.
 - A deletion is a batch of its own, and an event with a recording is the last of its batch: a transaction has at most
   one of each.
@@ -36,8 +36,8 @@ SLICE_S = 0.005
 """The time for which events are applied before the event loop gets its turn."""
 
 ANSWERS_A_TURN = 32
-"""The number of callers that are answered before the event loop gets its turn. In its turn, the event loop writes their
-responses.
+"""The number of callers that are answered before the event loop gets its turn. In its turn, the event loop writes the
+responses to these callers.
 """
 
 
@@ -142,8 +142,8 @@ class EventQueue:
                 self._fail(self._all_waiting(), StoreError("the service stops"))
 
     async def _is_ready(self) -> bool:
-        """Check the lease, and reload an uncertain group. Returns whether both steps succeeded. If one of them fails,
-        every waiting event fails.
+        """Check the lease, and reload an uncertain group. Returns whether the check and the reload succeeded. If the
+        check or the reload fails, every waiting event fails.
         """
         is_reloaded = self._durable.is_uncertain
         try:

@@ -1,4 +1,4 @@
-"""One group at run time: takes events, commits the waiting ones together, and answers them.
+"""One group at run time: takes events, commits the waiting events together, and answers them.
 
     event -> EventQueue -> DurableGroup (apply each event, ONE commit) -> wake held requests, watch the cluster,
              start a rebalance, set the timer -> answer
@@ -6,7 +6,7 @@
 
 A crash at any point loses no answered event: only committed events are answered. Before an answer from memory, the
 group checks that this process still holds its lease (`lease`). The group's rules are in `group/`. This file passes
-heartbeats and fetches to the rules on arrival, and the outcome of an event to these parts:
+heartbeats and fetches to the group's rules on arrival, and passes the outcome of an event to the following modules:
 
     event_queue       waiting events, and their common commits  held_requests    long polls and held heartbeats
     durable_group     the group and its records in the store    telemetry        its log lines and values in /metrics
@@ -73,11 +73,11 @@ _NO_GENERATION = -1
 
 
 class GroupRuntime:
-    """Owns one group. Every change goes through `handle`, heartbeats and fetches through `respond`. `image` may be read
-    at any time.
+    """Owns one group. Every change of the group goes through `handle`; heartbeats and fetches go through `respond`.
+    `image` may be read at any time.
 
-    Each method that answers raises NotOwner once the group is owned elsewhere, and LeaseEnded while the lease is not
-    valid.
+    Each method that answers a request raises NotOwner once the group is owned elsewhere, and LeaseEnded while the lease
+    is not valid.
     """
 
     def __init__(
@@ -148,8 +148,8 @@ class GroupRuntime:
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Handles an event. Raises StoreError when its records could not be committed: then the caller must not treat
-        the event as handled.
+        """Handles an event. Raises StoreError if the records of the event could not be committed: the caller must not
+        treat the event as handled.
 
         The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, stored
         with it if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
@@ -286,7 +286,7 @@ class GroupRuntime:
         self._tick_later()
 
     def answer_now(self) -> None:
-        """Answer the held requests from the present state. Later requests are held again."""
+        """Answer the held requests from the present state. Requests that arrive after `answer_now` are held again."""
         self._held.answer_now()
 
     def release(self) -> None:
@@ -316,8 +316,8 @@ class GroupRuntime:
         return answer.response
 
     async def _read_again(self) -> None:
-        """Put an event into the queue, which reads an uncertain group again before any event. All waiting requests
-        share one event.
+        """Put an event into the queue, which reads an uncertain group again before any event. All requests that wait
+        for the group to be read share one event.
         """
         if self._reading_again is None or self._reading_again.done():
             self._reading_again = self._queue.put(events.Tick())
@@ -427,8 +427,8 @@ class GroupRuntime:
         return due is not None and (due.generation_id, due.steering) == (rebalance.generation_id, rebalance.steering)
 
     def _tick_now(self) -> None:
-        """Start a tick. If one is running, start another one after it, because it may have missed a timer that is due
-        only now.
+        """Start a tick. If a tick is running, start another tick after it, because the running tick may have missed a
+        timer that is due only now.
         """
         if self._closed:
             return

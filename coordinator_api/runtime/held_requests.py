@@ -5,7 +5,7 @@ A held request is the GET of an assignment that is not available yet, or the hea
 Held requests are answered in batches, which the code calls waves. If thousands of members learned of a rebalance at one
 moment, they would rejoin at once, and their heartbeats would queue behind all those joins, or behind all the large
 assignments that they fetch. So a batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments,
-whichever comes first. Then a pause follows, in which the event loop handles the requests that these members send. If
+whichever comes first. After each batch, the event loop handles the requests of the answered members during a pause. If
 the pause ends late, the event loop was busy, and the next pause is longer by this delay: other requests get half of the
 loop's time, and batches are never faster than the joins that follow them. (Another process could answer heartbeats
 instead; then a join and a heartbeat could disagree about the members.)
@@ -35,8 +35,8 @@ from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
 """The number of members after which a batch ends. A process heartbeat with more members is still answered as a whole.
-Each member costs the event loop about 0.5 ms, most of it in one turn of the loop. Another member's heartbeat may wait
-for the whole batch.
+The answer to each member takes about 0.5 ms of the event loop, most of it in one turn of the loop. Another member's
+heartbeat may wait for the whole batch.
 """
 
 WAVE_BYTES = 4_194_304
@@ -175,7 +175,7 @@ class HeldRequests:
 
 
 class Watcher:
-    """One caller that waits for changes. `Watching.watch` makes it."""
+    """One caller that waits for changes. `Watching.watch` makes a Watcher."""
 
     def __init__(self) -> None:
         self._woken = asyncio.Event()
@@ -214,7 +214,7 @@ class Watcher:
 
 
 class Watching:
-    """The watchers of one service. Use it on the service's event loop."""
+    """The watchers of one service. Use `Watching` on the service's event loop."""
 
     def __init__(self) -> None:
         self._watchers: dict[str | None, set[Watcher]] = {}
@@ -278,7 +278,9 @@ class GroupsOfConnections:
             groups.pop(group_id, None)
 
     def closed(self, connection_id: int) -> None:
-        """Remove a connection that the service itself closed: this does not show that its members are gone."""
+        """Remove a connection that the service itself closed, which does not show that the connection's members are
+        gone.
+        """
         self._bound.pop(connection_id, None)
 
 

@@ -20,7 +20,7 @@ KEPT_MS = 86_400_000
 @dataclass(frozen=True, slots=True)
 class ProcessNotice:
     """A notice of a process. `count`: the number of records or logged lines since the process started. `at_ms`: the
-    time of the last of them, by the clock of the process.
+    time of the last counted record or line, by the clock of the process.
     """
 
     code: str
@@ -30,7 +30,7 @@ class ProcessNotice:
 
 
 class ReceivedNotice(NamedTuple):
-    """A notice and its sender. `process`: its process id, or a member's id if the process id is not known.
+    """A notice and its sender. `process`: the sender's process id, or a member's id if the process id is not known.
 
     `received_at_ms`: the time of arrival by the coordinator's clock.
     """
@@ -44,7 +44,7 @@ class GroupNotices:
     """The notices of one group."""
 
     def __init__(self) -> None:
-        self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # the newest last
+        self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # in the order of arrival
 
     def add(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
         """Add the notices of a process. New notices replace the process's notices with the same codes."""

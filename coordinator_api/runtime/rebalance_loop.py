@@ -105,7 +105,8 @@ class RebalanceLoop:
             self._telemetry.logger.warning("rebalance_waits", generation=rebalance.generation_id, error=str(error))
             await self._wait(rebalance, WORKERS_RETRY_MS)
             return
-        except Exception as fault:  # such a rebalance cannot be recorded, but the members must not wait for ever
+        # a rebalance with an unexpected error cannot be recorded, but the members must not wait for ever
+        except Exception as fault:
             self._telemetry.logger.error("rebalance_broken", generation=rebalance.generation_id, exc_info=fault)
             nothing = ComputedAssignments(error=f"{type(fault).__name__}: {fault}")
             failed = AssignmentComputed(rebalance.generation_id, nothing, kept_owned=rebalance.steering.keeps_owned)

@@ -108,7 +108,7 @@ class RebalanceRunner:
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise
-        except Exception as fault:  # for example, the cluster refuses, or the service's settings no longer list it
+        except Exception as fault:  # for example, the service's settings no longer list the cluster
             return await self._failed(job, fault)
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:

@@ -1,7 +1,7 @@
 """The part of a rebalance that a worker process computes: everything that takes time. The inputs and outputs of the
-worker are small. Each job has the definition's text, which the worker caches parsed, and the members' subscriptions as
-bytes. The result is ready to be stored, packed and compressed. The recording is exactly the computed rebalance: its
-`rebalance/1` line gives the same result with `assignor assign --check`.
+worker are small. The job of each rebalance has the definition's text, which the worker caches parsed, and the members'
+subscriptions as bytes. The result is ready to be stored, packed and compressed. The recording is exactly the computed
+rebalance: its `rebalance/1` line gives the same result with `assignor assign --check`.
 """
 
 import json
@@ -33,7 +33,7 @@ class RebalanceJob:
     """The input of a rebalance. `future_process_id`: used if a member is of an unknown future version. `view`: the
     state of the cluster that the definition names. The cluster may have grown, so `max_partitions` is checked again.
     `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error for which the rebalance has already
-    failed outside of the worker; then it is only recorded.
+    failed outside of the worker; if it is set, the worker only records the rebalance.
     """
 
     group_id: str
@@ -56,8 +56,8 @@ class ClusterNamed:
 @dataclass(frozen=True, slots=True)
 class ComputedRebalance:
     """A computed rebalance. `event` goes back to the group. `created_topics`: the topics to create before `event` goes
-    back. The other fields are recorded after the group has accepted the event: `document`, in its stored form, and
-    `summary`, which lacks only the outcome and duration.
+    back. After the group has accepted the event, `document` and `summary` are recorded: `document` is in the stored
+    form, and `summary` lacks only the outcome and duration.
     """
 
     event: AssignmentComputed
@@ -125,7 +125,9 @@ def _has_future_member(members: Mapping[str, Member]) -> bool:
 def _rebalance(
     job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult, failure: str | None = None
 ) -> ComputedRebalance:
-    """`failure`: the reason why there is no result; then the members get an error, and the reason is recorded."""
+    """`failure`: the reason why there is no result; if it is set, the members get an error, and the reason is
+    recorded.
+    """
     asked = job.rebalance
     if failure is None:
         rebalance = computed_assignments(snapshot.members, asked.definition_revision, result)

@@ -134,7 +134,7 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    except Exception:  # an assignor that is not available here, or any error of it: then show the warm-ups as standbys
+    except Exception:  # if the assignor is not available here or raises an error, show the warm-ups as standbys
         return {}
     assignments = share(recorded.output.assignments)
     subscriptions = {member_id: snapshot.members[member_id].subscription for member_id in assignments}

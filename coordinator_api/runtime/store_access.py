@@ -1,10 +1,10 @@
 """The callers' access to the store, besides the writes of groups: its readiness, and the recorded rebalances.
 
-- The readiness check is a write and a read. All callers share it, and it runs at most once a second.
+- The readiness check is a write and a read. All callers share the readiness check, which runs at most once a second.
 - Recorded rebalances are read, unpacked and sent in pieces, for few callers at one time. Hundreds of callers may
   request recordings at the same time, and receive them slowly. So a caller waits for a slot for the database read, and
-  for each piece; a caller holds no slot while it receives. Each piece is made in a thread after the previous piece was
-  sent, because a whole recording may be very long.
+  for each piece; a caller holds no slot while it receives. Each piece of a recording is made in a thread after the
+  previous piece was sent, because a whole recording may be very long.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ write.
 
 
 class StoreReadiness:
-    """The readiness of one service's store. Use it on the service's event loop."""
+    """The readiness of one service's store. Use `StoreReadiness` on the service's event loop."""
 
     def __init__(self, repository: Repository, within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S) -> None:
         self._repository = repository
@@ -76,7 +76,7 @@ lock with the event loop, and reads share connections to the database with commi
 
 
 class Recordings:
-    """Reads the recorded rebalances of one service. Use it on the service's event loop."""
+    """Reads the recorded rebalances of one service. Use `Recordings` on the service's event loop."""
 
     def __init__(self, repository: Repository) -> None:
         self._repository = repository

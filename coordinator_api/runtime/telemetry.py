@@ -4,7 +4,7 @@ The log has one line for each change, with group, generation and member. If many
 their number, and lines of level debug have their names. `GroupStanding` computes the values of the group for `/metrics`
 from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the number of rebalances.
 A record that takes long to evaluate is evaluated in a thread, and later records of the group wait meanwhile, so that a
-large group does not block others. None of these values is stored.
+large group does not block others. The values for `/metrics` are not stored.
 """
 
 import asyncio
@@ -57,7 +57,7 @@ class GroupTelemetry:
         self._preparing_since: float | None = None
 
     def committed(self, records: Sequence[CoordinatorRecord], image: GroupImage) -> None:
-        """Log and count committed records. `image`: the state after them."""
+        """Log and count committed records. `image`: the state after the records."""
         logger = self.logger.bind(generation=image.generation_id, state=str(image.state))
         of_members = [record for record in records if isinstance(record, _RecordOfAMember)]
         many = len(of_members) > MOST_MEMBERS_NAMED
@@ -151,9 +151,13 @@ class GroupTelemetry:
 
 
 _WENT_BY_THEMSELVES = (RemovalReason.LEFT, RemovalReason.GRACE_ENDED)
-"""The reasons of removals after a leave. A group that is empty after such a removal was stopped on purpose."""
+"""The reasons of removals after a leave. A group whose last member was removed for one of these reasons was stopped on
+purpose.
+"""
 _HELD_BACK = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR)
-"""The outcomes after which tasks may have no owner. After any other outcome every task has an owner."""
+"""The outcomes after which tasks may have no owner. After outcomes that are not in `_HELD_BACK`, every task has an
+owner.
+"""
 
 
 class OwnerlessTasks:
@@ -167,7 +171,8 @@ class OwnerlessTasks:
     Known limits: for a group that is read from the store again, only tasks that present members were assigned are
     known. For a group that is led elsewhere nothing is known between two reports, so no task is counted.
 
-    `since_ms`: by task without an owner; each change makes a new mapping. No two methods may run at once.
+    `since_ms`: by task without an owner; each change makes a new mapping. No two methods of `OwnerlessTasks` may run at
+    once.
     """
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
@@ -180,8 +185,8 @@ class OwnerlessTasks:
         self.read_again(image, now_ms)
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """Start again from `image`, which was read from the store. If the group is Stable, tasks without an owner may
-        have one by now.
+        """Start again from `image`, which was read from the store. If the group is Stable, tasks that had no owner may
+        have an owner by now.
         """
         end = image.present_end
         if image.led_by is not None or (end is not None and end.outcome not in _HELD_BACK):

@@ -1,6 +1,6 @@
 """Backup of a coordinator's store while it runs, and restore into an empty database of the same kind or another.
 
-A backup is one read transaction, so it has the state of the database at one moment. It takes no lock that blocks
+A backup is one read transaction, so it has the state of the database at one moment. A backup takes no lock that blocks
 writers. A restore is one write transaction, and no coordinator may run. A restore that is killed leaves the database
 empty.
 

@@ -130,7 +130,7 @@ def _writing(file: Path) -> Iterator[None]:
 class BackupReader:
     """Reads a backup from its beginning. Raises InputError with the fault of the file.
 
-    `header`: its first line.
+    `header`: the first line of the backup.
     """
 
     def __init__(self, file: Path, progress: Progress | None = None) -> None:

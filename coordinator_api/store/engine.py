@@ -196,7 +196,7 @@ def _engine(settings: Settings, deadlines: _Deadlines, limits: Mapping[str, obje
 
 
 def _check_usable(file: Path) -> None:
-    """Raises UnusableDatabase with the cause for which a file cannot be used. SQLite's own message for every such cause
+    """Raises UnusableDatabase with the cause for which a file cannot be used. SQLite's own message for all these faults
     is "unable to open database file".
     """
     if not file.parent.is_dir():

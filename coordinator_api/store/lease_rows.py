@@ -10,9 +10,9 @@ from typing import NamedTuple, Protocol
 
 
 class CoordinatorRow(NamedTuple):
-    """The row of a coordinator. `url`: its address for others. `renewals`: the number of times that it has renewed the
-    row. `release`: its version of this project. `takes`: whether it may get groups; False before it serves, while it
-    does not renew its row, and once it stops.
+    """The row of a coordinator. `url`: the coordinator's address for other coordinators. `renewals`: the number of
+    times that the coordinator has renewed the row. `release`: the coordinator's version of this project. `takes`:
+    whether the coordinator may get groups; False before it serves, while it does not renew its row, and once it stops.
     """
 
     coordinator_id: str
@@ -36,7 +36,7 @@ class GroupOwner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LeaseView:
-    """All rows, as of one moment."""
+    """All rows of coordinators and groups, as of one moment."""
 
     coordinators: Mapping[str, CoordinatorRow]
     groups: Mapping[str, GroupOwner]
@@ -60,7 +60,7 @@ class LeaseTimes(NamedTuple):
 
 
 NEVER_EXPIRES = LeaseTimes(math.inf, math.inf)
-"""The lease times of an SQLite file. Only one coordinator can use the file, so no other coordinator changes the
+"""The lease times of an SQLite file. Only one coordinator can use an SQLite file, so no other coordinator changes the
 rows.
 """
 
@@ -73,8 +73,8 @@ def lease_times(lease_timeout_ms: int) -> LeaseTimes:
 
 
 class LeaseStore(Protocol):
-    """The rows in the store. Each method is one transaction, and raises StoreError when it failed or when its result is
-    unknown.
+    """The rows of coordinators and groups in the store. Each method is one transaction, and raises StoreError when it
+    failed or when its result is unknown.
     """
 
     times: LeaseTimes

@@ -43,8 +43,8 @@ _POLL = text(
     "WHERE EXISTS (SELECT 1 FROM renewed) AND (SELECT digest FROM present) IS DISTINCT FROM :known"
 )
 """Reads the row of this coordinator with a digest of all groups, the rows of the other coordinators, and all groups.
-Groups are left out if their digest is `known`: polls come several times a second, and groups change seldom. Only the
-rows of groups have `members`.
+Groups are left out if their digest is `known`: polls come several times a second, and groups change seldom. `members`
+is set only in the rows of groups.
 
 The parts of one statement do not see each other's changes, so the row of this coordinator comes from `renewed`.
 """
@@ -63,8 +63,9 @@ class SqlLeaseStore(LeaseStore):
         self._groups: tuple[str | None, Mapping[str, GroupOwner]] = (None, {})
 
     async def enter(self, coordinator_id: str, url: str, release: str) -> None:
-        """Also raises UnusableDatabase if another coordinator has another `lease.timeout.ms`: one of the two would
-        count the other as expired while it still answers.
+        """Inserts the row as `LeaseStore.enter` describes. Raises UnusableDatabase if two coordinators would have
+        different values of `lease.timeout.ms`: the coordinator with the shorter timeout would count the other
+        coordinator as expired while the other still answers.
         """
         row = {"coordinator_id": coordinator_id, "url": url, "release": release, "takes": False}
         has_another = coordinators.c.lease_ms != self._lease_ms
@@ -145,11 +146,10 @@ async def rows_of(connection: AsyncConnection, which: ColumnElement[bool]) -> Ro
 
 
 async def renewing(connection: AsyncConnection, which: ColumnElement[bool], before: Rows) -> Row[Any] | None:
-    """Observes the rows of these coordinators. Returns the first one that enters or renews its row meanwhile, else
-    None.
+    """Observes the rows of these coordinators. Returns the first row that is inserted or renewed meanwhile, else None.
 
     The rows are observed for the longest lease of the rows `before`, and not at all if `before` is empty. The
-    transaction must see the later commits of others. Raises SQLAlchemyError.
+    transaction of `connection` must see later commits of other coordinators. Raises SQLAlchemyError.
     """
     loop = asyncio.get_running_loop()
     lease_ms = max((row.lease_ms for row in before.values()), default=0)

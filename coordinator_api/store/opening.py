@@ -2,8 +2,8 @@
 
 `open_store` is for the coordinator, `migrate` for the command `assignor migrate`.
 
-Only one process at a time uses an SQLite file. Its lease is a lock on a file beside the database. The operating system
-drops the lock when the process ends, so another process can use the database at once after `kill -9`.
+Only one process at a time uses an SQLite file. The lease of an SQLite file is a lock on a file beside the database. The
+operating system drops the lock when the process ends, so another process can use the database at once after `kill -9`.
 
 SQLite treats an empty file as a new database. So a coordinator also notes in the lock file that the database was set
 up. The note keeps a database that lost its groups from being used as a new database.
@@ -183,7 +183,7 @@ async def _refuse_unusable(settings: Settings, file: Path) -> None:
             if not await connection.run_sync(schema.takes_this_release, version):
                 await connection.run_sync(schema.check_upgradable, version)
     except SQLAlchemyError:
-        pass  # the file is damaged or locked; the connection that writes reports it
+        pass  # the file is damaged or locked; the connection that writes reports the fault
     finally:
         await engine.dispose()
 
@@ -219,8 +219,8 @@ def file_lease(database: Path) -> Iterator[None]:
 
 
 def _lock_file_of(file: Path) -> Path:
-    """Returns the path of the lock file. Its first line is the process id of the lease's holder; another line says that
-    the database was set up.
+    """Returns the path of the lock file. The first line of the lock file is the process id of the lease's holder;
+    another line says that the database was set up.
     """
     return file.with_name(f"{file.name}.lock")
 
@@ -239,8 +239,8 @@ def _was_set_up(file: Path) -> bool:
 
 
 def _check_leftover_files(file: Path) -> None:
-    """Raises UnusableDatabase if files of the database are missing or damaged. Call it before SQLite opens the
-    database: SQLite would silently make a new database, or go back to older data.
+    """Raises UnusableDatabase if files of the database are missing or damaged. Call `_check_leftover_files` before
+    SQLite opens the database: SQLite would silently make a new database, or go back to older data.
 
     Raises OSError.
     """

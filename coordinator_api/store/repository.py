@@ -10,7 +10,7 @@ concurrently, and of two writes of one group the second waits for the group's ro
 checksums (`stored_logs`).
 
 `groups.stored_bytes` is the sum of the characters of a group's records, which are ASCII, and the bytes of its recorded
-rebalances. Each transaction that changes them updates the sum.
+rebalances. Each transaction that changes records or recorded rebalances updates the sum.
 """
 
 import json
@@ -41,8 +41,8 @@ from coordinator_api.store.token_store import TokenStore
 
 @dataclass(frozen=True, slots=True)
 class Recording:
-    """One rebalance to record. `document`: rebalance/1, packed (`recorded_documents`). `summary`: its entry in lists of
-    rebalances, as JSON.
+    """One rebalance to record. `document`: rebalance/1, packed (`recorded_documents`). `summary`: the entry of the
+    rebalance in lists of rebalances, as JSON.
     """
 
     generation_id: int
@@ -53,7 +53,7 @@ class Recording:
 
 HELD = "held"
 """The outcome of a recorded rebalance that waits for approval, or whose wait another rebalance has ended. No member got
-its assignments.
+the assignments of this rebalance.
 """
 
 
@@ -157,8 +157,8 @@ class Repository:
         self.tokens = TokenStore(self._reading, self._writing)
 
     def owned_by(self, coordinator_id: str | None) -> None:
-        """From now on, write as this coordinator, which owns the groups that it creates. Before the first call, created
-        groups have no owner.
+        """From now on, write as this coordinator, which owns the groups that it creates. Before the first call of
+        `owned_by`, created groups have no owner.
         """
         self._coordinator_id = coordinator_id
 
@@ -364,7 +364,7 @@ class Repository:
         return Written(last, stored_bytes)
 
     def _dropped_for(self, group_id: str, recording: Recording, *, replaces: bool) -> ColumnElement[bool]:
-        """Selects the recordings of the group to delete when this one, the newest, is added.
+        """Selects the recordings of the group to delete when its newest recording is added.
 
         Recordings are counted, because the generations of a restored group have a gap. `replaces`: also select the
         recording of the same generation.

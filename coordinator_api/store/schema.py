@@ -1,7 +1,8 @@
 """The tables of the store and their version. Alembic brings them up to date with the scripts in `migrations`.
 
 The state of a group is the result of replaying its records, so the store has only the records and the owner of the
-group. Kafka keeps such records in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are ASCII JSON.
+group. Kafka keeps the records of groups in `__consumer_offsets`. Times are milliseconds since the epoch; bodies are
+ASCII JSON.
 
 The scripts are next to this package in a checkout, and inside it after an installation. A schema has the oldest schema
 version whose release may run with it (`schema_support`), so that coordinators of one database can be upgraded one after
@@ -34,13 +35,13 @@ groups = sa.Table(
     sa.Column("group_id", sa.String(249), primary_key=True),
     # the highest sequence number written; a write that expects another number is refused
     sa.Column("sequence", sa.BigInteger, nullable=False),
-    # the stored size of its log and its recorded rebalances
+    # the stored size of the group's log and recorded rebalances
     sa.Column("stored_bytes", sa.BigInteger, nullable=False, server_default="0"),
     # the coordinator that owns the group; NULL for none, and always on SQLite, which only one process uses
     sa.Column("owner", sa.String(64)),
     # incremented by each take and each hand-over of the group; a write with another epoch is refused
     sa.Column("epoch", sa.BigInteger, nullable=False, server_default="0"),
-    # the number of its members, from which its weight is computed
+    # the number of the group's members, from which the group's weight is computed
     sa.Column("members", sa.Integer, nullable=False, server_default="0"),
 )
 
@@ -48,7 +49,7 @@ coordinators = sa.Table(
     "coordinators",
     metadata,
     sa.Column("coordinator_id", sa.String(64), primary_key=True),
-    # its address for other coordinators
+    # the coordinator's address for other coordinators
     sa.Column("url", sa.Text, nullable=False),
     # incremented by each renewal of the lease, which shows other coordinators that this one runs
     sa.Column("renewals", sa.BigInteger, nullable=False),
@@ -75,7 +76,7 @@ group_records = sa.Table(
     sa.Column("body", sa.Text, nullable=False),
     # computed by `stored_logs.checksum`
     sa.Column("checksum", sa.BigInteger, nullable=False),
-    # whether it is the last record of its transaction
+    # whether the record is the last record of its transaction
     sa.Column("ends_commit", sa.Boolean, nullable=False),
 )
 
@@ -103,7 +104,7 @@ tokens = sa.Table(
     metadata,
     sa.Column("name", sa.String(64), primary_key=True),
     sa.Column("right", sa.String(16), nullable=False),
-    # the prefix of the ids of its groups; empty for all groups
+    # the prefix of the group ids that the token is for; empty for all groups
     sa.Column("group_prefix", sa.String(249), nullable=False),
     # SHA-256 of the token, in hexadecimal; the token itself is not stored
     sa.Column("digest", sa.String(64), nullable=False, unique=True),
@@ -152,7 +153,8 @@ def takes_this_release(connection: sa.Connection, version: str | None) -> bool:
 def check_upgradable(connection: sa.Connection, version: str | None) -> None:
     """Raises UnusableDatabase for a database that this release cannot upgrade.
 
-    `version`: its schema version, None for a database without one. Call it if `takes_this_release` is False.
+    `version`: the database's schema version, None for a database without a schema version. Call `check_upgradable` if
+    `takes_this_release` is False.
     """
     if version is not None:
         unknown = why_unknown(version)

@@ -38,7 +38,7 @@ def set_up(engine: AsyncEngine, *pragmas: str) -> None:
     def set_pragmas(connection: Any, _record: object) -> None:
         # the driver begins no transaction before DDL or a SELECT. An interrupted migration would leave half of its
         # tables, and a backup would see later commits. So the driver's own transactions are off, and `begin` below
-        # begins them
+        # begins each transaction
         connection.isolation_level = None
         cursor = connection.cursor()
         for pragma in pragmas:
@@ -145,10 +145,10 @@ class OpenFile:
 
     def _check_length(self, now: int) -> None:
         """Raises DatabaseCutShort if the file has shrunk. An SQLite file only grows, unless another program vacuums it;
-        then the header has the smaller length.
+        a vacuumed file has the smaller length in its header.
         """
         if now < self._bytes and now < bytes_by_header(self._file):
-            self._cut_to = now  # remembered: later writes may make the file longer again, but the lost pages stay lost
+            self._cut_to = now  # kept, because the lost pages stay lost even if later writes make the file longer again
         self._bytes = now
         if self._cut_to is not None:
             raise DatabaseCutShort(
@@ -182,7 +182,9 @@ def bytes_by_header(file: Path) -> int:
 _HEADER_BYTES = 100
 _PAGE_SIZE_AND_PAGES = struct.Struct(">16xH10xI")
 _LARGEST_PAGE = 65_536
-"""The largest page size in bytes. This size does not fit into its field of the header, which has 1 instead."""
+"""The largest page size in bytes. The header's field for the page size is too small for this number, and has 1
+instead.
+"""
 
 
 # --- damage to the bytes of the file
@@ -275,8 +277,8 @@ class FileDamage:
         return None if answer == "ok" else " ".join(str(answer).split())
 
     def _ask(self, statement: str, option: str) -> object:
-        # let SQLite open the file: if this process opened and closed it itself, the system would drop SQLite's locks on
-        # it
+        # let SQLite open the file: if this process opened and closed the file itself, the system would drop SQLite's
+        # locks on the file
         uri = f"file:{quote(str(self._file))}?{option}"
         with closing(sqlite3.connect(uri, uri=True, check_same_thread=False)) as connection:
             self._connection = connection
@@ -302,10 +304,11 @@ def log_damage(log: Path) -> str | None:
         header (32 bytes), then frames: frame header (24 bytes), page        all numbers big-endian
 
     When SQLite opens a database, it uses the frames up to the first one whose checksum does not fit, because a power
-    loss during a write leaves such a frame. Bytes that were damaged later look the same. The two can be told apart:
-    each frame's checksum continues that of the frame before, and a commit is synced before the next one begins. So the
-    log is damaged if the first unfit frame, or a frame after it, ends a commit that further frames continue: that
-    commit was complete and answered. Damage within the very last commit looks like an interrupted write.
+    loss during a write leaves such a frame. Bytes that were damaged after the write look like such an incomplete frame.
+    Damaged frames and incomplete frames can be told apart: each frame's checksum continues that of the frame before,
+    and a commit is synced before the next one begins. So the log is damaged if the first unfit frame, or a frame after
+    it, ends a commit that further frames continue: that commit was complete and answered. Damage within the very last
+    commit looks like an interrupted write.
 
     Source: https://www.sqlite.org/fileformat2.html#the_write_ahead_log
     """

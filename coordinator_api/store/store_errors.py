@@ -1,4 +1,6 @@
-"""The errors of the store, and the mapping of database errors to them. SQLAlchemy's errors never leave this package."""
+"""The errors of the store, and the mapping of database errors to these errors. SQLAlchemy's errors never leave this
+package.
+"""
 
 import sqlite3
 from collections.abc import Mapping
@@ -31,35 +33,37 @@ class DatabaseOutOfReach(StoreError, Unavailable):
 
 
 class ConcurrentWriter(StoreError):
-    """Another process wrote this group. Nothing was written, and the group in memory is out of date."""
+    """Another process wrote this group. Nothing was written to the store, and the group in memory is out of date."""
 
 
 class NotOwner(StoreError):
-    """Another coordinator owns this group now. Nothing was written, and this coordinator may not answer for the
-    group.
+    """Another coordinator owns this group now. Nothing was written to the store, and this coordinator may not answer
+    for the group.
     """
 
     public = "another coordinator owns the group now"
 
 
 class LeaseEnded(StoreError):
-    """This coordinator could not renew its row in time, so another one may own its groups. Nothing was written."""
+    """This coordinator could not renew its row in time, so another coordinator may own its groups. Nothing was written
+    to the store.
+    """
 
     public = "this coordinator could not renew its lease in time, so another one may lead its groups"
 
 
 class NameTaken(StoreError):
-    """Another coordinator has just stored a token of this name. Nothing was written."""
+    """Another coordinator has just stored a token of this name. Nothing was written to the store."""
 
     public = "a token of this name was created at the same moment"
 
 
 class UnusableDatabase(InputError, StoreError):
-    """The database of the setting database.url cannot be a coordinator's database: set another one."""
+    """The database of the setting database.url cannot be a coordinator's database: set another database."""
 
 
 class StoreBusy(StoreError):
-    """Another program has locked the database. Nothing was written."""
+    """Another program has locked the database. Nothing was written to the store."""
 
     public = "it is locked by another program"
 
@@ -113,7 +117,7 @@ _KIND_BY_SQLSTATE: Mapping[str, type[StoreError]] = {
     "57P03": DatabaseOutOfReach,  # cannot_connect_now
 }
 _KIND_BY_SQLITE_CODE: Mapping[int, type[StoreError]] = {
-    sqlite3.SQLITE_BUSY: StoreBusy,  # for longer than `sqlite.busy.timeout.ms`
+    sqlite3.SQLITE_BUSY: StoreBusy,  # the file is locked for longer than `sqlite.busy.timeout.ms`
     sqlite3.SQLITE_FULL: DiskFull,
     sqlite3.SQLITE_READONLY: ReadOnlyDatabase,
     sqlite3.SQLITE_CORRUPT: DamagedDatabase,

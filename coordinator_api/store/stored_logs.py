@@ -8,8 +8,8 @@ A repair begins a new log. The record numbers of the new log begin at the next m
 records with numbers of the present log count. So records of the old log that cannot be deleted, because the file is
 damaged there, are never read again. `group/snapshot` decides on the kept and dropped records.
 
-One query reads the whole log. If the database cannot answer it, each row is read by its own query, so that a damaged
-row does not hide the others.
+One query reads the whole log. If the database cannot answer this query, each row is read by its own query, so that a
+damaged row does not hide the others.
 """
 
 import zlib
@@ -33,7 +33,7 @@ NUMBERS_OF_A_LOG = 2**32
 
 @dataclass(frozen=True, slots=True)
 class StoredRecord:
-    """One row. `body`: None if it is not text; then `raw` has its bytes.
+    """One row. `body`: None if the body is not text; `raw` then has the bytes of the body.
 
     If the database cannot read the row, `unreadable` has the reason, and the other fields but `sequence` are None.
     """
@@ -195,8 +195,8 @@ async def _without_index(connection: AsyncConnection, group_id: str, sequence: i
 async def _matching(connection: AsyncConnection, condition: ColumnElement[bool]) -> list[StoredRecord]:
     body: ColumnElement[Any] = group_records.c.body
     if connection.dialect.name == "sqlite":
-        # read as bytes, because the driver raises for text that is not UTF-8. PostgreSQL has no such text, and would
-        # read backslashes as escapes here
+        # read as bytes, because the driver raises for text that is not UTF-8. PostgreSQL has only UTF-8 text, and would
+        # read backslashes as escapes in this cast
         body = cast(body, LargeBinary)
     query = select(group_records.c.sequence, body, group_records.c.checksum, group_records.c.ends_commit)
     rows = await _rows(connection, query.where(condition).order_by(group_records.c.sequence))

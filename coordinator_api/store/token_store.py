@@ -21,7 +21,7 @@ _LONGEST_NAME = 64
 
 @dataclass(frozen=True, slots=True)
 class StoredToken:
-    """A token in the database. `created_by`: the name of the caller that created it."""
+    """A token in the database. `created_by`: the name of the caller that created the token."""
 
     entry: TokenEntry
     created_ms: int
@@ -71,7 +71,7 @@ class TokenStore:
             raise
 
     async def remove(self, name: str) -> None:
-        """Delete the token of this name. Does nothing if there is no such token."""
+        """Delete the token of this name. The method does nothing if the store does not have the token."""
         async with self._writing() as connection:
             await connection.execute(delete(tokens).where(tokens.c.name == name))
 

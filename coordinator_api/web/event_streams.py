@@ -58,7 +58,7 @@ async def digests_of(
             except TooManyRequests:
                 found = None
             except (CoordinatorFault, StoreError) as error:
-                # sent sent as a digest, so that the page is fetched again and shows the error
+                # the error is sent as a digest, so that the page is fetched again and shows the error
                 found = type(error).__name__
             took_s = loop.time() - began_s
             yield found
@@ -121,8 +121,8 @@ def group_stream(
 
 
 def rebalances_digest(image: GroupImage) -> str:
-    """A digest of the last completed rebalance and of the rebalance that waits for approval. The generation is not
-    enough, because a generation begins before its rebalance is computed and recorded.
+    """A digest of the last completed rebalance and of the rebalance that waits for approval. The generation alone would
+    not show a completed rebalance, because a generation begins before its rebalance is computed and recorded.
     """
     last = image.last_rebalance
     ended = "none" if last is None else f"{last.generation_id}-{last.end.outcome}"

@@ -82,7 +82,7 @@ class RecentLags:
 class Chip:
     """A copy of a task. `standing`: `runs`, `stateless`, `away` (its member is away), `unknown`, `caught up` or
     `behind`. `lag`: the lag in records, only set if `standing` is `caught up` or `behind`. `whole`: the number of
-    records of its changelogs. `left_ms`: the time until it has caught up; None if it is not known.
+    records of the task's changelogs. `left_ms`: the time until the copy has caught up; None if the time is not known.
     """
 
     task: str
@@ -124,9 +124,9 @@ class Chip:
 
 @dataclass(frozen=True, slots=True)
 class GridThread:
-    """One member. `name`: a short name. `fetched`: True if it has fetched the tasks of this generation, or keeps its
-    tasks while a rebalance waits for approval. `away_until_ms`: the time until which its tasks wait for it; None if it
-    is not away.
+    """One member. `name`: a short name. `fetched`: True if the thread has fetched the tasks of this generation, or
+    keeps its tasks while a rebalance waits for approval. `away_until_ms`: the time until which the thread's tasks wait
+    for the thread; None if the thread is not away.
     """
 
     member_id: str
@@ -137,15 +137,15 @@ class GridThread:
 
     @property
     def is_up_to_date(self) -> bool:
-        """False for a thread that has not fetched its tasks. True for a thread that is away: its instance is marked
-        instead.
+        """False for a thread that has not fetched its tasks. True for a thread that is away, because the page marks the
+        instance of such a thread.
         """
         return self.fetched or self.away_until_ms is not None
 
 
 @dataclass(frozen=True, slots=True)
 class GridRow:
-    """One instance. `name`: the common part of its threads' client ids, else the beginning of its process id. `tags`:
+    """One instance. `name`: the common part of the threads' client ids, else the beginning of the process id. `tags`:
     client tags, as `key=value`.
     """
 
@@ -163,7 +163,9 @@ class GridRow:
 
     @property
     def away_until_ms(self) -> int | None:
-        """The time at which the first of its tasks move to others; None if none of its members is away."""
+        """The time at which the first tasks of the instance move to other instances; None if no member of the instance
+        is away.
+        """
         return min((each.away_until_ms for each in self.threads if each.away_until_ms is not None), default=None)
 
 

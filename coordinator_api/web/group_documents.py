@@ -78,7 +78,7 @@ class GroupDocument:
 
 
 class GroupDocuments:
-    """The cached descriptions of one service's groups. Use it on the service's event loop."""
+    """The cached descriptions of one service's groups. Use `GroupDocuments` on the service's event loop."""
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -161,8 +161,8 @@ def digest_of(document: Mapping[str, Any]) -> str:
 def task_total(definition: Definition, image: GroupImage) -> int | None:
     """The number of the group's tasks, running or not. Takes time in proportion to this number.
 
-    None if the number is not known, such as while topics are missing. If the definition only names a cluster, the
-    topics are those of the last rebalance.
+    Returns None if the number of tasks is not known, such as while topics are missing. If the definition only names a
+    cluster, the topics are those of the last rebalance.
     """
     snapshot = definition.snapshot
     if definition.provider is not None:

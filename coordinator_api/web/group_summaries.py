@@ -105,7 +105,7 @@ class SummarizedList(GroupList):
 
 
 class GroupSummaries:
-    """The summaries of one service's groups. Use it on the service's event loop."""
+    """The summaries of one service's groups. Use `GroupSummaries` on the service's event loop."""
 
     def __init__(self, coordinator: Coordinator, documents: GroupDocuments) -> None:
         self._coordinator = coordinator
@@ -185,7 +185,7 @@ class GroupSummaries:
             self._due_s.pop(gone, None)
         now_s = loop.time()
         due = [group_id for group_id in runtimes if self._due_s.get(group_id, 0.0) <= now_s]
-        # of the groups that have not been described yet, the small ones first
+        # groups that have not been described yet come first, small groups before large groups
         due.sort(key=lambda group_id: (self._due_s.get(group_id, 0.0), runtimes[group_id].stored_bytes))
         for group_id in due:
             if self._coordinator.stopping:
@@ -201,7 +201,7 @@ class GroupSummaries:
             self._due_s[group_id] = began_s + max(DESCRIBE_EVERY_S, _REST_S * took_s)
             async with self._news:
                 self._news.notify_all()
-            # shorter for a first description, because a newly opened page waits for it
+            # the pause is shorter after a first description, because a newly opened page waits for the descriptions
             await asyncio.sleep(took_s * (FIRST_PAUSE if is_first else SHARE_OF_TIME - 1))
         return min((self._due_s.get(each, 0.0) for each in runtimes), default=loop.time() + DESCRIBE_EVERY_S)
 

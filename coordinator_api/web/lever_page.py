@@ -110,7 +110,9 @@ async def _shown(
 
 
 class HeldChanges:
-    """The effects of rebalances that wait for approval, computed once for each. Use it on the service's event loop."""
+    """The effects of rebalances that wait for approval, computed once for each. Use `HeldChanges` on the service's
+    event loop.
+    """
 
     def __init__(self, coordinator: Coordinator) -> None:
         self._coordinator = coordinator
@@ -178,7 +180,7 @@ def drainable(
 
 
 class LeverForm(NamedTuple):
-    """One form as it was sent. `by`: the caller that sent it. `reason`: None if it has no reason."""
+    """One form as it was sent. `by`: the caller that sent the form. `reason`: None if the form has no reason."""
 
     fields: Mapping[str, str]
     by: str

@@ -76,7 +76,7 @@ def wants_live_part(request: Request) -> bool:
 
 
 def page(request: Request, name: str, /, *, status: int = 200, **values: object) -> Response:
-    """Renders the page `name`, or only its live part `NAME_live.html` if the request asks for that.
+    """Renders the page `name`, or only its live part `NAME_live.html` if the request asks for the live part.
 
     Templates get, besides `values`: `caller` (the caller's name, None if the service has no tokens), `may_steer`,
     `form_token`, `now_ms`, `address` (path and query), `root` (the beginning of links: the relative reference to the

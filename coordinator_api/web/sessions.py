@@ -70,8 +70,9 @@ async def checked_form(request: Request) -> Mapping[str, str]:
 
 
 def _origin_refusal(request: Request) -> str | None:
-    """The reason why the form is refused as cross-site; None if a page of this service sent it. Browsers set these
-    headers and pages cannot change them; every current browser sends one of the headers.
+    """The reason why the form is refused as cross-site; None if a page of this service sent it. Browsers set the
+    headers Sec-Fetch-Site and Origin, and pages cannot change these headers; every current browser sends at least one
+    of the two.
     """
     site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
     if site == "same-origin":
@@ -115,16 +116,16 @@ def begin_session(request: Request, response: Response, token: bytes) -> None:
 
 
 def end_session(request: Request, response: Response) -> None:
-    """Delete the session's cookie. Call it from a page directly below /ui, so that the cookie's path is the same as at
-    the login.
+    """Delete the session's cookie. Call `end_session` from a page directly below /ui, so that the cookie's path is the
+    same as at the login.
     """
     path = _cookie_path(request)
     response.set_cookie(SESSION_COOKIE, max_age=0, expires=0, path=path, httponly=True, samesite="strict")
 
 
 def _cookie_path(request: Request) -> str | None:
-    """The path of the session's cookie. None makes the browser use the directory of the requested address, which is /ui
-    below the proxy's prefix.
+    """The path of the session's cookie. If the path is None, the browser uses the directory of the requested address,
+    which is /ui below the proxy's prefix.
     """
     prefix = public_address(request.scope).prefix
     return f"{prefix}{PAGE}" if prefix else None

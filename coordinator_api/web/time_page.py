@@ -200,9 +200,9 @@ class OwnerlessTime(NamedTuple):
 
 class TimeLine(NamedTuple):
     """The time line of a group. `rows`: newest first; each is a listed rebalance with further fields. `follows`: the
-    consequence in words. `shape`: the shape of its mark. `x`: the position. `until_next_ms`: the time until the next
-    rebalance; None for the newest rebalance. `triggers`, `moved`, `held_back` (the number of tasks that no member ran
-    until the next rebalance): empty or None if not known.
+    consequence in words. `shape`: the shape of the rebalance's mark. `x`: the position. `until_next_ms`: the time until
+    the next rebalance; None for the newest rebalance. `triggers`, `moved`, `held_back` (the number of tasks that no
+    member ran until the next rebalance): empty or None if not known.
     """
 
     rows: list[Mapping[str, Any]]
@@ -216,8 +216,8 @@ def time_line(
     summaries: Sequence[Mapping[str, Any]], history: Mapping[str, Any] | None, newer_ms: int | None = None
 ) -> TimeLine:
     """Lays out the time line. `summaries`: the rebalances as `GET .../rebalances` lists them. `history`: the result of
-    `page_computations.history_of_group`; None if it is not known. `newer_ms`: the start time of the rebalance after
-    these; None if there is none.
+    `page_computations.history_of_group`; None if it is not known. `newer_ms`: the start time of the rebalance after the
+    last shown rebalance; None if there is no later rebalance.
     """
     rounds = {each["generation_id"]: each for each in (history or {"rounds": []})["rounds"]}
     times = [each["now_ms"] for each in summaries]
@@ -268,7 +268,9 @@ def _without_owner(tasks: int, ms: int) -> str:
 
 
 def _left_behind(round_: Mapping[str, Any]) -> int:
-    """The number of tasks of instances that are gone. No member ran these tasks until the rebalance was computed."""
+    """The number of tasks of instances that are gone. No member ran the tasks of these instances until the rebalance
+    was computed.
+    """
     gone = {trigger["process"] for trigger in round_["triggers"] if trigger["kind"] == TriggerKind.LEFT}
     return sum(1 for move in round_["moves"] if move["from"] in gone)
 
@@ -300,9 +302,9 @@ class Arrow(NamedTuple):
 
 
 def comparison(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """Lays out the picture of a comparison. `answer`: the result of `page_computations.compare_two`. Returns it with
-    the `left` and `right` side of the picture, the `arrows` between them, the number of arrows that are left out
-    (`arrows_more`), a `summary`, and the picture's `height`.
+    """Lays out the picture of a comparison. `answer`: the result of `page_computations.compare_two`. Returns `answer`
+    with the fields of the picture added: its `left` and `right` side, the `arrows` between them, the number of arrows
+    that are left out (`arrows_more`), a `summary`, and the picture's `height`.
     """
     names: Mapping[str, str] = answer["names"]
     active = [(move["task"], move["active"]) for move in answer["moves"] if move["active"] is not None]

@@ -42,8 +42,8 @@ async def topology(request: Request, group_id: GroupId, coordinator: TheCoordina
 
 
 def _partitions(snapshot: RebalanceSnapshot, image: GroupImage) -> Mapping[str, int]:
-    """Partition counts by topic. They come from the definition, or from the last rebalance if the definition only names
-    a cluster.
+    """Partition counts by topic. The counts come from the definition, or from the last rebalance if the definition only
+    names a cluster.
     """
     last = image.last_rebalance
     found = {} if last is None else {name: number for name, number in last.basis.topics.items() if number}
@@ -76,8 +76,8 @@ class SubtopologyRow(NamedTuple):
 
 
 class NodeBox(NamedTuple):
-    """A box of the picture. `x`, `y`: its corner, in pixels. `lines`: its text, with shortened names. `title`: the
-    whole text.
+    """A box of the picture. `x`, `y`: the top left corner of the box, in pixels. `lines`: the text of the box, with
+    shortened names. `title`: the whole text.
     """
 
     kind: str

@@ -43,7 +43,7 @@ ASSIGNORS = tuple(BUILT_IN_ASSIGNORS)
 
 class Field(NamedTuple):
     """A field of the form. `kind`: `text`; `number`, which sets the config that `hint` names; or `assignor`, which has
-    a list. `change`: the field of `Changes` that it sets; errors name this field.
+    a list. `change`: the field of `Changes` that the form's field sets; errors name the field of `Changes`.
     """
 
     name: str

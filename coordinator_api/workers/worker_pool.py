@@ -60,7 +60,7 @@ class PoolClosed(AssignorFault):
 
 
 class WorkerPool:
-    """A pool of workers. Use it on one event loop."""
+    """A pool of workers. Use a `WorkerPool` on one event loop."""
 
     def __init__(self, size: int, workers: ForkedWorkers, *, nice: int = 0, large_bytes: int = LARGE_BYTES) -> None:
         """`size`: the number of jobs that run at one time. `nice`: the niceness of the workers."""
@@ -203,7 +203,7 @@ class WorkerPool:
             self._kill(worker)
 
     def _kill(self, worker: Worker) -> asyncio.Task[int | None]:
-        """Kill the worker at once. Returns the task that reaps it and gives its exit code."""
+        """Kill the worker at once. Returns the task that reaps the worker and gives its exit code."""
         self._workers.kill(worker)
         self._busy.discard(worker)
         if worker in self._idle:
@@ -262,7 +262,9 @@ class WorkersUnavailable(AssignorFault):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
-    """A worker process. `connection`: this process's end of its socket, non-blocking. `server`: its fork server."""
+    """A worker process. `connection`: this process's end of its socket, non-blocking. `server`: the fork server that
+    started the worker.
+    """
 
     process: int
     connection: socket.socket
@@ -319,7 +321,7 @@ class ForkedWorkers:
                 return None
 
     def close(self) -> None:
-        """End the fork server. All its workers must have ended."""
+        """End the fork server, whose workers must all have ended."""
         with self._turn:
             self._stop()
 
@@ -374,7 +376,9 @@ MODULES = (
 """The modules that workers need. The fork server imports them before it forks."""
 
 _forked = ForkedWorkers(MODULES)
-"""The fork server of all services of this process. It starts with the first worker, and ends with the process."""
+"""The fork server of all services of this process. The fork server starts with the first worker, and ends with the
+process.
+"""
 
 _MOST_REBALANCES = 4
 _MORE_READERS = 2
@@ -382,7 +386,7 @@ _NICE_REBALANCES, _NICE_COMPUTATIONS = 3, 10
 
 
 class ServiceWorkers:
-    """The pools of a service: `rebalances` and `computations`. Use them on one event loop."""
+    """The pools of a service: `rebalances` and `computations`. Use the pools on one event loop."""
 
     def __init__(self, max_computations: int) -> None:
         """`max_computations`: the number of computations that are admitted at one time; a few more workers read large

@@ -5,8 +5,8 @@ need, has one thread, and only forks: the serving process cannot be forked itsel
 loop. The fork server reads commands from a socket, one at a time (see `COMMAND`), and ends when the socket is closed.
 
 Rules: a worker ends when the other end of its socket closes, even in the middle of a job; so it ends whenever the
-serving process ends, for any reason. It ignores SIGINT and SIGTERM, which a terminal or a service manager sends to
-every process of the service: only the serving process ends workers. When memory is short, the kernel kills a worker
+serving process ends, for any reason. A worker ignores SIGINT and SIGTERM, which a terminal or a service manager sends
+to every process of the service: only the serving process ends workers. When memory is short, the kernel kills a worker
 before the serving process.
 """
 
@@ -126,7 +126,8 @@ def _resident_bytes() -> int:
 
 COMMAND = struct.Struct(">ci")
 """A command: a letter and a number. FORK has the niceness, and passes the worker's end of its socket; the answer is the
-process id, or the negative `errno`. END has the id of a process to kill; the answer is its exit code."""
+process id, or the negative `errno`. END has the id of a process to kill; the answer is the exit code of the killed
+process."""
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"
 

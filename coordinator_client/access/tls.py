@@ -2,9 +2,8 @@
 
 A `ReloadedContext` delegates to the newest `ssl.SSLContext` that could be made of its files. Every handshake uses the
 newest context; a change of the files does not affect open connections. If changed files cannot be used, the former
-context
-stays in force, and the error is logged once. Each change of the files makes a new context, because an authority can be
-added to a context but never removed. The settings of TLS have uvicorn's names.
+context stays in force, and the error is logged once. Each change of the files makes a new context, because an authority
+can be added to a context but never removed. The settings of TLS have uvicorn's names.
 
 A service sends no session tickets: with a ticket, a caller whose authority was removed could resume its session without
 presenting its certificate.

@@ -1,8 +1,8 @@
 """The settings of a Kafka client, under Kafka's own property names and with Kafka's own defaults.
 
 Rule: a file that works for Kafka's tools with `--command-config` works here too, or an error of one line names the
-property that does not work, and the reason. No property is ignored. Source: `CommonClientConfigs`, `AdminClientConfig`,
-`SslConfigs`, `SaslConfigs`.
+property that does not work, and the reason. No property of the file is ignored. Source: `CommonClientConfigs`,
+`AdminClientConfig`, `SslConfigs`, `SaslConfigs`.
 Differs from Kafka: key and trust stores must be PEM, and SASL must be PLAIN or SCRAM, because this is a Python client.
 """
 

@@ -37,7 +37,7 @@ TLS_KEYS = frozenset(
         ENDPOINT_IDENTIFICATION,
         ENABLED_PROTOCOLS,
         PROTOCOL,
-        "ssl.truststore.password",  # listed so that its error can give the reason: PEM stores have no password
+        "ssl.truststore.password",  # listed, so that the error can give the reason that PEM stores have no password
         "ssl.keystore.password",
     }
 )

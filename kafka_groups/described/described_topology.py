@@ -4,7 +4,7 @@ The text has the nodes and their edges, stores and topics, without the applicati
 other facts of Kafka's builder: the internal topics, the logged stores and their changelogs, the co-partitioned sources,
 and fixed partition counts. The missing facts are derived from the graph, from the names that the DSL generates, or from
 the topics of the cluster. A repartition topic is assumed to have a fixed partition count if its count on the cluster
-differs from the count that follows from the topics upstream. Each assumption is reported.
+differs from the count that follows from the topics upstream. Each assumption about the topology is reported.
 Source: `InternalTopologyBuilder.subtopologyToTopicsInfo`, `KStreamImpl` and `KTableImpl` for the nodes that the DSL
 adds for a call, `Repartitioned.numberOfPartitions`, `RepartitionTopics`.
 """

@@ -6,9 +6,9 @@ processor fills. If the DSL has generated a processor's name, the name shows if 
 named the call, the DSL adds suffixes to the names of the nodes of a join of streams or of tables, of a join by foreign
 key, and of a cogroup; these suffixes show the join or cogroup too. The text leaves three cases open:
 
-- A processor with a name of the user uses the store of another processor. This processor is either a join of a stream
-  with a table that the user has named (`Joined.as`), or the user's own processor, for whose topics Kafka requires
-  nothing.
+- A processor with a name of the user uses the store of another processor. A user-named processor that uses the store of
+  another processor is either a stream-table join that the user has named (`Joined.as`), or the user's own processor,
+  for whose topics Kafka requires nothing.
 - A cogroup reads a repartition topic with a name of the user. If the cogroup created the repartition topic
   (`Grouped.as`), Kafka co-partitions the topics upstream of this topic; if the user created it (`Repartitioned.as`),
   Kafka co-partitions the repartition topic itself.
@@ -58,8 +58,8 @@ the optimizer has moved the topic.
 """
 _ENDS_WITH_NUMBER = re.compile(r"-(\d{10})\Z", re.ASCII)
 _STORE_OF_JOIN = re.compile(r"KSTREAM-(?:JOIN|OUTER)(?:THIS|OTHER|SHARED)-(\d{10})-store", re.ASCII)
-"""Matches the generated store names of a stream-stream join. Such a store name has the number that the DSL counted,
-even if the user has named the join.
+"""Matches the generated store names of a stream-stream join. The generated store name has the number that the DSL
+counted, even if the user has named the join.
 """
 _NO_CALL_LATER = 10**10
 _MOST_ALTERNATIVES = 16

@@ -20,8 +20,8 @@ has named can have any kind that its processors allow. No name shows the retenti
 Kinds by the configs of an existing changelog: Kafka Streams sets the configs of a changelog when it creates the topic,
 and the configs differ for each kind of store. The changelog of a windowed store deletes records by time, with the
 store's retention; the changelog of a versioned store delays compaction. Configs that the application sets on every
-internal topic (`topic.` configs) do not show a kind. All other configs of a changelog count as the store's own
-(`withLoggingEnabled`), so a changelog that was deleted is created again with the same configs.
+internal topic (`topic.` configs) do not show a kind. Configs of a changelog that are not set on every internal topic
+count as the store's own (`withLoggingEnabled`), so a changelog that was deleted is created again with the same configs.
 
 Source: `KStreamImplJoin`, `KStreamImpl`, `KTableImpl`, `KGroupedStreamImpl`, `InternalStreamsBuilder.newStoreName`;
 `WindowedChangelogTopicConfig`, `VersionedChangelogTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`.

@@ -59,7 +59,9 @@ def register(app: typer.Typer) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LeadOptions:
-    """The options of `assignor lead`. Each method reads the files that its result needs. Raises InputError."""
+    """The options of `assignor lead`. Each method of `LeadOptions` reads the files that its result needs. Raises
+    InputError.
+    """
 
     bootstrap_server: Annotated[
         str, typer.Option("--bootstrap-server", metavar="HOST:PORT,...", help="Brokers of the cluster.")

@@ -16,10 +16,10 @@ Rules:
 Source: `StreamsPartitionAssignor.assign`, `addClientAssignments`.
 
 The leader is itself a member of the group, with a subscription that it sends and an assignment that it gets. The
-leader's subscription and assignment have no tasks. Any reader of this subscription and assignment, including a JVM
-leader after this leader has left, finds a SubscriptionInfo and an AssignmentInfo in a version that the group uses. The
-leader's subscription and assignment do not change with a restart, so the brokers see no change when the static member
-returns.
+leader's subscription and assignment have no tasks. Any reader of the leader's own subscription and assignment,
+including a JVM leader after this leader has left, finds a SubscriptionInfo and an AssignmentInfo in a version that the
+group uses. The leader's subscription and assignment do not change with a restart, so the brokers see no change when the
+static member returns.
 """
 
 import uuid
@@ -55,8 +55,8 @@ _NAMESPACE = uuid.uuid5(uuid.NAMESPACE_URL, "assignor lead")
 
 
 def leader_name(group: str) -> str:
-    """The name that all `assignor lead` processes of a group share. The name is their client id, their default
-    group.instance.id, so that one process can replace another, and the id of the election group.
+    """The name that all `assignor lead` processes of a group share. The name is the client id of these processes, the
+    id of the election group, and the default group.instance.id, so that one process can replace another process.
     """
     return f"{group}-{LEADER_TAG}"
 
@@ -209,7 +209,7 @@ def _carrier(snapshot: RebalanceSnapshot, result: RebalanceResult) -> ProcessId 
     """The process with the lowest id whose first consumer can carry the probing deadline; None if no process can.
 
     A consumer that has to rejoin at once cannot carry the probing deadline. The dummy client of future members cannot
-    carry the deadline either, because future members rejoin at once with a lower version.
+    carry the deadline, because future members rejoin at once with a lower version.
     """
     assert result.problem is not None, "a rebalance with a deadline has a placement"
     future = snapshot.future_process_id or DEFAULT_FUTURE_PROCESS_ID

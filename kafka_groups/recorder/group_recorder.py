@@ -79,7 +79,8 @@ class ClusterPolls:
         quick_polls = 0
         while True:
             state = ""
-            with contextlib.suppress(KafkaClientError, TimeoutError):  # the task that reads records reports such errors
+            # the task that reads records reports these errors
+            with contextlib.suppress(KafkaClientError, TimeoutError):
                 definition = await self.definition()
                 if definition is None:
                     topics = frozenset(await self.admin.topics())

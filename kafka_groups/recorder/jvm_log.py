@@ -122,7 +122,7 @@ class _LogReader:
 
     def read(self, lines: Iterable[str]) -> Iterator[Document]:
         for number, text in enumerate(lines, 1):
-            for piece in text.split("\\n"):  # a log in JSON has a line end as the two characters `\n`
+            for piece in text.split("\\n"):  # in a JSON log, the two characters `\n` stand for a line end
                 found = _MESSAGE.search(piece) if "ssign" in piece or "participating in this" in piece else None
                 if found is not None:
                     yield from self._begin(_LogRecord(found.lastgroup or "", found, number, piece))

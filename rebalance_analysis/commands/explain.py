@@ -164,7 +164,7 @@ def _print_history(
     history: RecordedGroup, task: TaskId | None, options: ExplainOptions, set_aside: LinesSetAside, *, first: bool
 ) -> str | None:
     """Prints the history of one group, or of one of its tasks. Returns the reason why there is no history to print;
-    None if it was printed. `first`: True if this is the first printed history; a blank line precedes each later
+    None if a history was printed. `first`: True if this is the first printed history; a blank line precedes each later
     history.
     """
     past = history.run_again(set_aside)

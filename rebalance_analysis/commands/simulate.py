@@ -55,7 +55,8 @@ def simulate_files(
     """Forecast the rebalances of a group until it is stable.
 
     Computes the rebalances that follow a recorded rebalance. The exit code is 1 if the group never becomes stable. The
-    forecast starts from the last rebalance of each group, unless --id names another or --all selects every rebalance.
+    forecast starts from the last rebalance of each group, unless --id names another rebalance or --all selects every
+    rebalance.
     """
     if options.picture is not None:
         check_picture_path(options.picture)

@@ -44,8 +44,8 @@ def with_topics(snapshot: RebalanceSnapshot, changes: Changes) -> RebalanceSnaps
 
 
 def _needed_tasks(snapshot: RebalanceSnapshot) -> GroupTasks:
-    """Returns the tasks that the leader would create if no internal topic existed. The internal topics of these tasks
-    have the partition counts that the changes need.
+    """Returns the tasks that the leader would create if no internal topic existed. The internal topics of the returned
+    tasks have the partition counts that the user's changes need.
     """
     without_internal_topics = replace(snapshot, existing_internal_topics={}, failures=frozenset[str]())
     return make_tasks(without_internal_topics, gather_members(snapshot).versions, created={})

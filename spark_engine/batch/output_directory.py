@@ -89,7 +89,7 @@ class OutputDirectory:
     def begin(self) -> None:
         """Writes the plan of this run, and creates the directory of its parts."""
         for file in self.path.glob(f".*{TEMPORARY}"):
-            if file.is_file():  # not the directory of spooled inputs, which the present run uses
+            if file.is_file():  # keep the directory of spooled inputs, which the present run uses
                 file.unlink(missing_ok=True)
         if _read_plan(self.path) is None:
             self._write_plan(None)
@@ -258,7 +258,7 @@ def spool_directory(output: Path) -> Iterator[Path]:
     """
     check_no_url(output)
     parent = output.absolute() / TEMPORARY
-    # a UUID, because a process on another machine may have the same process id
+    # the name has a UUID, because a process on another machine may have the same process id
     spool = parent / f"{_SPOOL}{uuid.uuid4().hex}"
     made = not parent.parent.exists()
     _remove_abandoned(parent)

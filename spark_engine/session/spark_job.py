@@ -20,7 +20,7 @@ class SparkJob(Generic[Result]):
     """
 
     def __init__(self, context: SparkContext, title: str, body: Callable[[], Result]) -> None:
-        # a UUID, because a job with this title may have run on this session before
+        # the name has a UUID, because a job with this title may have run on this session before
         self.group = f"{title} {uuid.uuid4().hex}"
         self.result: Result | None = None
         self.failure: BaseException | None = None

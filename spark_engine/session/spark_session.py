@@ -3,8 +3,8 @@
 Spark settings of the user are never changed, whichever of spark-submit's ways the user chose; this project only sets
 keys that have no value. Local masters listen on loopback only. If an executor dies, its tasks are started again and the
 job continues (`spark.task.maxFailures`). Spark writes its files to a temporary directory that is removed at the end.
-PySpark keeps its JVM in class attributes until the process ends. This module ends the JVM with the session, so that the
-next session may use another Java and directory.
+PySpark keeps its JVM in class attributes until the process ends. This module ends Spark's JVM with the session, so that
+the next session may use another Java and directory.
 
 This program starts the driver's JVM by `spark-submit`, and ends it with all processes that the JVM started. PySpark can
 also start a JVM, but returns a process handle only when the JVM is ready, so a JVM whose start was interrupted could
@@ -287,7 +287,7 @@ def _connected(connection: Path) -> Any:
 def _end_gently(process: subprocess.Popen[bytes], gateway: Any) -> None:
     """Ends the JVM by closing its stdin.
 
-    Also resets PySpark's gateway: otherwise PySpark would use the ended JVM for the next session.
+    The function also resets PySpark's gateway: otherwise PySpark would use the ended JVM for the next session.
     """
     # shutdown() raises an error if the JVM has already ended, which is not a problem here
     with contextlib.suppress(Exception):

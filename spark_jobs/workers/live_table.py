@@ -76,7 +76,7 @@ class LiveTable:
         self._console = console
         self._live = Live(console=console, auto_refresh=False) if console.is_terminal else None
         self._printed: dict[str, object] = {}
-        self._processed: dict[tuple[str, str], int] = {}  # by instance and thread, including threads that have ended
+        self._processed: dict[tuple[str, str], int] = {}  # keys: instance and thread, also of ended threads
         self._shown: list[RenderableType] = []
 
     def __enter__(self) -> Self:

@@ -8,7 +8,7 @@
   the stdin pipe, and the kernel closes this end however the parent ends. So an instance outlives its parent only for
   the duration of a drain.
 - Exit codes: 0 if the instance ended without error, 1 if it ended with an error, 143 if a signal made it leave the
-  group. Any other exit code means that the instance could not start.
+  group. An exit code other than 0, 1 and 143 means that the instance could not start.
 """
 
 import json
@@ -36,8 +36,8 @@ _OF_SETTINGS = ("host", "coordinator_url", "threads", "state_dir", "log_dir", "t
 @dataclass(frozen=True, slots=True)
 class LocalInstance:
     """The argument of the process that runs an instance. `number`: the number of the instance on its host; `attempt`:
-    the number of earlier attempts to run the instance. All other fields are fields of `InstanceSettings`; if
-    `token_file` is None, the process reads the token from its environment.
+    the number of earlier attempts to run the instance. The fields without a description here are fields of
+    `InstanceSettings`; if `token_file` is None, the process reads the token from its environment.
     """
 
     app: str

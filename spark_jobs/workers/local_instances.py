@@ -43,7 +43,9 @@ _LEFT = (EXIT_LEFT, 0)
 _CRASHES = frozenset(
     (signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL, signal.SIGSEGV, signal.SIGSYS, signal.SIGTRAP)
 )
-"""The signals that report errors in a process's own code. Any other signal comes from outside of the process."""
+"""The signals that report errors in a process's own code. Signals that are not in `_CRASHES` come from outside of the
+process.
+"""
 
 
 class LocalInstances:

@@ -1,8 +1,8 @@
 """Runs instances as long-running Spark tasks: one non-barrier task for each instance, with its stream threads inside.
 
-No task waits for another task, because a task may get its slot later. If an executor dies, Spark starts the executor's
-tasks on another executor, and the job continues. The job fails if an instance fails at each of its last starts. The job
-ends normally when the coordinator's heartbeat responses tell all instances to stop.
+No Spark task waits for another Spark task, because a task may get its slot later. If an executor dies, Spark starts the
+executor's tasks on another executor, and the job continues. The job fails if an instance fails at each of its last
+starts. The job ends normally when the coordinator's heartbeat responses tell all instances to stop.
 """
 
 import functools

@@ -84,7 +84,7 @@ def refuse_unusable(conf: SparkConf) -> None:
 
 def warnings_about(conf: SparkConf) -> Iterator[str]:
     """Yields a line for each setting that makes instances less available. The results of the application stay exact
-    with such a setting.
+    with a setting that makes instances less available.
     """
     for key, warning in _WARNINGS.items():
         if _is_on(conf, key):

@@ -43,11 +43,11 @@ class GroupLine(_ShownGroup):
     """One line of the list of groups."""
 
     members: int = Field(examples=[1])
-    notices: int = Field(0, description="Number of notices of its processes in the last day.")
+    notices: int = Field(0, description="Number of notices of the group's processes in the last day.")
 
 
 class UnreadableGroupLine(BaseModel):
-    """A group whose log cannot be read. The service does not lead such a group."""
+    """A group whose log cannot be read. The service does not lead a group whose log cannot be read."""
 
     group_id: str = Field(examples=["orders"])
     reason: str = Field(examples=["record 2 has been changed: its checksum does not fit"])
@@ -77,7 +77,9 @@ class GroupList(BaseModel):
 
 
 class GroupsCluster(BaseModel):
-    """The cluster that the definition names. `error`: the reason why it does not answer; null while it answers."""
+    """The cluster that the definition names. `error`: the reason why the cluster does not answer; null while it
+    answers.
+    """
 
     provider: str = Field(examples=["kafka"])
     bootstrap_servers: str | None = Field(examples=["broker-1:9092"])
@@ -107,7 +109,7 @@ class NoticeAnswer(BaseModel):
 
 
 class GroupMemberAnswer(BaseModel):
-    """One member of a group. `active`, `standby`, `warm_up`: the tasks of its last assignment."""
+    """One member of a group. `active`, `standby`, `warm_up`: the tasks of the member's last assignment."""
 
     member_id: MemberId
     client_id: str | None = Field(examples=["words-1"])
@@ -117,11 +119,11 @@ class GroupMemberAnswer(BaseModel):
     rack: str | None = Field(description="Its `client.rack`.", examples=["eu-1a"])
     client_tags: dict[str, str] = Field(description="Its `client.tag.…`.", examples=[{"zone": "eu-1a"}])
     user_endpoint: str | None = Field(
-        description="Address at which its instance answers queries.", examples=["words-1:8080"]
+        description="Address at which the member's instance answers queries.", examples=["words-1:8080"]
     )
     generation_id: Generation
     joined: bool
-    fetched: bool = Field(description="True if it has the assignment of the group's generation.")
+    fetched: bool = Field(description="True if the member has the assignment of the group's generation.")
     away_until_ms: TimeMs | None = Field(
         description="End of the rejoin grace of a member that left; null for a member that has not left.",
         examples=[None],
@@ -162,8 +164,8 @@ class GroupMemberAnswer(BaseModel):
 
 
 class TaskCopyAnswer(BaseModel):
-    """One copy of a task. `lag`: its lag in records; -2 for a running active task, -3 when not known, null for a
-    stateless task. `end_offset_sum`: the sum of the end offsets of its changelogs, null when not known.
+    """One copy of a task. `lag`: the copy's lag in records; -2 for a running active task, -3 when not known, null for a
+    stateless task. `end_offset_sum`: the sum of the end offsets of the task's changelogs, null when not known.
     """
 
     task: TaskId
@@ -203,7 +205,7 @@ class GroupAnswer(_ShownGroup):
 
 
 class StoredRecordAnswer(BaseModel):
-    """One record of a stored log. `problem`: the damage of the record; null when it is as it was written."""
+    """One record of a stored log. `problem`: the damage of the record; null when the record is as it was written."""
 
     sequence: int = Field(examples=[1])
     body: str | None = Field(description="A record as JSON; null when it cannot be read.", examples=['{"type": "..."}'])
@@ -215,7 +217,7 @@ class StoredRecordAnswer(BaseModel):
 
 
 class StoredLogAnswer(BaseModel):
-    """The stored log of a group. `problem`: the reason why it cannot be read; null when it can be read."""
+    """The stored log of a group. `problem`: the reason why the log cannot be read; null when it can be read."""
 
     format: Literal["group-log/1"]
     group_id: GroupId
@@ -251,7 +253,7 @@ class DroppedOfLog(BaseModel):
 
 
 class RepairAnswer(BaseModel):
-    """The plan of a repair. `executed`: true if it was carried out, false if it only shows the changes.
+    """The plan of a repair. `executed`: true if the repair was carried out, false if the answer only shows the changes.
     `generation_id`: the generation from which the group continues.
     """
 
@@ -292,7 +294,7 @@ class RebalanceLine(BaseModel):
     followup_rebalance: bool = Field(examples=[False])
     error: str | None = Field(examples=[None])
     took_ms: int | None = Field(
-        None, description="Time from its start to its result; null when not known.", examples=[250]
+        None, description="Time from the rebalance's start to its result; null when not known.", examples=[250]
     )
     hold: HoldOfRebalance | None = Field(None, exclude_if=operator.not_, examples=[None])
     led_by: str | None = Field(None, exclude_if=operator.not_, examples=[None])
@@ -326,8 +328,8 @@ class AssignAnswer(BaseModel):
 
 
 class SimulateAnswer(BaseModel):
-    """A forecast of the next rebalances. `forecast`: its end (`end`), totals over all rebalances, the measures of each
-    rebalance (`rounds`), the final place of every task, and the `model`. Times in milliseconds.
+    """A forecast of the next rebalances. `forecast`: the end of the forecast (`end`), totals over all rebalances, the
+    measures of each rebalance (`rounds`), the final place of every task, and the `model`. Times in milliseconds.
     """
 
     id: str = Field(examples=[A_REBALANCE["id"]])

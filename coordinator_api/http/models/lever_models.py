@@ -55,8 +55,8 @@ class HoldLever(LeverAnswer):
 
 
 class HeldAnswer(BaseModel):
-    """A rebalance that waits for approval. `outcome`: its outcome if it is approved. `tasks_to_move`: the tasks of
-    which the rebalance takes a copy from a process, not counting warm-ups.
+    """A rebalance that waits for approval. `outcome`: the outcome of the rebalance if it is approved. `tasks_to_move`:
+    the tasks of which the rebalance takes a copy from a process, not counting warm-ups.
     """
 
     model_config = ConfigDict(from_attributes=True)

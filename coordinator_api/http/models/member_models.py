@@ -1,7 +1,7 @@
-"""The bodies that members send, and the answers to them.
+"""The bodies that members send, and the answers to these bodies.
 
-A member may be upgraded before its coordinator, so each body may have a few unknown fields, which are ignored. Their
-number and size are limited, because they cost time and memory like other fields.
+A member may be upgraded before its coordinator, so each body may have a few unknown fields, which are ignored. The
+number and size of unknown fields are limited, because unknown fields cost time and memory like other fields.
 """
 
 import base64
@@ -197,7 +197,7 @@ class HeartbeatBody(_SentByMember):
 
 class NoticeBody(_SentByMember):
     """A notice for operators. `count`: the number of records, or of logged lines, since the process started. `at_ms`:
-    the time of the last of them, in milliseconds since the epoch.
+    the time of the last record or logged line, in milliseconds since the epoch.
     """
 
     nesting: ClassVar[int] = 2
@@ -245,7 +245,9 @@ class LeaveBody(_SentByMember):
 
 
 class DefinitionAnswer(_Answer):
-    """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored it."""
+    """The group's present definition. `declared_by`, `declared_at_ms`: null when an earlier release stored the
+    definition.
+    """
 
     revision: int = Field(examples=[1])
     declared_by: Caller | None = Field(validation_alias=AliasPath("origin", "declared_by"))

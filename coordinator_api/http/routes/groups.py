@@ -84,9 +84,9 @@ async def list_groups(request: Request, coordinator: TheCoordinator) -> Response
     Each group has its id, state, generation, number of members, next probing rebalance, error, and the leader outside
     this service if there is one (`led_by`).
 
-    `condition`: the reason why a Stable group does no work; null when it works. `notices`: the number of notices of its
-    processes in the last day. `unreadable`: groups whose log cannot be read; the service does not lead them. The state
-    of a group whose coordinator does not answer within a second is `Unknown`. A call with the header
+    `condition`: the reason why a Stable group does no work; null when it works. `notices`: the number of notices of the
+    group's processes in the last day. `unreadable`: groups whose log cannot be read; the service does not lead them.
+    The state of a group whose coordinator does not answer within a second is `Unknown`. A call with the header
     `Assignor-Asked-By: coordinator`, which coordinators send to each other, gets only the groups of this coordinator.
     `quotas`: the use and the limits of the caller's prefix; null for a caller that sees all groups.
     """
@@ -103,8 +103,8 @@ async def describe_group(request: Request, group_id: GroupId, coordinator: TheCo
     """State, generation, members, every copy of every task with role and lag, next probing rebalance, and advice.
 
     `cluster`: the cluster that the definition names, and whether it answers. `led_by`, `last_reported_ms`: set for a
-    group that is led elsewhere. `condition`: the reason why a Stable group does no work. `notices`: the notices of its
-    processes, such as dropped records.
+    group that is led elsewhere. `condition`: the reason why a Stable group does no work. `notices`: the notices of the
+    group's processes, such as dropped records.
     """
     coordinator.overload.admit("describe")
     return await unless_hung_up(request, _description(group_id, coordinator))

@@ -1,7 +1,7 @@
 """The levers of `/v1/groups/{group}`: operator commands that Kafka does not have.
 
-Each call has a `?reason=`, which `RequestGuard` has checked. The audit log has the caller, the time and the reason. As
-long as a lever is set, the group's document has the caller, the time and the reason as well.
+Each call of a lever has a `?reason=`, which `RequestGuard` has checked. The audit log has the caller, the time and the
+reason. As long as a lever is set, the group's document has the caller, the time and the reason as well.
 """
 
 import asyncio
@@ -91,7 +91,8 @@ async def set_rejoin_grace(
     no rebalance runs. A process that crashes, instead of leaving, gets no grace.
     """
     event = events.SetLever(LeverName.REJOIN_GRACE, True, caller(request), reason_of(request), body.grace_ms)
-    note_lever(request, event)  # before the group is looked up, so that the audit line of a refusal has the value too
+    # called before the group is looked up, so that the audit line of a refusal has the value
+    note_lever(request, event)
     await _apply(coordinator.group(group_id), event)
 
 
@@ -105,8 +106,8 @@ async def end_rejoin_grace(request: Request, group: RequestedGroup) -> None:
 async def show_drain(
     group: RequestedGroup, coordinator: TheCoordinator, instance: DrainedInstance = None, member: DrainedMember = None
 ) -> Response:
-    """Show whether the drained instance or member can be stopped. If it cannot: each task that still has to move, the
-    instance that takes it, and its lag.
+    """Show whether the drained instance or member can be stopped. If the instance or member cannot be stopped yet, the
+    answer has each task that still has to move, with the instance that takes the task, and the lag.
     """
     process_id, member_id = one_drained(instance, member)
     coordinator.overload.admit("describe")
@@ -198,7 +199,9 @@ async def end_hold(request: Request, group: RequestedGroup) -> None:
 async def approve_rebalance(
     request: Request, group: RequestedGroup, generation: HeldGeneration = None
 ) -> GenerationAnswer:
-    """Carry out the rebalance that waits, as it was computed. This covers the rebalances that follow from it."""
+    """Carry out the rebalance that waits, as it was computed. The approval also covers the rebalances that follow from
+    the approved rebalance.
+    """
     event = events.DecideHeldRebalance(True, generation, caller(request), reason_of(request))
     stored = accepted(await group.handle(event), AssignmentStored)
     return GenerationAnswer(generation_id=stored.generation_id)

@@ -31,7 +31,7 @@ large rebalance.
 async def export_log(group_id: GroupId, coordinator: TheCoordinator) -> Response:
     """The log of a group as it is stored, even if it cannot be read.
 
-    `problem`: the reason why it cannot be read; null when it can be read. Save the log before you repair it.
+    `problem`: the reason why the log cannot be read; null when it can be read. Save the log before you repair it.
     """
     stored, problem = await coordinator.stored_log(group_id)
     return StreamingResponse(_pieces(stored, problem), media_type="application/json")
@@ -47,8 +47,8 @@ async def repair_log(
     out.
 
     Whole commits before the damage are kept. The group then has no members, and a generation above every generation
-    that members may have got. It is led again at once: its members get `UNKNOWN_MEMBER_ID` and join again by
-    themselves. If the group is still led, nothing is lost, because its log is written again from memory. 409
+    that members may have got. The repaired group is led again at once: its members get `UNKNOWN_MEMBER_ID` and join
+    again by themselves. If the group is still led, nothing is lost, because its log is written again from memory. 409
     `INCONSISTENT_GROUP_PROTOCOL`: the log can be read. 409 `CORRUPT_MESSAGE`: no record can be kept.
     """
     return _answer(await coordinator.repair(group_id, execute=execute))

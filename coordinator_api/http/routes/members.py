@@ -136,7 +136,8 @@ async def fetch_assignment(
     wait_ms: WaitMs = 0,
     instance_id: InstanceId = None,
 ) -> Response:
-    """Fetch the assignment of `min_generation` or later. Waits for it up to `wait_ms`; 204 if there is none by then.
+    """Fetch the assignment of `min_generation` or later. The call waits up to `wait_ms` for the assignment; 204 if
+    there is none after this time.
 
     With `Accept: application/octet-stream` the body has only the bytes of the assignment, and headers have the other
     fields.

@@ -41,7 +41,7 @@ async def list_rebalances(
     group_id: GroupId,
     coordinator: TheCoordinator,
     before: Annotated[
-        int | None, Query(ge=0, le=JAVA_INT_MAX, description="Only generations below this one."), DIGITS
+        int | None, Query(ge=0, le=JAVA_INT_MAX, description="Only generations below this number."), DIGITS
     ] = None,
     limit: Annotated[int, Query(ge=1, le=MAX_PAGE), DIGITS] = 100,
 ) -> Response:
@@ -67,7 +67,8 @@ async def report_rebalance(
 ) -> GenerationAnswer:
     """Report a rebalance that was led elsewhere: 201 if it is new, 200 if it is known, 409 if it is too old.
 
-    The first report creates the group, which is shown like any other group. Its members cannot join here.
+    The first report creates the group, which is shown like any other group. Members of a group that is led elsewhere
+    cannot join at this service.
     """
 
     read = await run_on_document(request, coordinator, "body", read_report, group_id, coordinator.document_bounds)
@@ -94,7 +95,8 @@ async def explain_rebalance(
     task: Annotated[str | None, Query(pattern=TASK_PATTERN, max_length=300)] = None,
 ) -> Response:
     """The reason for the place of every task, or of one task (`task=0_3`)."""
-    with refusing_input(), computing(request, coordinator):  # also around the read: an overloaded service refuses first
+    # the limits cover the read as well, so an overloaded service refuses before it reads
+    with refusing_input(), computing(request, coordinator):
         chosen = None if task is None else TaskId.parse(task)
         stored = await _recorded(coordinator, group_id, generation)
         classes = coordinator.allowed_assignors.class_paths
