@@ -143,12 +143,13 @@ class StreamsConfig:
 
     `commit_interval_ms` None: 30 s, or 100 ms under exactly-once. `bootstrap_servers`: the servers of Kafka, or
     `embedded:<directory>` for the log in a SQLite file, which needs no server. `application_server`: host:port under
-    which an instance on Spark serves its stores; port 0 picks a free port. None: a free port of the executor's host,
-    or of loopback while there is no token. `application_server_ssl_*`: the TLS settings of this endpoint; without a
-    certificate it serves plain HTTP. `restore_batch_records`, `restore_pass_ms`: the most records, and the longest
-    time, that one pass of a thread restores while other tasks run. `record_pass_ms`: the longest time that one pass
-    processes records before it punctuates and commits. `topology_optimization`: a subset of `OPTIMIZATIONS`; None: not
-    given. `kafka_properties`: properties of Kafka's clients; may contain secrets.
+    which an instance on Spark serves its stores; port 0 picks a free port. `application_server` None: a free port of
+    the executor's host, or of loopback while there is no token. `application_server_ssl_*`: the TLS settings of the
+    endpoint at `application_server`, which serves plain HTTP without a certificate. `restore_batch_records`,
+    `restore_pass_ms`: the most records, and the longest time, that one pass of a thread restores while other tasks run.
+    `record_pass_ms`: the longest time that one pass processes records before it punctuates and commits.
+    `topology_optimization`: a subset of `OPTIMIZATIONS`; None: not given. `kafka_properties`: properties of Kafka's
+    clients; may contain secrets.
     """
 
     application_id: str = field(metadata=_values(_text))
@@ -197,10 +198,10 @@ class StreamsConfig:
     def spreads_over_hosts(self) -> bool:
         """True if neither `client.tag.*` nor `rack.aware.assignment.tags` is given.
 
-        In this case each instance has the tag HOST_TAG of its host, and standbys are spread over that tag: a standby is
-        placed on another host than the active copy if there is another host. An empty `rack.aware.assignment.tags`
-        disables the spreading over hosts. Differs from Kafka: Kafka sets no tag, so a standby may be in another process
-        of the active copy's host, and a failure of the host ends both copies.
+        With `spreads_over_hosts`, each instance has the tag HOST_TAG of its host, and standbys are spread over that
+        tag: a standby is placed on another host than the active copy if there is another host. An empty
+        `rack.aware.assignment.tags` disables the spreading over hosts. Differs from Kafka: Kafka sets no tag, so a
+        standby may be in another process of the active copy's host, and a failure of the host ends both copies.
         """
         return not self.client_tags and RACK_AWARE_ASSIGNMENT_TAGS not in self.assignment
 

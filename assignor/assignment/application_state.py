@@ -1,7 +1,7 @@
 """The assignor's view of its application: the tasks, the clients with their previous tasks, and the configs.
 
-All data are read from the placement problem when they are first used. Source: `ApplicationState`, `KafkaStreamsState`,
-`TaskInfo`, `TaskTopicPartition`, and `StreamsPartitionAssignor.buildApplicationState`.
+All data of this view are read from the placement problem when they are first used. Source: `ApplicationState`,
+`KafkaStreamsState`, `TaskInfo`, `TaskTopicPartition`, and `StreamsPartitionAssignor.buildApplicationState`.
 """
 
 from collections.abc import Mapping
@@ -49,8 +49,8 @@ class TaskInfo:
 
 @dataclass(frozen=True, slots=True)
 class KafkaStreamsState:
-    """A process before the rebalance. All tasks are sorted. A lag is a number of records, LATEST_OFFSET or
-    UNKNOWN_OFFSET_SUM (`assignor.types`).
+    """A process before the rebalance. All collections of tasks are sorted. A lag is a number of records, LATEST_OFFSET
+    or UNKNOWN_OFFSET_SUM (`assignor.types`).
     """
 
     _client: PlacementClient
@@ -108,8 +108,8 @@ class KafkaStreamsState:
         return tuple(sorted({task for task in reported if task in lags}, key=lambda task: (lags.lag_for(task), task)))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
-        """Every task with a changelog, with the lag of this process on it. Raises UnsupportedOperationError if lags
-        were not requested.
+        """Every task with a changelog, with the lag of this process on the task. Raises UnsupportedOperationError if
+        lags were not requested.
         """
         self._check_lags()
         return {task: self._client.lags.lag_for(task) for task in sorted(self._client.lags)}

@@ -1,7 +1,7 @@
 """Swaps tasks between clients to save cross-rack reads, for assignors of the public interface.
 
 This module uses the search of `task_assignors.racks`. As in Kafka, the optimization for the public interface differs
-from the optimization of Kafka's own assignors in three points. For the public interface, the cost of an active copy
+from the optimization for Kafka's own assignors in three points. For the public interface, the cost of an active copy
 includes its changelog partitions. For the public interface, clients are numbered in the leader's order, not by process
 id. For the public interface, no task is swapped unless the traffic cost and the non-overlap cost are configured, even
 if an assignor overrides these costs. Source: `TaskAssignmentUtils.optimizeRackAwareActiveTasks`,

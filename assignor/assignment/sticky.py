@@ -1,9 +1,9 @@
 """The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
 
-This assignor has the steps of LegacyStickyTaskAssignor, with two differences: of clients with the same load, the one
-with more threads has no precedence; and racks are used as in `rack_optimization`. Differs from Kafka: Kafka places
-standbys in the order of a HashSet of objects without a hash code of their own, which differs in each run. This assignor
-places standbys in the order of a HashSet of task ids.
+StickyTaskAssignor has the steps of LegacyStickyTaskAssignor, with two differences: among clients with the same load, a
+client with more threads has no precedence; and racks are used as in `rack_optimization`. Differs from Kafka: Kafka
+places standbys in the order of a HashSet of objects without a hash code of their own, which differs in each run.
+StickyTaskAssignor of this project places standbys in the order of a HashSet of task ids.
 Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
 
@@ -26,7 +26,8 @@ from assignor.types import Role, TaskId
 
 
 class StickyTaskAssignor(CustomTaskAssignor):
-    """Keeps tasks on their clients as long as the load allows it. This assignor never requests a probing rebalance.
+    """Keeps tasks on their clients as long as the load allows it. StickyTaskAssignor never requests a probing
+    rebalance.
 
     `must_preserve_active_task_assignment`: every active task stays with its previous owner, whatever the owner's load.
     If `must_preserve_active_task_assignment` is True, racks are ignored, and one client requests the next rebalance at

@@ -78,7 +78,7 @@ class KafkaStreamsAssignment:
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
         """Returns an assignment of the same process with a deadline. The returned object shares its tasks with this
         object, so a change of the tasks affects both objects. The process requests a rebalance at `deadline_ms`
-        (milliseconds since 1970), or at once if it is 0. Only the returned object has the deadline.
+        (milliseconds since 1970), or at once if it is 0. Only the returned assignment has the deadline.
         Raises IllegalArgumentError if `deadline_ms` is no 64-bit number.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:

@@ -7,8 +7,8 @@ After any validation error, fatal or not, the rebalance fails with a StreamsExce
 process, but validation stops earlier at a non-fatal error, the rebalance fails at once with a NullPointerException.
 
 If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If the assignor raises
-MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. Any other exception of the assignor makes
-the rebalance fail.
+MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. An exception of the assignor other than
+TaskAssignmentError and MissingSourceTopicError makes the rebalance fail.
 Source: `TaskAssignor`, `StreamsPartitionAssignor.processStreamsPartitionAssignment`.
 """
 

@@ -1,7 +1,8 @@
 """The state of each client before the rebalance: its previous tasks, and its lag on every stateful task.
 
 A task was active on a client if a member of the client owns a partition of the task, or reported LATEST_OFFSET as the
-task's offset sum. All other tasks that a member of the client reported were standbys on the client.
+task's offset sum. A task that a member of the client reported, and that was not active on the client, was a standby on
+the client.
 
 The lag of a client on a task is the task's end-offset sum (the sum of the end offsets of its changelogs) minus the
 offset sum that the client reported. Three rules apply to the end offsets:
@@ -105,7 +106,7 @@ class TaskLags:
 
     `reported`: the tasks that the client reported, with its lags. `unreported`: all stateful tasks, with the lag of a
     client that did not report the task. All clients share the mapping `unreported`; a lag in `reported` takes
-    precedence over it.
+    precedence over the lag in `unreported`.
     """
 
     reported: Mapping[TaskId, int]

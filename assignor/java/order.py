@@ -144,7 +144,8 @@ class JavaHashSet(MutableSet[K]):
         return f"JavaHashSet({self.order()!r})"
 
     def order(self) -> list[K]:
-        """All keys, in the order in which Java iterates over the set. The set reuses the list; do not modify the
+        """All keys of the set, in the order in which Java iterates over the set. The set reuses the list; do not modify
+        the
         list.
         """
         if self._order is None:

@@ -1,8 +1,8 @@
 """One crowded bucket of a Java `HashMap`: a red-black tree that is iterated as a linked list.
 
 Java makes a tree of a bucket of more than eight entries, so that a look-up takes a logarithmic number of comparisons.
-Every entry is a node of the tree, and also an element of a doubly linked list. Look-ups use only the tree, and
-iterations use only the list. But the tree changes the order of the list in two cases:
+Every entry of the bucket is a node of the tree, and also an element of a doubly linked list. Look-ups use only the
+tree, and iterations use only the list. But the tree changes the order of the list in two cases:
 
 1. A new entry is inserted into the list directly after the entry that is its parent in the tree. The parent
    is determined before the tree is balanced (`TreeNode.putTreeVal`).

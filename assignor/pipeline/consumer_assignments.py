@@ -310,8 +310,8 @@ def _hand_out(
 def _temporary_standbys(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, held_back: Sequence[TaskId]
 ) -> list[TaskId]:
-    """Returns the stateful tasks that are held back and of which this process had standbys. As temporary standbys,
-    these tasks keep their state open until the owner has revoked them.
+    """Returns the stateful tasks that are held back and of which this process had standbys. A task that is a temporary
+    standby keeps its state open until the owner of the active task has revoked the task.
     """
     if not held_back:
         return []

@@ -66,8 +66,8 @@ from assignor.topology.topic_racks import TopicRacks
 from assignor.types import JAVA_LONG_MAX, AssignorErrorCode, ProcessId, TaskId, TopicPartition
 
 CreatedTopics = dict[str, CreatedTopic]
-"""The created topics by name. No topic is ever removed, because a failed rebalance also reports the topics that it
-created.
+"""The created topics by name. No topic is ever removed from CreatedTopics, because a failed rebalance also reports the
+topics that it created.
 """
 
 

@@ -1,8 +1,8 @@
 """Assigns the tasks of one process to its stream threads.
 
 The tasks are assigned in three passes: stateful active tasks, standbys, stateless active tasks. The load of a thread is
-the number of its tasks over all passes; the fair share is the number of tasks per thread, rounded down. Each pass has
-three steps:
+the number of its tasks over all passes; the fair share is the number of tasks per thread, rounded down. Each pass
+assigns its tasks in three steps:
 
 1. A thread keeps the tasks that it had before, smallest lag first, until its load is the fair share.
 2. Threads below the fair share get the next tasks in sorted order, in turns.
@@ -162,8 +162,9 @@ def _all_to_one(
 def _keep_with_previous_owner(
     queue: _TaskQueue, threads: _Threads, previous_tasks_by_lag: Mapping[str, Sequence[TaskId]]
 ) -> dict[int, str]:
-    """Carries out step 1 of a pass. Returns the ranks of the tasks whose previous owner had no room, each with its
-    previous owner. If a task has several previous owners without room, the result has the last of them.
+    """Carries out step 1: threads keep tasks that they had before. Returns the ranks of the tasks whose previous owner
+    had no room, each with its previous owner. If a task has several previous owners without room, the result has the
+    last of them.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []

@@ -5,12 +5,12 @@ standby tasks with their partitions, the partitions of each host for queries, an
 rebalance. Since version 5, the host maps refer to topics by index, and a dictionary of the topics precedes the host
 maps.
 
-All members of a rebalance get the same versions and the same host maps, which are by far the longest part. Only the
-tasks and the time of the next rebalance differ between members. So there is one `AssignmentInfoEncoder` for each
-rebalance: it encodes the common part once, and is then called for each member. Kafka writes hosts, partitions and
-topics in the order of its hash maps. `AssignmentInfoEncoder` writes every mapping and tuple in its own order. The topic
-dictionary is written in the order in which Kafka's hash map would contain the topics of the given hosts and partitions.
-Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
+All members of a rebalance get the same versions and the same host maps, which are by far the longest part. In the
+assignments of a rebalance, only the tasks and the time of the next rebalance differ between members. So there is one
+`AssignmentInfoEncoder` for each rebalance: it encodes the common part once, and is then called for each member. Kafka
+writes hosts, partitions and topics in the order of its hash maps. `AssignmentInfoEncoder` writes every mapping and
+tuple in its own order. The topic dictionary is written in the order in which Kafka's hash map would contain the topics
+of the given hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
 """
 
 import struct
@@ -40,7 +40,7 @@ from assignor.protocol.versions import (
 from assignor.types import JAVA_LONG_MAX, HostInfo, TaskId, TopicPartition
 
 HostPartitions = Mapping[HostInfo, tuple[TopicPartition, ...]]
-"""Each host with the partitions of which it has a copy, each partition once."""
+"""By host, the partitions of which the host has a copy; each partition is listed once."""
 
 _SMALLEST_HOST = 2 + 4 + 4
 _SMALLEST_DICTIONARY_ENTRY = 4 + 2

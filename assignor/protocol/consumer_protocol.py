@@ -60,8 +60,8 @@ class Assignment:
 
 
 def encode_subscription(subscription: Subscription, version: int = HIGHEST_VERSION) -> bytes:
-    """Encodes a subscription. Topics are sorted; owned partitions are sorted and grouped by topic. Only the fields that
-    `version` has are encoded.
+    """Encodes a subscription. Topics are sorted; owned partitions are sorted and grouped by topic. Only the
+    subscription fields that exist in `version` are encoded.
     """
     version = _usable_version(version)
     writer = Writer()

@@ -32,7 +32,9 @@ class AssignmentParts(NamedTuple):
 
 
 class SharedAssignments(Mapping[str, bytes]):
-    """The bytes of each member's assignment, by member id. Each access to an assignment joins its parts again."""
+    """The bytes of each member's assignment, by member id. Each access to an assignment joins the assignment's parts
+    again.
+    """
 
     def __init__(self, parts: Mapping[str, AssignmentParts]) -> None:
         """`parts`: the parts of each member's assignment, by member id, in the order of the members."""

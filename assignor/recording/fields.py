@@ -28,7 +28,9 @@ allocate, and is far above the numbers in real Kafka clusters.
 
 
 class Fields:
-    """One JSON object. The constructor checks the names of the fields; a method that reads a field checks its value."""
+    """The fields of one JSON object. The constructor checks the names of the fields; a method that reads a field checks
+    its value.
+    """
 
     __slots__ = ("_values", "where")
 

@@ -95,8 +95,8 @@ class RackInformation:
     def knows_changelogs(self) -> bool:
         """True if every changelog topic is known, with the racks of all its partitions.
 
-        As in Kafka, this method checks the partitions of whole topics, not the partitions that tasks need. If a topic
-        lacks a partition that a task needs, a later step raises an error.
+        As in Kafka, `knows_changelogs` checks the partitions of whole topics, not the partitions that tasks need. If a
+        topic lacks a partition that a task needs, a later step raises an error.
         """
         topics = {partition.topic for partitions in self.changelog_partitions.values() for partition in partitions}
         return all(

@@ -23,7 +23,7 @@ from assignor.types import ProcessId, TaskId
 Room = tuple[float, int]
 """A sort key; the client with the lowest key has the most room. The fields of the key are the tasks per thread and the
 negative number of threads (0 without `prefers_more_threads`). All empty clients have the key `EMPTY`, which is lower
-than all others.
+than all other keys.
 """
 
 EMPTY: Room = (-1.0, 0)
@@ -73,8 +73,8 @@ def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) ->
 
 
 class ClientQueue:
-    """All clients, sorted by most room, then by `ranks[client.number]`. An entry of the heap may be out of date. Room
-    only shrinks, so it is enough to correct an entry when it reaches the top.
+    """A heap of all clients: the client with the most room first, then by `ranks[client.number]`. An entry of the heap
+    may be out of date. Room only shrinks, so it is enough to correct an entry when it reaches the top.
     """
 
     __slots__ = ("_clients", "_heap")

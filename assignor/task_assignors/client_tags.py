@@ -83,7 +83,8 @@ class ClientTags(Generic[C]):
 
     def _use(self, client: C, used: set[Tag], used_clients: int) -> None:
         """Adds the client's tags to `used`. If a tag key has at most `used_clients` values, all values of this key
-        become unused instead. As in Kafka, the number of used clients is compared, not the number of used values.
+        become unused instead. As in Kafka, the number of a tag key's values is compared with the number of used
+        clients, not with the number of used values.
         """
         for tag in self.of[client]:
             values = self._with_key[tag[0]]

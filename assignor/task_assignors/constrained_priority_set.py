@@ -15,8 +15,8 @@ step. A step of the queue is of one of three kinds:
 - An offer removes the client from the array if it is queued already, and pushes it with its present load.
 - A draw that finds no acceptable client polls all clients and offers all of them again.
 
-It would be slow to carry out every step, because each draw would poll and offer many clients. Three observations avoid
-most of the polls and offers:
+To carry out every step of Kafka's algorithm would be slow, because each draw would poll and offer many clients. Three
+observations avoid most of the polls and offers:
 
 1. If the heap is in order, a poll returns the least entry, whatever the positions are. So a draw from a heap in order
    returns the least acceptable entry, which a comparison of the acceptable clients finds. If only one client is
@@ -36,15 +36,15 @@ An offer can put the heap out of order. `breaking_range_after` returns a range o
 out of order only if an entry in the heap lies in this range.
 
 The array is a `heapq` heap, because `heapq` is written in C. As long as the heap is in order, `heapq` and Java give the
-same array, for these reasons. `heapq` and Java push in the same way: the new entry starts at the end of the array and
+same array. The reasons follow. `heapq` and Java push in the same way: the new entry starts at the end of the array and
 rises while its parent is greater. To poll, `heapq` and Java remove the root of the heap, which leaves a hole. The hole
 sinks: the lesser of its two children moves up into the hole, again and again. Finally the last entry of the array moves
 into the hole. Java stops the sinking as soon as the last entry is less than both children of the hole, while `heapq`
 lets the hole sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. In a heap
-in order, the entries grow along the path on which the hole sinks. No two entries are equal, because each entry contains
-its client's number. So only one position on the path is right for the last entry, and `heapq` and Java find the same
-position. In a heap out of order, the entries need not grow along the path on which the hole sinks, so `_java_poll`
-carries out Java's algorithm.
+in order, the entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each
+entry contains its client's number. So only one position on the path is right for the last entry, and `heapq` and Java
+find the same position. In a heap out of order, the entries need not grow along the path on which the hole sinks, so
+`_java_poll` carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -70,7 +70,7 @@ offers. An entry before the offers is NOT_QUEUED if its client was not in the he
 """
 
 BreakingRange = tuple[Entry, Entry]
-"""Two entries that bound a range. A heap that has an entry strictly between these two entries may be out of order."""
+"""Two entries that bound a range. A heap that has an entry strictly between the two bounds may be out of order."""
 
 ANYWHERE: BreakingRange = (NOT_QUEUED, 1 << 64 + CLIENT_BITS)
 
@@ -120,7 +120,7 @@ class ClientHeap:
 
     def carry_out(self, steps: Sequence[Step], entries: Sequence[Entry]) -> None:
         """Carries out the steps. `entries`: the entry of each client after all of `steps`; NOT_QUEUED for a client that
-        is not in the heap. Only the first step may be REFILLED.
+        is not in the heap. Only the first step of `steps` may be REFILLED.
         """
         for step in steps:
             if isinstance(step, tuple):
@@ -133,8 +133,8 @@ class ClientHeap:
                 self._draw(step)
 
     def first_of(self, wanted: Collection[Entry]) -> Entry:
-        """Returns the entry of `wanted` that a draw would return, without changing the heap. All of `wanted` have to be
-        in the heap.
+        """Returns the entry of `wanted` that a draw would return, without changing the heap. All entries of `wanted`
+        have to be in the heap.
         """
         array = self._array.copy()
         while (entry := _java_poll(array)) not in wanted:
@@ -227,8 +227,8 @@ class _HashSetOrder:
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
         """True if a bucket gets more than eight keys at the final capacity, or at an earlier capacity of 64 or more. If
-        a bucket gets so many keys, the order depends on all four rules of `java/order.py`. (Below a capacity of 64,
-        more than eight keys in a bucket only double the table.)
+        a bucket gets more than eight keys, the order depends on all four rules of `java/order.py`. (Below a capacity of
+        64, more than eight keys in a bucket only double the table.)
         """
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:

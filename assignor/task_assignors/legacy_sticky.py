@@ -115,8 +115,9 @@ class StickyPlacement:
 
     def place_remaining_active(self) -> None:
         """Places the remaining active tasks, in the order of their ids. A remaining task goes to its previous owner, or
-        else to a client that had a standby of it, unless that client is full and another client has more room. All
-        other remaining tasks, also tasks without a previous client, go to the client with the most room.
+        else to a client that had a standby of it, unless that client is full and another client has more room.
+        Remaining tasks that get no client in this way, also tasks without a previous client, go to the client with the
+        most room.
         """
         for task in sorted(self._unassigned):
             client, kind, passed_over = self._find_client(task, self._roomiest_of_all)
@@ -293,7 +294,8 @@ def _decision(kind: DecisionKind, task: TaskId, role: Role, client: Client, pass
 
 
 class LegacyStickyTaskAssignor:
-    """Keeps tasks on their clients as long as the load allows it. This assignor never requests a probing rebalance.
+    """Keeps tasks on their clients as long as the load allows it. LegacyStickyTaskAssignor never requests a probing
+    rebalance.
 
     1. Active tasks stay with their previous owner, up to the owner's fair share (tasks per thread, rounded down).
     2. A task that is not placed yet goes to a client that had a standby of it, up to the client's fair share.
@@ -320,9 +322,9 @@ class LegacyStickyTaskAssignor:
 class FallbackPriorTaskAssignor:
     """The assignor that the leader uses when lags cannot be computed.
 
-    Every active task stays with its previous owner, whatever the load of the owner. All other tasks are placed as by
-    LegacyStickyTaskAssignor. FallbackPriorTaskAssignor always requests a probing rebalance, because lags may be known
-    in that rebalance. Raises IllegalStateError if the clients have no threads.
+    Every active task stays with its previous owner, whatever the load of the owner. Standbys, and active tasks without
+    a previous owner, are placed as by LegacyStickyTaskAssignor. FallbackPriorTaskAssignor always requests a probing
+    rebalance, because lags may be known in that rebalance. Raises IllegalStateError if the clients have no threads.
     """
 
     name = "FallbackPriorTaskAssignor"

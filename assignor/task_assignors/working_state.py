@@ -44,7 +44,8 @@ class NamedNumbers(NamedTuple):
 
 class WorkingState:
     """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted; `places`: the index of each task
-    in `tasks`; `clients`: sorted by process id. All other fields are indexed by the number of a task or client.
+    in `tasks`; `clients`: sorted by process id. The fields besides `tasks`, `places` and `clients` are indexed by the
+    number of a task or client.
 
     `owner[task]`: the client with the active copy, -1 as long as the task has no active copy. `assigned[client]`: the
     number of active and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are warm-ups.

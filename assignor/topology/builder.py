@@ -1,7 +1,7 @@
 """Builds a topology node by node. The subtopologies and their numbers are the same as in Kafka.
 
-Every call is checked at once; a call that raises an error changes nothing. The builder takes the user's names of
-topics; `build` adds the application id as prefix to the names of internal topics.
+Every call of the builder is checked at once; a call that raises an error changes nothing. The builder takes the user's
+names of topics; `build` adds the application id as prefix to the names of internal topics.
 Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: the builder supports no sources by pattern, and no
 sinks that choose a topic for each record.
 """

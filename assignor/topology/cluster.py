@@ -10,8 +10,8 @@ from assignor.types import TopicPartition
 
 T = TypeVar("T")
 Racks = frozenset[str | None]
-"""The racks of the brokers that have a replica of a partition. None stands for a broker without a rack, or an unknown
-broker.
+"""The racks of the brokers that have a replica of a partition. A rack that is None stands for a broker without a rack,
+or for an unknown broker.
 """
 
 

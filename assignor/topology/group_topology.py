@@ -2,9 +2,9 @@
 nodes.
 
 Kafka's leader keeps subtopologies in hash maps, and iterates over them in the maps' order. The partition counts of
-chained repartition topics and the order of tasks depend on the order of these maps. So Java's hash code of a
-subtopology is part of Kafka's behaviour. Source: `InternalTopologyBuilder.TopicsInfo`, `TopologyMetadata.Subtopology`,
-and `hashCode` of the `*ChangelogTopicConfig` classes.
+chained repartition topics and the order of tasks depend on the iteration order of the hash maps of subtopologies. So
+Java's hash code of a subtopology is part of Kafka's behaviour. Source: `InternalTopologyBuilder.TopicsInfo`,
+`TopologyMetadata.Subtopology`, and `hashCode` of the `*ChangelogTopicConfig` classes.
 """
 
 from collections.abc import Iterable, Mapping
@@ -65,8 +65,8 @@ class RepartitionTopic:
 
 @dataclass(frozen=True, slots=True)
 class Subtopology:
-    """A subtopology. `source_topics` include the repartition topics. All topics have their full names, in Kafka's
-    order.
+    """A subtopology. `source_topics` include the repartition topics. All topics of a subtopology have their full names,
+    in Kafka's order.
     """
 
     id: int

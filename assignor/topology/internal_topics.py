@@ -2,9 +2,9 @@
 
 Step 1 computes the partition counts of repartition topics. A repartition topic without a fixed count gets the largest
 count of the source topics of all subtopologies that write to it. The source topics of a subtopology may be repartition
-topics too, so the loop over all repartition topics repeats until all counts are known. Each step of the loop uses the
-counts that are already known at this step. So the counts of chained topics depend on the order of the loop, which is
-Java's hash order.
+topics too, so the loop over all repartition topics repeats until all counts are known. Each step of this loop uses the
+partition counts that are already known at this step. So the counts of chained topics depend on the order of the loop,
+which is Java's hash order.
 
 After the counts are known, all topics of a co-partitioned group get the same count. If a co-partitioned group has only
 repartition topics, their common count is the user's fixed count, or else the largest count. If a co-partitioned group

@@ -19,7 +19,7 @@ from assignor.topology.group_topology import GroupTopology, Subtopology, source_
 from assignor.types import TaskId, TopicPartition, utf16_order
 
 PartitionsOfTasks = Mapping[TaskId, tuple[TopicPartition, ...]]
-"""Each task with its partitions, in the order of a Java HashMap of tasks."""
+"""A mapping from each task to its partitions, in the order of a Java HashMap of tasks."""
 
 Sources = tuple[tuple[int, tuple[tuple[str, int], ...]], ...]
 """The id of each subtopology, in Kafka's iteration order, with its source topics and their partition counts."""
@@ -55,8 +55,8 @@ def task_by_partition(sources: Sources) -> Mapping[TopicPartition, TaskId]:
 
 
 class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
-    """Every stateful task with its changelog partitions. The mapping is computed at its first use, because only a
-    rack-aware assignment needs the changelog partitions. Source: `ChangelogTopics`.
+    """A mapping from each stateful task to its changelog partitions. The mapping is computed at its first use, because
+    only a rack-aware assignment needs the changelog partitions. Source: `ChangelogTopics`.
     """
 
     def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:

@@ -57,8 +57,8 @@ class TopicRacks:
         """Returns the racks of each partition, by topic, for assignors of the public interface, which may get a
         partition some of whose replicas have unknown racks.
 
-        Unlike `of`, this method uses no description of a source topic that serves as changelog if the metadata has its
-        racks.
+        Unlike `of`, `for_public_interface` uses no description of a source topic that serves as changelog if the
+        metadata has its racks.
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
         """
         repartition = frozenset(internal)

@@ -2,6 +2,6 @@
 
 Rules: the commands access a log only through `logs/`, in Kafka's terms. No other package of the runtime imports this
 package. Output and options follow Kafka's own tools (`kafka-topics.sh`, `kafka-console-producer.sh`,
-`kafka-console-consumer.sh`, `kafka-streams-application-reset.sh`). Unlike these tools, each command reports the
+`kafka-console-consumer.sh`, `kafka-streams-application-reset.sh`). Unlike Kafka's tools, each command reports the
 number of records that it read or wrote, and skips nothing silently.
 """

@@ -10,8 +10,9 @@ from streams_runtime.cli.produce_command import produce
 from streams_runtime.cli.reset_command import reset
 
 STREAMS = Extra("streams", ("httpx",))
-"""The extra that `reset` needs, because it calls the coordinator. The other commands work without an extra on an
-embedded log."""
+"""The extra that `reset` needs, because it calls the coordinator. On an embedded log, all commands but `reset` work
+without an extra.
+"""
 
 
 def register(app: typer.Typer) -> None:

@@ -135,7 +135,8 @@ class LineOptions:
 def consume(options: ConsumeOptions, lines: LineOptions, address: LogAddress) -> None:
     """Print the records of a topic, one record per line.
 
-    Without --from-beginning, --offset or --since, it prints only new records. It commits no offsets of any group.
+    Without --from-beginning, --offset or --since, the command prints only new records. The command commits no offsets
+    of any group.
     """
     writer = lines.writer(options.topic)
     with address.opened() as log:
@@ -160,7 +161,7 @@ def _partitions(options: ConsumeOptions, count: int) -> list[TopicPartition]:
 
 @dataclass
 class _Consumption:
-    """One run of the command. `ends`: the end offsets of the partitions when the run began."""
+    """One run of `consume`. `ends`: the end offsets of the partitions when the run began."""
 
     options: ConsumeOptions
     lines: LineOptions

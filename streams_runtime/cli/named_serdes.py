@@ -77,8 +77,8 @@ def _windowed(inner: NamedSerde, option: str) -> NamedSerde:
 
 
 def _of_registry(name: str, option: str, topic: str, schema_registry: str | None) -> NamedSerde:
-    """Returns a serde of the schema registry. It reads with the writer's schema, and writes with the topic's latest
-    schema.
+    """Returns a serde of the schema registry. The serde reads with the writer's schema, and writes with the topic's
+    latest schema.
     """
     if schema_registry is None:
         raise InputError(f"{name} needs the URL of the schema registry: --schema-registry", option)

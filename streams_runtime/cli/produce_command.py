@@ -121,7 +121,7 @@ def produce(options: ProduceOptions, address: LogAddress) -> None:
 
 @dataclass
 class _Production:
-    """One run of the command: its lines, and the number of records that the log has acknowledged."""
+    """One run of `produce`: the lines that it reads, and the number of records that the log has acknowledged."""
 
     options: ProduceOptions
     reader: LineReader

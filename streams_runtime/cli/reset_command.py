@@ -113,8 +113,9 @@ def reset(
 ) -> None:
     """Reset an application after its instances have ended.
 
-    Its committed offsets of the input topics are set to the offsets chosen here. Its internal topics (changelogs,
-    repartition topics, claims) and its state in the given directories are deleted. Output topics are not changed.
+    The application's committed offsets of the input topics are set to the offsets chosen here. The application's
+    internal topics (changelogs, repartition topics, claims) and its state in the given directories are deleted. Output
+    topics are not changed.
     """
     from streams_runtime.cli.application_reset import carry_out, plan_reset
     from streams_runtime.membership.calls import CoordinatorUnavailable

@@ -10,7 +10,7 @@ _LONGEST_KEY = 40
 
 def error_text(error: BaseException) -> str:
     """The error's message as valid UTF-8 text: lone surrogates are escaped. Never raises: if the error's `__str__`
-    fails, returns a text that says so.
+    fails, returns a text that names this failure.
     """
     try:
         return str(error).encode(errors="backslashreplace").decode()

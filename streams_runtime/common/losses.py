@@ -36,8 +36,9 @@ class DropReason(StrEnum):
 
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
-    """Kafka filters out a record without a key before a repartition topic, and does not count it. Here these records
-    have their own metric, so that the loss is visible and `dropped-records-total` still equals Kafka's.
+    """Kafka filters out a record without a key before a repartition topic, and does not count it. In this project,
+    the records that are dropped before a repartition topic have their own metric, so that the loss is visible and
+    `dropped-records-total` still equals Kafka's.
     """
 
     NULL_KEY_OR_VALUE = "null-key-or-value"
@@ -92,7 +93,9 @@ class WindowsAtRisk(NamedTuple):
 
 
 class TaskLosses:
-    """The losses of one task. Only the task's thread calls it. `dropped_records`: the number so far, of all reasons."""
+    """The losses of one task. Only the task's thread calls this object. `dropped_records`: the number so far, of all
+    reasons.
+    """
 
     __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
@@ -180,8 +183,8 @@ class TaskLosses:
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
         """Reports windows that a restore lacked: the changelog was needed from `needed_from` on, but begins at `begin`.
 
-        Each deleted record was a change of one window, and a window may have had several changes. So the reported
-        number of windows is an upper bound.
+        Each record that the log has deleted was a change of one window, and a window may have had several changes. So
+        the reported number of windows is an upper bound.
         """
         windows = begin - needed_from
         what = (

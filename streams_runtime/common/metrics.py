@@ -123,7 +123,9 @@ class PausedBy(StrEnum):
 
 
 class InstanceMetrics:
-    """The metrics of one instance. Its threads write through `thread`; any thread may read."""
+    """The metrics of one instance. The instance's threads write their metrics through `thread`; any thread may read the
+    metrics.
+    """
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry(auto_describe=False)
@@ -146,7 +148,7 @@ class InstanceMetrics:
         self._gauges["streams_paused"].labels(by.value).set(int(paused))
 
     def exposition(self) -> bytes:
-        """All metrics in Prometheus' text format."""
+        """All metrics of the instance, in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
@@ -238,8 +240,8 @@ class ThreadMetrics:
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """Removes the gauges of the thread, because the thread has ended. Its counters stay; only its processed records
-        by task are removed.
+        """Removes the gauges of the thread, because the thread has ended. The thread's counters stay, except its
+        processed records by task, which are removed.
         """
         for series in self._series.values():
             series.set({})

@@ -18,7 +18,7 @@ from enum import StrEnum
 from streams_runtime.common.clock import Clock
 
 MAX_TEXT_LENGTH = 300
-"""The greatest length of a notice's text. A coordinator accepts 500 characters."""
+"""The greatest length of a notice's text. A coordinator accepts notices of up to 500 characters."""
 
 MAX_NOTICES = 16
 MAX_BYTES = 3_500

@@ -215,8 +215,8 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """The index of each row's origin in the batch `of`. If `of` is None, it is the index in the batch from which
-        this batch was derived.
+        """The index of each row's origin in the batch `of`. If `of` is None, the index is the index in the batch from
+        which this batch was derived.
         """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)

@@ -42,7 +42,9 @@ class RecordMetadata(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """An input record as it was read, before serdes and timestamp extractors. Dead letters are made from it."""
+    """An input record as it was read, before serdes and timestamp extractors. Dead letters are made from a
+    `RawRecord`.
+    """
 
     key: bytes | None
     value: bytes | None

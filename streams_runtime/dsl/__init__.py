@@ -1,6 +1,7 @@
 """The typed DSL: streams, tables, groups, windows and joins, as in Kafka Streams.
 
-Begin with a `StreamsBuilder`. Its `build` gives the `Topology` that an `Application` runs. Source: `kstream` (DSL).
+Begin with a `StreamsBuilder`. `StreamsBuilder.build` returns the `Topology` that an `Application` runs. Source:
+`kstream` (DSL).
 """
 
 from streams_runtime.dsl.materialized import Materialized

@@ -46,7 +46,7 @@ class StreamGrouping(Generic[K, V]):
         """The settings of the store of a count.
 
         If the call has a `Materialized` without a name, this function takes a number for generated names and does not
-        use it. Kafka also takes this number, and later generated names must have Kafka's numbers.
+        use it. Kafka also takes a number that it does not use, and later generated names must have Kafka's numbers.
         Source: `KGroupedStreamImpl.count(Materialized)`.
         """
         settings = checked_settings(store)

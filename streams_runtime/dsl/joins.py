@@ -7,12 +7,12 @@ timestamps.
 Source: `KStreamKTableJoinProcessor` without grace period, `KTableKTableInnerJoin`, `KTableKTableLeftJoin`,
 `KTableKTableRightJoin`, `KTableKTableJoinMerger`. Differs from Kafka: if two records delete a key in both tables
 between two flushes of their record caches, the key leaves the result of an inner join. In Kafka each side finds no
-value in the other table and forwards no result, so the row stays. Here the row stays only if one record deletes the key
-in both tables, which happens when a table is joined with itself.
+value in the other table and forwards no result, so the row stays. In this project, the row of a deleted key stays only
+if one record deletes the key in both tables, which happens when a table is joined with itself.
 
 As in Kafka, a row also stays if one table puts and deletes a key between two of its flushes, and the other table
-forwards a change of that key between the put and the delete. This change is joined with a value that the first table
-never forwards, so no later change of the first table removes the row.
+forwards a change of that key between the put and the delete. The other table's change is joined with the value that was
+put. The first table never forwards this value, so no later change of the first table removes the joined row.
 """
 
 from collections.abc import Callable

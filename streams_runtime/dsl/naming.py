@@ -1,4 +1,4 @@
-"""Generated names of nodes, stores and topics. One counter numbers all of them, in the same order as in Kafka.
+"""Generated names of nodes, stores and topics. One counter numbers all generated names, in the same order as in Kafka.
 
 A node that the user names takes a number as well, so naming a node changes no other name. Generated names become part
 of the names of internal topics: with Kafka's names, an application of Kafka Streams keeps its state when it runs here.
@@ -39,7 +39,7 @@ class Naming:
 
 
 def checked_name(name: str) -> str:
-    """Returns the name. Raises TopologyError when it cannot be the name of a topic in Kafka."""
+    """Returns the name. Raises TopologyError if the name cannot be the name of a topic in Kafka."""
     if not isinstance(name, str):
         raise TopologyError(f"Invalid topology: a name must be text, not {name!r}")
     if not name:

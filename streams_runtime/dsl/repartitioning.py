@@ -1,9 +1,9 @@
 """Repartition topics in the graph, and the optimization that makes several of them one topic.
 
-Each node stands for a filter, a sink, the topic, and the source that reads the topic. The node has the name of the
-source, because later nodes are linked to the source. With `optimize`, the repartition topics below one change of the
-key become one topic, directly below that change. Here topics "become one", and "merge" means a merge of streams
-(`KStream.merge`, a `MergeNode`).
+Each repartition node of the graph stands for a filter, a sink, the topic, and the source that reads the topic. The node
+has the name of the source, because later nodes are linked to the source. With `optimize`, the repartition topics below
+one change of the key become one topic, directly below that change. In this module, "merge" never means that topics
+become one, but a merge of streams (`KStream.merge`, a `MergeNode`).
 
 A topic stays as it is if the value changes between the change of the key and the topic, because a topic has one value
 serde. If streams with changed keys are merged, and there are repartition topics below the merge, these topics become
@@ -45,7 +45,7 @@ class RepartitionNames:
         """The names of the repartition topic of a stream, and of its nodes. `prefix`: the name that the user gave, or a
         generated name.
 
-        In both cases, three numbers are taken from the counter of `naming`, as in Kafka. Source:
+        Three numbers are taken from the counter of `naming`, even if the user gave the name, as in Kafka. Source:
         `KStreamImpl.createRepartitionedSource`.
         """
         topic = prefix if prefix.endswith(REPARTITION_SUFFIX) else prefix + REPARTITION_SUFFIX
@@ -97,9 +97,7 @@ class RepartitionNode(GraphNode):
 
 @dataclass(eq=False, repr=False)
 class GroupedTableRepartitionNode(GraphNode):
-    """The repartition topic of a grouped table. This topic has the changes of the table, each with the key of its
-    group.
-    """
+    """The repartition topic of a grouped table. The topic has the changes of the table, by the key of the group."""
 
     topic: str
     sink: str
@@ -220,7 +218,9 @@ class RepartitionMerging:
 
 
 def _key_changer_above(node: GraphNode) -> GraphNode | None:
-    """The nearest node above that changes the key. None if a node between these two nodes changes the value."""
+    """The nearest node above `node` that changes the key. None if there is no such node, or if a node between it and
+    `node` changes the value.
+    """
     any_change = _found_upwards(node, lambda above: above.changes_key or above.changes_value)
     changer = _found_upwards(node, lambda above: above.changes_key)
     # both searches find the same node, unless a node below the change of the key changes only the value
@@ -249,7 +249,7 @@ def _found_upwards(node: GraphNode, condition: Condition) -> GraphNode | None:
 
 
 def nodes_above(node: GraphNode, stop_at: GraphNode | None = None) -> set[GraphNode]:
-    """All nodes above this one. `stop_at`: the search stops at this node, and the result does not contain this node."""
+    """All nodes above `node`. `stop_at`: the search stops at this node, and the result does not contain this node."""
     above: set[GraphNode] = set()
     waiting = [node]
     while waiting:

@@ -1,8 +1,8 @@
 """The nodes that the operations of a stream add to the graph: one function for each kind of operation.
 
-An operation that may change the key sets `repartition_required` of its result. The next operation that needs all
-records of a key in one partition then writes them to a repartition topic first. `name`: the name of the operation's
-node; None for `prefix` and the next number. Source: `KStreamImpl`.
+An operation that may change the key sets `repartition_required` of its result. After a change of the key, the next
+operation that needs all records of a key in one partition first writes the records to a repartition topic. `name`: the
+name of the operation's node; None for `prefix` and the next number. Source: `KStreamImpl`.
 """
 
 from collections.abc import Callable, Sequence

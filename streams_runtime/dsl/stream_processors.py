@@ -1,4 +1,5 @@
-"""Stateless operators of streams. They call the user's function with each record, or with a batch as columns.
+"""Stateless operators of streams. A stateless operator calls the user's function with each record, or with a batch as
+columns.
 
 Each function here makes the receiver of an operator, from the function of the user and from `child` and `context`,
 which `Operator.connect` gets. Records keep their headers and timestamps. An operator that forwards several rows calls
@@ -48,7 +49,7 @@ def mapping(mapper: Callable[[Any, Any], tuple[Any, Any]], child: Receiver, cont
 
 
 def selecting_keys(selector: Callable[[Any, Any], Any], child: Receiver, context: NodeContext) -> Receiver:
-    """Gives records new keys. In Kafka a `KStreamMap` does this."""
+    """Gives records new keys. In Kafka a `KStreamMap` changes the key."""
 
     def select_key(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         child(selector(key, value), value, timestamp_ms, headers)
@@ -123,8 +124,8 @@ def filtering_out(predicate: Callable[[Any, Any], bool], child: Receiver, contex
 def leaving_out_null_keys(child: Receiver, context: NodeContext) -> Receiver:
     """Leaves out records without key before a repartition topic: the operation below the topic would drop them.
 
-    Differs from Kafka: these records are counted, under a reason of their own. In Kafka a `KStreamFilter` leaves them
-    out, and nothing counts them.
+    Differs from Kafka: the records that are left out are counted, under a reason of their own. In Kafka a
+    `KStreamFilter` leaves out records without key, and nothing counts these records.
     """
 
     def null_key_filter(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
@@ -157,8 +158,8 @@ def branching(
     """Forwards a record to the first branch whose predicate is true, else to the default branch, if there is a default
     branch.
 
-    `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere
-    among them, has the predicate None.
+    `branches`: a predicate and the name of a child for each branch. The default branch, which may stand anywhere among
+    the branches, has the predicate None.
     """
     chosen_by = [(predicate, context.child(name)) for predicate, name in branches if predicate is not None]
     default = next((context.child(name) for predicate, name in branches if predicate is None), None)

@@ -347,7 +347,7 @@ class KGroupedStream(Generic[K, V]):
     ) -> KTable[K, V]:
         """Combine the values of each key. The first value of a key becomes the result for the key unchanged.
 
-        `reducer`: takes the value so far and the next value. Returns the new value.
+        `reducer`: takes the value so far and the next value, and returns the new value.
         """
         check_functions("KGroupedStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -397,7 +397,7 @@ class TimeWindowedKStream(Generic[K, V]):
     ) -> KTable[Windowed[K], V]:
         """Combine the values of each key in each window. The first value is taken as it is.
 
-        `reducer`: takes the window's value so far and the next value. Returns the new value.
+        `reducer`: takes the window's value so far and the next value, and returns the new value.
         """
         check_functions("TimeWindowedKStream.reduce", reducer=reducer)
         aggregation = StreamAggregation.by_reducer(reducer, self._grouping.stream.value_serde)
@@ -408,9 +408,9 @@ class KTable(Generic[K, V]):
     """The newest value of every key. The nodes below a table get its changes one by one.
 
     A table keeps a store if the user names one, or if a join or an aggregation has to read the table.
-    `key_serde`, `value_serde` of an operation: the serdes of its result and of the result's store. Without them, a
-    filter keeps both serdes of the table. Other operations keep only the key serde, and need a `value_serde` for a
-    store.
+    `key_serde`, `value_serde` of an operation: the serdes of its result and of the result's store. Without serde
+    arguments, a filter keeps both serdes of the table. Other operations keep only the key serde, and need a
+    `value_serde` for a store.
     """
 
     def __init__(self, stage: TableStage[K, V]) -> None:
@@ -480,7 +480,7 @@ class KTable(Generic[K, V]):
         return KTable(table_operations.with_new_values(self._stage, mapper, result, name))
 
     def to_stream(self, *, name: str | None = None) -> KStream[K, V]:
-        """Make a stream with every change as a record. The value of a removal is None."""
+        """Make a stream with every change of the table as a record. The record of a deleted key has the value None."""
         return KStream(table_operations.as_stream(self._stage, name))
 
     def group_by(
@@ -528,7 +528,9 @@ class KTable(Generic[K, V]):
         store: StoreArgument = None,
         name: str | None = None,
     ) -> KTable[K, V2]:
-        """As `join`, for all keys of this table. The other table's value is None if it does not have the key."""
+        """A left join: as `join`, but with a row for each key of this table. The other table's value is None if it does
+        not have the key.
+        """
         _check_kind("KTable.left_join", other, KTable)
         check_functions("KTable.left_join", joiner=joiner)
         sides = joins.left_join(self._stage.operator, other._stage.operator, joiner)

@@ -102,9 +102,9 @@ class StreamsBuilder:
         """Returns the topology of all calls so far. Later calls are refused, and another `build` returns the same
         topology.
 
-        `configs`: the configs of the application. As in Kafka, `topology.optimization` takes effect only if it is given
-        here. Raises InputError for an unknown value of `topology.optimization`, and TopologyError for mistakes that
-        show only in the whole topology, such as two sources whose topics overlap.
+        `configs`: the configs of the application. As in Kafka, `topology.optimization` takes effect only if it is among
+        the configs given to `build`. Raises InputError for an unknown value of `topology.optimization`, and
+        TopologyError for mistakes that show only in the whole topology, such as two sources whose topics overlap.
         """
         optimizations = configured_optimizations(configs)
         if optimizations is None:

@@ -60,7 +60,7 @@ class StreamsGraph:
         self._copartitioned.append(list(sources))
 
     def build(self, optimizations: frozenset[str]) -> Topology:
-        """Returns the topology. Each call returns the same object."""
+        """Returns the topology. Each call of `build` returns the same object."""
         if self._topology is None:
             renamed = self._merge_equal_sources()
             if REUSE_KTABLE_SOURCE_TOPICS in optimizations:
@@ -193,8 +193,8 @@ class Stage(Generic[K, V]):
     def joined_sources(self, other: Stage[Any, Any]) -> tuple[str, ...]:
         """The sources of both stages, each once.
 
-        Raises TopologyError when the two stages come from different builders. Differs from Kafka: in this case, Kafka
-        builds a topology without some of the nodes.
+        Raises TopologyError when the two stages come from different builders. Differs from Kafka: for stages from
+        different builders, Kafka builds a topology without some of the nodes.
         """
         if other.graph is not self.graph:
             raise TopologyError(f"Invalid topology: {self.name} and {other.name} come from different builders")

@@ -1,7 +1,7 @@
 """A grouped table aggregated into a table: an update subtracts the old value and adds the new one.
 
-The old and the new value may belong to different groups. In this case the update is two records in the repartition
-topic: one removes the old value from its group, and one adds the new value to its group.
+The old and the new value may belong to different groups. An update that moves a row to another group is two records in
+the repartition topic: one removes the old value from its group, and one adds the new value to its group.
 Source: `KTableRepartitionMap`, `KTableAggregate`, `KTableReduce`.
 """
 

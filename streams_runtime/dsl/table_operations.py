@@ -43,7 +43,7 @@ class ResultingTable(Generic[K, V]):
         return not (self.key_serde is None and self.value_serde is None and self.store is None)
 
     def inheriting(self, table: Stage[K, Any]) -> ResultingTable[K, V]:
-        """These arguments, with the key serde of `table` if the call gives none."""
+        """A copy of these arguments, with the key serde of `table` if the call gives none."""
         return replace(self, key_serde=self.key_serde or table.key_serde)
 
 

@@ -142,7 +142,9 @@ class KTableSource(TableOperator):
 
 
 def _plain_table(child: Receiver, context: NodeContext) -> Receiver:
-    """The receiver of a table that has no store, because no node reads the table. Old values are unknown."""
+    """The receiver of a table that has no store, because no node reads the table. The old values of a table without a
+    store are unknown.
+    """
 
     def table(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
         if key is None:
@@ -167,7 +169,7 @@ def _warn_of_disorder(store: str, context: NodeContext, old_ms: int, new_ms: int
 
 
 class DerivedTableOperator(TableOperator):
-    """A table derived from `parent`. It keeps a store only if the user has named one.
+    """A table derived from `parent`. The derived table has a store only if the user has named a store.
 
     The operator derives the new and the old value of each change of the parent, puts the new value into the store if
     there is a store, and forwards the derived change.

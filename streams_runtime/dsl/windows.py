@@ -73,7 +73,7 @@ class TimeWindows:
 @dataclass(frozen=True)  # no slots: in Python 3.11, C[int](...) fails for a frozen generic class with slots
 class TimeWindowedSerde(Generic[K]):
     """The serde of windowed keys. As in Kafka, the bytes do not contain the end of a window: `deserialize` adds
-    `window_size_ms` to its start.
+    `window_size_ms` to the window's start.
     """
 
     key_serde: Serde[K]

@@ -1,4 +1,5 @@
-"""An application as one value: its topology, its configs and its error handlers. All its instances get the same value.
+"""An application as one value: its topology, its configs and its error handlers. All instances of the application get
+the same `Application`.
 
 The constructor checks the application, so its author sees mistakes early. An application can be pickled and sent to
 executors (cloudpickle includes the functions and classes of its topology). Source: `KafkaStreams`' constructor and
@@ -121,7 +122,7 @@ class Application:
         """Returns a copy of the application with other values for some configs, by their dotted names.
 
         Raises InputError for an invalid config, and for a config that the topology was built with: make a new
-        Application to change the latter.
+        Application to change a config of the topology.
         """
         fixed = sorted(_BUILT_IN & configs.keys())
         if fixed:
@@ -143,7 +144,7 @@ def _checked_topology(topology: object) -> Topology:
 def _check_optimizations(topology: Topology, configs: StreamsConfig) -> None:
     """Raises InputError if `topology.optimization` of the configs differs from the optimizations of the topology.
 
-    Differs from Kafka: Kafka ignores the config silently in this case.
+    Differs from Kafka: Kafka ignores such a config silently.
     """
     wanted, done = configs.topology_optimization, topology.optimizations
     if wanted is not None and done is not None and wanted != done:
@@ -159,7 +160,7 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # a StreamsConfig that was made without from_dotted was not checked yet
+    check_names(configs, "configs")  # a StreamsConfig made without from_dotted is unchecked
     return configs
 
 

@@ -1,8 +1,8 @@
 """The background work of an instance: it deletes obsolete state, maintains the log, and looks topics up.
 
 Rules: the work runs on its own thread, so that no stream thread waits for it. After an error, which is logged, the work
-is tried again later. The topics that tasks write to are looked up in advance, so that a task that is taken over starts
-without this lookup.
+is tried again later. The topics that tasks write to are looked up in advance, so that a task that moves to this
+instance starts without a look-up of its topics.
 
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
@@ -48,7 +48,8 @@ class HousekeepingTimes:
 
 
 class Housekeeping:
-    """One background thread. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the interval of the clean-ups.
+    """The background thread of an instance. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the interval of
+    the clean-ups.
 
     `written`: the topics that the application's tasks write to.
     """

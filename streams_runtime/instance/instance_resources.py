@@ -41,14 +41,15 @@ _SYSTEM_CLOCK = SystemClock()
 
 @dataclass(frozen=True, slots=True)
 class InstanceOptions:
-    """The settings of one instance. All other settings belong to the application and are the same for all instances.
+    """The settings of one instance. Settings that are the same for all instances belong to the application.
 
     `thread_name`: returns the name of the thread of an index; names must be unique in the group. `incarnation`: if
     given, threads are static members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`:
     time limit of the wait for the state directory while an earlier process is ending. `serve_at`: host:port where this
     instance answers queries, instead of the configs' `application.server`. `owns_process`: nothing else runs in this
-    process. Then all warnings and errors in the process's log are reported to the group, and objects that exist at the
-    start are excluded from garbage collection. `restore_listener`: None for the listener of the application's factory.
+    process. If `owns_process`, all warnings and errors in the process's log are reported to the group, and objects that
+    exist at the start are excluded from garbage collection. `restore_listener`: None for the listener of the
+    application's factory.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -136,7 +137,7 @@ class InstanceResources:
         return None if self._server is None else self._server.endpoint
 
     def start_endpoint(self, instance: ShownInstance) -> None:
-        """Start the query server, if the instance has an address for it. Raises StreamsRuntimeError."""
+        """Start the query server, if the instance has an address to serve at. Raises StreamsRuntimeError."""
         if self._server is not None:
             self._server.start(InstanceView(instance, self._log))
 

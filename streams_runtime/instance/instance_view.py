@@ -24,7 +24,9 @@ from streams_runtime.state_stores.builders import builder_for_topic
 
 
 class ShownInstance(Protocol):
-    """The part of a `StreamsInstance` that its query server shows. Any thread may call its methods."""
+    """The part of a `StreamsInstance` that its query server shows. Any thread may call the methods of
+    `ShownInstance`.
+    """
 
     application: Application
     metrics: InstanceMetrics

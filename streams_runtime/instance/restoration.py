@@ -5,8 +5,8 @@ Rules:
   their committed offsets in one call (`TaskInputs`). So the number of calls does not depend on the number of tasks.
 - If another thread still has a task's directory, or the log was too slow, the next pass tries the task again. Time-outs
   count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
-- One pass restores only for a short time, because running tasks wait for its end. Standbys are updated only while no
-  active task restores.
+- One pass of the thread restores only for a short time, because running tasks wait for the end of the pass. Standbys
+  are updated only while no active task restores.
 - A restored task starts at once; it does not wait for other tasks. The consumer reads only the input of running tasks.
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
@@ -53,7 +53,8 @@ class TaskInputs:
     - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
       committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once; with
       one call for each task, the last task would wait for the calls of all other tasks.
-    - Each task then has a separate claim to its own partitions, and can release this claim alone.
+    - Although one call claims for many tasks, each task has a separate claim to its own partitions, and can release
+      this claim alone.
     - Committed offsets are looked up after the claim, because a previous owner cannot commit any more then.
       `StreamTask.complete_restoration` looks up the offsets itself if its caller has not.
 
@@ -132,7 +133,7 @@ class Restoration:
     def refresh(self) -> None:
         """Sort the tasks by state, and assign the consumer the input of the running tasks.
 
-        Call it after tasks changed their states, or were added or removed.
+        Call `refresh` after tasks changed their states, or were added or removed.
         """
         self._tasks.refresh()
         wanted = self._tasks.by_input.keys()
@@ -233,7 +234,7 @@ class Restoration:
             return
         errors: dict[TaskId, Exception] = {}
         with self._trying(restored, errors):
-            self._inputs.claim(restored)  # a task that was suspended meanwhile has released its claim
+            self._inputs.claim(restored)  # a task that was suspended during its restore has released its claim
             committed = self._inputs.committed(restored)
             self._attempt(restored, lambda task: self._start(task, committed), errors)
         self.refresh()

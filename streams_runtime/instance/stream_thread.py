@@ -1,16 +1,17 @@
 """A stream thread: one member of the group, with its own consumer and producer, that works on its tasks in a loop.
 
 Rules:
-- One pass of the loop is: poll, initialise and restore, process a number of records, punctuate, maybe commit, maybe
-  write the records that tasks have sent. The thread waits only if it has nothing to do and the group has given no
-  order, and never past the next punctuation or commit.
+- One pass of the thread's loop has these steps: poll, initialise and restore, process a number of records, punctuate,
+  commit if a commit is due, and write the records that tasks have sent if a write is due. The thread waits only if it
+  has nothing to do and the group has given no order, and never past the next punctuation or commit.
 - The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders on
   through a mailbox (`rebalance_mailbox`). The stream thread carries out the orders between two passes.
 - TaskMigrated means that the group assigned the thread's tasks to other members, because it assumed that the thread was
   dead. The thread then drops its active tasks, and the member joins again without owned tasks. A corrupt task is
-  restarted from its changelogs. Any other error ends the thread, which closes its tasks dirty.
-- The thread commits and suspends its active tasks before its member leaves the group; from then on other members may
-  take the tasks over. The thread closes their stores while the member leaves.
+  restarted from its changelogs. An error other than TaskMigrated and TaskCorrupted ends the thread, which closes its
+  tasks dirty.
+- The thread commits and suspends its active tasks before its member leaves the group; from then on, the group may
+  assign the tasks to other members. The thread closes their stores while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -75,7 +76,9 @@ class StreamThread:
         self._thread.start()
 
     def ask_to_close(self) -> None:
-        """Let the thread commit, checkpoint, leave the group, and end. Returns at once. Any thread may call this."""
+        """Let the thread commit, checkpoint, leave the group, and end. Returns at once. Any thread may call
+        `ask_to_close`.
+        """
         if self._state is ThreadState.CREATED:
             self._mailbox.end()  # a thread that was never started does not carry out the member's orders
         self._member.ask_to_close()
@@ -89,7 +92,7 @@ class StreamThread:
         self._thread.join(timeout_s)
 
     def wake(self) -> None:
-        """End a wait of the thread, so that it begins its next pass at once. Any thread may call this."""
+        """End a wait of the thread, so that it begins its next pass at once. Any thread may call `wake`."""
         self._work.wakeup()
 
     def request_shutdown(self) -> None:
@@ -273,7 +276,7 @@ class StreamThread:
         """Close the tasks, answer every order and let the member leave the group, whatever fails.
 
         If the thread got `CloseTasks`, from the group or after `ask_to_close`, the tasks are already committed and
-        suspended. These tasks are closed while the member leaves.
+        suspended. Suspended tasks are closed while the member leaves.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")

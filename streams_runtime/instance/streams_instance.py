@@ -39,7 +39,8 @@ _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 
 class ListenedState:
-    """The state of one instance. Its listener is called once for each change, in order, by one thread at a time.
+    """The state of one instance. The state listener is called once for each change of the state, in order, by one
+    thread at a time.
 
     The caller of `change` holds the instance's lock; the caller of `notify` does not.
     """
@@ -56,7 +57,9 @@ class ListenedState:
             self.state = state
 
     def notify(self) -> None:
-        """Call the listener for each change that it was not called for yet, unless another thread does so already."""
+        """Call the listener for each change that it was not called for yet, unless another thread calls the listener
+        already.
+        """
         while self._pending and self._notifying.acquire(blocking=False):
             try:
                 while self._pending:
@@ -132,13 +135,13 @@ class StreamsInstance:
 
     @property
     def process_id(self) -> ProcessId | None:
-        """The process id, which is stored in the state directory. None before `start`."""
+        """The process id, which is stored in the state directory; None before `start`."""
         return None if self._resources is None else self._resources.process_id
 
     @property
     def endpoint(self) -> HostInfo | None:
-        """The address at which the instance answers queries. It is None before `start`, and if the instance answers no
-        queries.
+        """The address at which the instance answers queries. The endpoint is None before `start`, and if the instance
+        answers no queries.
         """
         return None if self._resources is None else self._resources.endpoint
 
@@ -300,7 +303,8 @@ class StreamsInstance:
     def _group_pause_changed(self, paused: bool) -> None:
         """Set the pause of the group.
 
-        Unlike in a pause by the user, tasks are restored during this pause, so that standbys can become active at once.
+        Unlike in a pause by the user, tasks are restored during a pause of the group, so that standbys can become
+        active at once.
         """
         if paused:
             self._group_paused.set()

@@ -1,8 +1,8 @@
 """Lets running tasks process records, punctuate, and commit.
 
 Rules:
-- One pass processes for `record.pass.ms` at most. Tasks take turns, so that a task with many records does not hold up
-  the others. The number of records in a turn is adapted to the time that records take.
+- One pass of the thread processes records for `record.pass.ms` at most. Tasks take turns, so that a task with many
+  records does not hold up other tasks. The number of records in a turn is adapted to the time that records take.
 - Records that tasks have sent are written without a commit: at once if no record is left to process, otherwise
   `linger.ms` after the last write. The executor checks this between turns, and interrupts no turn. Under exactly-once,
   consumers see the records at the commit.
@@ -10,8 +10,9 @@ Rules:
   only after all records were written. A checkpoint is written only after its commit.
 - If the log is slow or unreachable (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms`
   of the tasks concerned.
-- Commits go on during a rebalance. Differs from Kafka: Kafka's group refuses a commit of another generation. Here, a
-  claim decides which thread may commit, and a revoked task is closed before another thread claims its input.
+- Commits go on during a rebalance. Differs from Kafka: Kafka's group refuses a commit of another generation. In this
+  project, a claim of the input partitions decides which thread may commit, and a revoked task is closed before another
+  thread claims its input.
 - Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates. The log may still
   end this transaction; a record that is sent meanwhile would then be lost, and its offset would be committed later.
 - If the brokers refuse a record after `send` has accepted it, the tasks of the commit are restarted from their
@@ -161,7 +162,7 @@ class TaskExecutor:
         return self._exactly_once and self.commit_is_late
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
-        """Commit and checkpoint the tasks that need a commit. Returns the number of these tasks.
+        """Commit and checkpoint the tasks that need a commit. Returns the number of committed tasks.
 
         After a LogTimeout the next call tries again. Raises TaskMigrated, TaskTimeout, and the errors of tasks.
         """

@@ -16,8 +16,8 @@ raised.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
 Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
-made even if closing others failed. When a transaction is aborted, every task that wrote in it is restarted; Kafka would
-commit the other tasks, and the records of the corrupt task with them.
+made even if other tasks could not be closed. When a transaction is aborted, every task that wrote in it is restarted;
+Kafka would commit the other tasks, and the records of the corrupt task with them.
 """
 
 import logging
@@ -41,7 +41,9 @@ _logger = logging.getLogger(__name__)
 
 
 class TaskManager:
-    """Manages the tasks of one stream thread, which alone uses it. Each call sorts `tasks` by the new states."""
+    """Manages the tasks of one stream thread, which alone uses it. Each call of the manager sorts `tasks` by their new
+    states.
+    """
 
     def __init__(
         self,
@@ -102,7 +104,9 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
-        """Commit, checkpoint and suspend these active tasks. All of them are suspended even if an error is raised."""
+        """Commit, checkpoint and suspend these active tasks. All revoked tasks are suspended even if an error is
+        raised.
+        """
         errors: dict[TaskId, Exception] = {}
         restoring = [task for task in self._tasks.restoring if task.id in revoked]
         running = [task for task in self._tasks.running if task.id in revoked]
@@ -124,7 +128,7 @@ class TaskManager:
         self._restoration.refresh()
 
     def handle_corruption(self, corrupted: frozenset[TaskId]) -> bool:
-        """Restart these tasks from their changelogs, and commit the others.
+        """Restart the corrupted tasks from their changelogs, and commit the other tasks.
 
         Returns True if an active task was restarted.
 
@@ -152,9 +156,11 @@ class TaskManager:
         return bool(active)
 
     def hand_in(self) -> bool:
-        """Commit and suspend every active task, so that other threads may take it over. Call it before `shutdown`.
+        """Commit and suspend every active task, so that other threads may claim its input. Call `hand_in` before
+        `shutdown`.
 
-        Returns True if there was no error but TaskMigrated. Raises no errors; `shutdown` raises them.
+        Returns True if there was no error but TaskMigrated. Raises no errors; `shutdown` raises the errors of
+        `hand_in`.
         """
         self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
         self._restoration.refresh()
@@ -192,8 +198,8 @@ class TaskManager:
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # Not enforced under exactly-once: the active task would delete the checkpoint at once, and the standby
-                # writes a checkpoint at its first commit.
+                # The checkpoint is not enforced under exactly-once: the active task would delete the checkpoint at
+                # once, and the standby writes a checkpoint at its first commit.
                 task.post_commit(enforce_checkpoint=not self._exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)
@@ -246,8 +252,8 @@ class TaskManager:
     ) -> None:
         """Commit and suspend these tasks, then release their input claims in one call.
 
-        Other threads wait for these tasks. After the release they can claim the input without fencing this thread,
-        which keeps its other tasks.
+        Other threads wait for these tasks. After the release, the other threads can claim the input without fencing
+        this thread, which keeps its other tasks.
         """
         for task in restoring:
             with _collecting(errors, task):
@@ -262,7 +268,8 @@ class TaskManager:
         """Commit, checkpoint and suspend these tasks.
 
         Under exactly-once, all tasks of the thread are committed with them, because the thread has only one
-        transaction. The claims of the tasks stay: until they are released, the next owner would fence this thread.
+        transaction. The claims of the tasks stay: until a claim is released, the next owner of the task would fence
+        this thread.
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
@@ -284,8 +291,8 @@ class TaskManager:
     def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Commit the records that processors sent while they were closed.
 
-        These records have to be committed now: if they were written later, they would follow the records of the next
-        owners.
+        The records of closing processors have to be committed now: if these records were written later, they would
+        follow the records of the tasks' next owners.
         """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)
@@ -313,7 +320,7 @@ class TaskManager:
                 self._closer.mark_corrupt(tasks)
             else:
                 # The pending records of these tasks must not be written once other threads own the tasks. The producer
-                # cannot tell them from the records of other tasks, so it drops all pending records.
+                # cannot distinguish the records of different tasks, so it drops all pending records.
                 tasks = [*tasks, *(t for t in self._tasks.running if t not in tasks and t.commit_needed())]
                 self._producer.reset()
             self._revive(tasks)

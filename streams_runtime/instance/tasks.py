@@ -3,9 +3,9 @@
 Rules:
 - A thread has a task id at most once, as active or as standby. Tasks change their own states; `refresh` has to be
   called after each change, so that each pass of the loop only reads lists.
-- A running task sleeps while it has nothing to process, to punctuate or to commit. It wakes when it gets records, when
-  wall-clock time reaches its next punctuation, and with every `refresh`. A pass calls only tasks that are awake, so an
-  idle thread costs the same with one task and with a thousand.
+- A running task sleeps while it has nothing to process, to punctuate or to commit. A sleeping task wakes when it gets
+  records, when wall-clock time reaches its next punctuation, and with every `refresh`. A pass calls only tasks that are
+  awake, so an idle thread costs the same with one task and with a thousand.
 - The thread reports to the leader the progress of its copies of tasks, as one sum of offsets per task. Only a running
   active task with changelogs is reported as LATEST_OFFSET. A restoring task is reported with the sum of its restored
   offsets, like a standby, so that only a thread that runs a task counts as its previous owner.
@@ -119,8 +119,8 @@ class Tasks:
             self.wake([task for task, alarm_ms in self._alarms_ms.items() if alarm_ms <= now_ms])
 
     def let_sleep(self) -> None:
-        """Let awake tasks sleep if they have nothing left to do. Call it after all awake tasks have processed and
-        punctuated.
+        """Let awake tasks sleep if they have nothing left to do. Call `let_sleep` after all awake tasks have processed
+        and punctuated.
         """
         awake = []
         for task in self.awake:
@@ -246,7 +246,9 @@ class OffsetReport:
                 self._locked[task] = next_offsets(self._directory.checkpointed_offsets(task))
 
     def release_directories(self, own: Iterable[Task]) -> None:
-        """Unlock the directories of tasks that were not assigned to this thread. Call it when the rebalance is over."""
+        """Unlock the directories of tasks that were not assigned to this thread. Call `release_directories` when the
+        rebalance is over.
+        """
         kept = {task.id for task in own}
         for task in [task for task in self._locked if task not in kept]:
             self._directory.unlock(task)

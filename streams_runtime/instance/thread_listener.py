@@ -37,7 +37,7 @@ class ThreadListener:
         """Tasks were committed and suspended. `held`: the tasks that the thread still has."""
 
     def dropped(self, reason: str, *, clean: bool) -> None:
-        """The thread has no tasks any more. `clean`: True if it closed its tasks without an error."""
+        """The thread has no tasks any more. `clean`: True if the thread closed its tasks without an error."""
 
     def restored(self, task: TaskRestored) -> None:
         """An active task is restored and about to run."""

@@ -29,8 +29,8 @@ class ThreadPool:
     """Call `start`, then `supervise` on a separate thread; `supervise` returns when every stream thread has ended.
 
     `make`: makes the thread of an index, not started yet. The thread must call `thread_changed` after each change of
-    its state. `changed`: called after each change of a thread's state, and after a thread was added or removed; it must
-    not block.
+    its state. `changed`: called after each change of a thread's state, and after a thread was added or removed;
+    `changed` must not block.
     """
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
@@ -97,8 +97,8 @@ class ThreadPool:
         """Let one thread commit, leave the group and end. Returns the thread; None if there is no thread to remove, or
         if the pool is ending.
 
-        The thread named `spare` is removed only if there is no other. `wait`: return when the thread has ended or the
-        time is up.
+        The thread named `spare` is removed only if there is no other thread. `wait`: return when the thread has ended
+        or the time is up.
         """
         with self._resizing, self._changed:
             if self._ending:
@@ -129,7 +129,8 @@ class ThreadPool:
     # --- the thread that supervises
 
     def supervise(self, ending: Callable[[], None]) -> None:
-        """Handle the ends of threads until the pool has to end. Then end all threads, and return when they have ended.
+        """Handle the ends of threads until the pool has to end. When the pool has to end, end all threads, and return
+        when they have ended.
 
         `ending`: called before the threads are ended if `end` was called or a thread failed.
         """
@@ -139,7 +140,7 @@ class ThreadPool:
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            handled.intersection_update(self)  # a replaced thread must not stay in memory
+            handled.intersection_update(self)  # a reference to a replaced thread would keep it in memory
         if self._ending:
             ending()
         self._end_all()

@@ -2,7 +2,7 @@
 
 The stream thread makes its snapshot between two passes of its loop.
 
-Rule: other threads read only the last complete snapshot. Only the stream thread uses its tasks. Source:
+Rule: other threads read only the last complete snapshot. Only the stream thread itself uses the thread's tasks. Source:
 `ThreadMetadata`, `TaskMetadata`.
 """
 

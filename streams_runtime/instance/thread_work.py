@@ -65,11 +65,11 @@ _logger = logging.getLogger(__name__)
 class ThreadSetting:
     """Everything that a stream thread gets from its instance.
 
-    `transactional_id`: None under at-least-once. `state_changed`: called on the stream thread after each change of its
-    state; it must not block. `is_paused`: returns True if tasks must neither process nor restore. `is_group_paused`:
-    returns True if tasks may only restore. `cache_bytes`: returns the thread's share of the record cache, which changes
-    when threads are added or removed; None: the thread has the whole cache. `is_paused`, `is_group_paused` and
-    `cache_bytes` are called in each pass.
+    `transactional_id`: None under at-least-once. `state_changed`: called on the stream thread after each change of the
+    thread's state; `state_changed` must not block. `is_paused`: returns True if tasks must neither process nor restore.
+    `is_group_paused`: returns True if tasks may only restore. `cache_bytes`: returns the thread's share of the record
+    cache, which changes when threads are added or removed; None: the thread has the whole cache. `is_paused`,
+    `is_group_paused` and `cache_bytes` are called in each pass.
     """
 
     name: str
@@ -155,7 +155,7 @@ class ThreadWork:
         self.published_open_tasks: tuple[OpenTask, ...] = ()
 
     def wakeup(self) -> None:
-        """End the wait of a `poll`. Any thread may call this."""
+        """End the wait of a `poll`. Any thread may call `wakeup`."""
         self._consumer.wakeup()
         self._restore_consumer.wakeup()
 
@@ -195,8 +195,8 @@ class ThreadWork:
     def prepare_takeover(self) -> None:
         """Open the producer if there are standbys, because a standby that becomes active needs it at once.
 
-        Call it when all assigned tasks run. If the log does not answer, the producer is opened when a task needs it.
-        Raises StreamsRuntimeError.
+        Call `prepare_takeover` when all assigned tasks run. If the log does not answer, the producer is opened when a
+        task needs the producer. Raises StreamsRuntimeError.
         """
         if self._tasks.updating:
             try:
@@ -278,7 +278,7 @@ class ThreadWork:
         )
 
     def close(self) -> None:
-        """Close the consumers, the producer and the changelog reader. Call it after the tasks were closed."""
+        """Close the consumers, the producer and the changelog reader. Call `close` after the tasks were closed."""
         self._metrics.close()
         for closing in (self._producer.close, self._reader.clear, self._consumer.close, self._restore_consumer.close):
             try:

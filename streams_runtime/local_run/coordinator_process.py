@@ -1,4 +1,4 @@
-"""A coordinator in a child process: `assignor serve` on a SQLite file. It can be killed and started again.
+"""A coordinator in a child process: `assignor serve` on a SQLite file. The coordinator can be killed and started again.
 
 The coordinator ends when its parent process ends, even if the parent is killed.
 """
@@ -46,10 +46,12 @@ class CoordinatorNotStarted(Unavailable):
 
 
 class CoordinatorProcess:
-    """One coordinator on loopback. The first start chooses a free port; later starts reuse the port and the database.
+    """One coordinator in a child process, with an address on loopback. The first start chooses a free port; later
+    starts reuse the port and the database.
 
     `directory`: the directory of its database and log. `settings`: settings of the coordinator by their dotted names,
-    such as group.initial.rebalance.delay.ms. As a context manager it starts on entry and stops on exit.
+    such as group.initial.rebalance.delay.ms. As a context manager, the object starts the coordinator on entry and stops
+    the coordinator on exit.
     """
 
     def __init__(self, directory: Path, settings: Mapping[str, object] | None = None) -> None:

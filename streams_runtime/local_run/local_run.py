@@ -65,7 +65,8 @@ class Progress:
 class ProgressMeter:
     """Measures the progress of an application: its committed offsets, compared with the end offsets of given topics.
 
-    `topics`: topics that the application reads. The first topic is the input topic from which the others are derived.
+    `topics`: topics that the application reads. The first topic is the input topic from which the other topics are
+    derived.
     """
 
     def __init__(self, log: Log, application_id: str, topics: Sequence[str]) -> None:
@@ -76,8 +77,8 @@ class ProgressMeter:
     def now(self) -> Progress:
         """Returns the present progress.
 
-        It reads the committed offsets before the end offsets. So records that are written in between can only make the
-        progress look smaller, and never complete.
+        This method reads the committed offsets before the end offsets. So records that are written between the two
+        reads can only make the progress look smaller, and never complete.
         """
         known = self._log.topics()
         partitions = [
@@ -111,11 +112,12 @@ class ProgressMeter:
 
 
 class LocalRun:
-    """A context manager that starts the application on entry. On exit it commits all processed records and stops.
+    """A context manager that starts the application on entry. On exit the context manager commits all processed records
+    and stops the application.
 
-    `instances`: the number of instances. Each has `num.stream.threads` threads, and a directory below `state.dir`.
-    `coordinator`: the URL of a coordinator that already runs, or several URLs separated by commas; without it, the
-    context manager starts a coordinator and stops it on exit. Raises InputError, LogError, StreamsRuntimeError,
+    `instances`: the number of instances. Each instance has `num.stream.threads` threads, and a directory below
+    `state.dir`. `coordinator`: the URL of a coordinator that already runs, or several URLs separated by commas; without
+    it, the context manager starts a coordinator and stops it on exit. Raises InputError, LogError, StreamsRuntimeError,
     CoordinatorNotStarted.
     """
 
@@ -196,7 +198,8 @@ class LocalRun:
     def _check_topics(self, log: Log) -> None:
         """Raises InputError for missing topics.
 
-        Other groups wait for their topics. Here the run would count as caught up, because there are no records.
+        Other groups wait for their topics. A local run with a missing topic would count as caught up, because a missing
+        topic has no records.
         """
         subtopologies = self.application.group_topology().subtopologies
         reads = {topic for each in subtopologies for topic in each.source_topics}

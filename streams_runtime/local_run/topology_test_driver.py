@@ -227,8 +227,8 @@ class TopologyTestDriver:
         }
 
     def filtered_null_keys(self) -> int:
-        """Returns the number of records without a key that were filtered out before a repartition topic. Kafka filters
-        such records as well, but does not count them.
+        """Returns the number of records without a key that were filtered out before a repartition topic. Kafka also
+        filters records without a key before a repartition topic, but does not count them.
         """
         return self._lost()[DropReason.NULL_KEY_BEFORE_REPARTITION]
 

@@ -20,7 +20,9 @@ Row = tuple[bytes | None, bytes | None, int, Headers]
 """A record: key, value, timestamp in milliseconds, headers."""
 
 Pipe = Callable[[str, Sequence[Row]], None]
-"""Called with a topic and its new records. All records are written before the first of them is processed."""
+"""Called with a topic and its new records. All records of a call are written before the first of these records is
+processed.
+"""
 
 _POLL_RECORDS = 1_000
 
@@ -62,8 +64,8 @@ class InputTopic(Generic[Key, Value]):
         """Write records, each of which is processed before the next is written.
 
         `together`: write all records before the first is processed, so that nodes that take batches get them as one
-        batch. As in a stream thread, the task then commits after all records, so a record cache merges more changes. If
-        no node takes batches, a punctuator of stream time fires after all records as well.
+        batch. With `together`, as in a stream thread, the task commits after all records, so a record cache merges more
+        changes. If no node takes batches, a punctuator of stream time fires after all records as well.
         """
         self._pipe_each((self._row(key, value, None, ()) for key, value in pairs), together)
 
@@ -97,7 +99,7 @@ class InputTopic(Generic[Key, Value]):
 class OutputTopic(Generic[Key, Value]):
     """Reads the records of a topic, each once. Made by `TopologyTestDriver.create_output_topic`.
 
-    Each object has its own position in the topic.
+    Each `OutputTopic` has its own position in the topic.
     """
 
     def __init__(self, consumer: Consumer, name: str, key_serde: Serde[Key], value_serde: Serde[Value]) -> None:

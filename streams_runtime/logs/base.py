@@ -168,7 +168,7 @@ def claims_topic(group_id: str) -> str:
 
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
-"""Claims, each with the offsets to commit. All these offsets belong to the claim's partitions."""
+"""Claims, each with the offsets to commit. The offsets of a claim belong to the claim's partitions."""
 
 
 class Consumer(Protocol):
@@ -279,7 +279,7 @@ class Producer(Protocol):
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
-        """Write records only while these claims hold, until the next call of `guard`. Call it only on a producer
+        """Write records only while these claims hold, until the next call of `guard`. Call `guard` only on a producer
         without transactions. A log that can check claims while it writes raises CommitFenced and writes no record.
         Other logs need not check claims.
         """
@@ -325,7 +325,7 @@ class Log(Protocol):
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics. On return none of the topics exists, and soon after that no group has offsets of the topics.
-        Raises UnknownTopicOrPartition if one of the topics does not exist; in this case no topic is deleted. Source:
+        Raises UnknownTopicOrPartition, and deletes no topic, if one of the topics does not exist. Source:
         `Admin.deleteTopics`.
         """
 
@@ -379,7 +379,7 @@ class Log(Protocol):
     def deletes_after_ms(self, topic: str) -> int | None:
         """The age from which the log may delete a record, counted from the clock. The value may be some minutes old.
 
-        None means that the log does not delete records by the clock, or that its retention is not known. Raises
+        Returns None if the log does not delete records by the clock, or if the log's retention is not known. Raises
         UnknownTopicOrPartition.
         """
 
@@ -395,8 +395,8 @@ class Log(Protocol):
         """Delete the records below these offsets, which become the begin offsets. Source: `Admin.deleteRecords`."""
 
     def maintain(self) -> None:
-        """Do a bounded part of compaction and retention. Kafka's brokers need no such call. Any process may call
-        `maintain`.
+        """Do a bounded part of compaction and retention. Kafka's brokers need no call of `maintain`. Any process may
+        call `maintain`.
         """
 
     def close(self) -> None: ...

@@ -30,7 +30,7 @@ _MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, kept in memory and replaced in one 
 
 
 class BatchSummary(NamedTuple):
-    """A stored batch without its records. `size`: the bytes that it takes in the log.
+    """A stored batch without its records. `size`: the bytes that the batch takes in the log.
 
     `delete_horizon_ms`: the time from which its tombstones may be deleted; None until compaction has seen them.
     """
@@ -110,7 +110,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 def cleaned(
     batches: Iterable[StoredBatch], latest: Mapping[bytes | None, int], configs: TopicConfigs, now_ms: int
 ) -> Iterator[Replacement]:
-    """Yields the replacements in order. No replacement contains a batch that does not change."""
+    """Yields the replacements in order. A batch that does not change is in no replacement."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)

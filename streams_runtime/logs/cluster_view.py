@@ -57,7 +57,7 @@ class LogClusterProvider:
         )
 
     def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
-        """The partition counts of the topology's topics, without missing ones. Raises as `view` does."""
+        """The partition counts of the topology's topics, without missing topics. Raises as `view` does."""
         known = self._log.topics()
         topology = definition.topology
         wanted = topology.internal_topics | topology.source_topics

@@ -5,9 +5,9 @@ unused rest of a share goes to the other partitions. If there are more partition
 take turns from poll to poll. Records beyond `max_records` that were read already are kept for the next poll.
 
 Rules of `PollingConsumer`, which has no thread: a poll reads all its partitions at one moment (a snapshot). Each batch
-is read only once. If a poll fails, no position has moved. A consumer that has read everything takes no snapshot until
-the log changes, because a snapshot costs time for each of its partitions. Source: `KafkaConsumer`, `FetchCollector`,
-`SubscriptionState`.
+of a partition is read only once. If a poll fails, no position has moved. A consumer that has read everything takes no
+snapshot until the log changes, because a snapshot costs time for each of its partitions. Source: `KafkaConsumer`,
+`FetchCollector`, `SubscriptionState`.
 """
 
 import threading
@@ -136,7 +136,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
 
 def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """All partitions, rotated so that each turn begins with another partition."""
+    """The given partitions, rotated so that each turn begins with another partition."""
     start = turn % max(1, len(partitions))
     return partitions[start:] + partitions[:start]
 
@@ -160,7 +160,7 @@ class Snapshot(Protocol):
 
 
 class BatchSource(Protocol):
-    """The log from which a consumer reads. The consumer's thread calls it."""
+    """The log from which a consumer reads. Only the consumer's thread calls a `BatchSource`."""
 
     def snapshot(self, partitions: Sequence[TopicPartition]) -> AbstractContextManager[Snapshot]:
         """Raises UnknownTopicOrPartition, LogTimeout."""
@@ -177,7 +177,9 @@ class BatchSource(Protocol):
 
 
 class _Taken(NamedTuple):
-    """The records that one partition gives to a poll. `rest`: the rest of the batch that was read last."""
+    """The records that one partition gives to a poll. `rest`: the records of the last read batch that were not returned
+    yet.
+    """
 
     batches: list[RecordBatch]
     position: int

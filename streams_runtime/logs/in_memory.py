@@ -1,7 +1,8 @@
-"""A log in the memory of one process, for tests and for `TopologyTestDriver`. Its records are lost with the process.
+"""A log in the memory of one process, for tests and for `TopologyTestDriver`. The records of the log are lost when the
+process ends.
 
-The log keeps the rules of `base`. One lock guards all state. Batches stay the columns that the producer made. Source:
-the mock clients and the cluster inside of `TopologyTestDriver`.
+The log keeps the rules of `base`. One lock guards all state of the log. Batches stay the columns that the producer
+made. Source: the mock clients and the cluster inside of `TopologyTestDriver`.
 """
 
 from __future__ import annotations
@@ -91,7 +92,8 @@ class _Partition:
 
 
 class InMemoryLog:
-    """A `Log`. Its consumers read from it (`BatchSource`), and its producers write to it (`Destination`).
+    """A `Log` in memory. The log's consumers read from this object (`BatchSource`), and its producers write to it
+    (`Destination`).
 
     `close` does nothing, because the log may have other users.
     """

@@ -11,8 +11,8 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached, or was busy, for too long. A later try may succeed. `retriable` tells this to a
-    coordinator that reads the log.
+    """The log could not be reached, or was busy, for too long. A later call may succeed. `retriable` shows a
+    coordinator that reads the log that a later call may succeed.
     """
 
     retriable = True
@@ -23,7 +23,9 @@ class ProducerFenced(LogError):
 
 
 class CommitFenced(LogError):
-    """Another owner has claimed a partition meanwhile, so the partition's task has migrated. Nothing was committed."""
+    """Another owner has claimed a partition meanwhile, so the partition's task has migrated. The fenced commit has
+    committed nothing.
+    """
 
 
 class OffsetOutOfRange(LogError):
@@ -66,8 +68,8 @@ class RecordsRefused(LogError):
 
 
 class InvalidRecord(LogError):
-    """No log can take the record (a wrong type, an impossible timestamp), or its topic cannot: the topic is compacted,
-    and the record has no key. The message names the partition and the fault.
+    """No log can take the record (a wrong type, an impossible timestamp), or the record's topic cannot take it: the
+    topic is compacted, and the record has no key. The message names the partition and the fault.
     """
 
 

@@ -35,7 +35,7 @@ PENDING_BYTES = 256 * 1024
 
 
 class AppendSignals:
-    """Wakes the consumers of this process that wait for records after an append. Each consumer has its own event.
+    """Wakes the consumers of this process that wait for records after an append. Each consumer waits for its own event.
 
     The set of events is weak: an event disappears with its consumer.
     """
@@ -61,9 +61,11 @@ class AppendSignals:
 
 
 class ProducerState:
-    """The state of a producer. One thread uses it. `transactional_id` None: the producer has no transactions.
+    """The state of a producer. Only the producer's thread uses the state. `transactional_id` None: the producer has no
+    transactions.
 
-    `accepts_records`: True if `send` may take a record. This is the only check of the state for each record.
+    `accepts_records`: True if `send` may take a record. `accepts_records` is the only part of the state that is checked
+    for each record.
     """
 
     __slots__ = ("_discarded", "_error", "accepts_records", "in_transaction", "is_closed", "transactional_id")
@@ -203,7 +205,7 @@ class NewBatch(NamedTuple):
 
 
 class Destination(Protocol):
-    """The log to which a producer writes. The producer's thread calls it."""
+    """The log to which a producer writes. Only the producer's thread calls a `Destination`."""
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
@@ -288,7 +290,8 @@ class BufferingProducer:
         self._pending: dict[TopicPartition, _Pending] = {}
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
-        # Infinite with transactions, which write only at the commit: so each `send` needs only one comparison.
+        # The limit is infinite with transactions, which write only at the commit: so each `send` needs only one
+        # comparison.
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
         self._last_offsets: dict[TopicPartition, int] = {}

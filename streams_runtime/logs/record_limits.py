@@ -3,13 +3,13 @@
 `send` of every producer begins with `RecordLimits.checked`, so only the wrong record is refused: records before it are
 still written.
 
-Brokers check more of a record than its size. They refuse a whole batch because of one record, long after `send`, when
-the input record that led to it is no longer known. So `send` refuses such a record first, if the topic's configs or
-earlier answers of the brokers show that the brokers would refuse it. There are two cases. In the first case, the
-record's timestamp is too far from the clock (`message.timestamp.after.max.ms`, one hour by default, and
-`message.timestamp.before.max.ms`). In the second case, the brokers have refused the same record before: `send` had
-taken the record, because the two clocks differ or the topic's configs have changed. The input of a refused record is
-processed again, and the second time `send` recognises and refuses the record.
+Brokers check more of a record than its size. Brokers refuse a whole batch because of one record, long after `send`,
+when the input record that led to it is no longer known. So `send` refuses such a record first, if the topic's configs
+or earlier answers of the brokers show that the brokers would refuse it. `send` knows two cases in which brokers would
+refuse a record. In the first case, the record's timestamp is too far from the clock (`message.timestamp.after.max.ms`,
+one hour by default, and `message.timestamp.before.max.ms`). In the second case, the brokers have refused the same
+record before: `send` had taken the record, because the two clocks differ or the topic's configs have changed. The input
+of a refused record is processed again, and the second time `send` recognises and refuses the record.
 
 Source: `LogValidator`. Differs from Kafka: there, the producer gets the refusal of a timestamp from the broker, when
 the transaction can only be aborted.
@@ -39,7 +39,7 @@ _MOST_REFUSED = 10_000
 
 class BrokerChecks:
     """The brokers' checks of a record besides its size, for one topic and all producers of a log. Any thread may call
-    the methods.
+    the methods of `BrokerChecks`.
 
     `accepted_to_ms`: a record with a timestamp up to this time needs no check. -1: each record needs a check.
     `check_timestamp` moves this time on with the clock, so it is never later than the topic allows.

@@ -1,9 +1,10 @@
 """Writes records to topics of any log, each to the partition to which Kafka's own producer would send it.
 
-Rules: a partition that the caller gives is used. Otherwise the key decides, by Kafka's murmur2 of its bytes. Records
-without a key go to one partition until 16 KiB of values have gone there, and then to the next partition. A record that
-was sent is in the log after `linger.ms`, without a `flush`. Source: `KafkaProducer.partition`, `BuiltInPartitioner`.
-Differs from Kafka: after 16 KiB Kafka draws the next partition at random, weighted by the load of the brokers.
+Rules: a partition that the caller gives is used. If the caller gives no partition, the key decides, by Kafka's murmur2
+of the key's bytes. Records without a key go to one partition until 16 KiB of values have gone there, and then to the
+next partition. A record that was sent is in the log after `linger.ms`, without a `flush`. Source:
+`KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB Kafka draws the next partition at
+random, weighted by the load of the brokers.
 """
 
 from __future__ import annotations
@@ -38,7 +39,8 @@ STICKY_BYTES = 16_384
 
 
 class RecordProducer(Generic[Key, Value]):
-    """A producer of records. Use it in a `with` block, or `close` it. Only one thread may use it.
+    """A producer of records. Use a `RecordProducer` in a `with` block, or `close` it. Only one thread may use a
+    `RecordProducer`.
 
         with RecordProducer("embedded:/var/lib/words", STRING, JSON) as orders:
             orders.send("orders", "customer-7", {"total": 12})
@@ -133,7 +135,7 @@ class RecordProducer(Generic[Key, Value]):
             self._stop_timer()
 
     def discard(self) -> None:
-        """Forget the records that are not written yet. The only call that may follow is `close`."""
+        """Forget the records that are not written yet. After `discard`, only `close` may be called."""
         with self._lock:
             self._stop_timer()
             self._producer.discard()

@@ -82,7 +82,7 @@ class TopicConfigs:
             if each.metadata and each.metadata["config"][0] in configs
         }
         if configs.get("message.timestamp.type") == "LogAppendTime":
-            # a record's own timestamp is not kept, so it is not checked
+            # the topic does not keep a record's own timestamp, so this timestamp is not checked
             values |= {"timestamp_after_max_ms": JAVA_LONG_MAX, "timestamp_before_max_ms": JAVA_LONG_MAX}
         return cls("compact" in policies, "delete" in policies, **values)
 

@@ -1,9 +1,10 @@
 """The calls between a member and its coordinator as values, without HTTP: settings, requests, replies, errors, and the
 pauses before a call is repeated. Pure.
 
-A call is repeated if the coordinator gave no usable answer, or answered that it did not accept the call. Any other
-answer is final. A repeated join is recognised by its `join_id` while the member has no id, and by the member id after
-that. `chance`, a random number from 0 to 1, spreads the repetitions of many callers.
+A call is repeated if the coordinator gave no usable answer, or answered that it did not accept the call. A usable
+answer is final unless it reports that the coordinator did not accept the call. A repeated join is recognised by its
+`join_id` while the member has no id, and by the member id after that. `chance`, a random number from 0 to 1, spreads
+the repetitions of many callers.
 
 Errors are problem+json (RFC 9457) whose `code` is Kafka's error name. The names, and a member's reactions to them, are
 those of Kafka: after `UNKNOWN_MEMBER_ID` and `ILLEGAL_GENERATION` the member loses its tasks, after
@@ -142,7 +143,7 @@ class FetchedAssignment:
 
 @dataclass(frozen=True, slots=True)
 class MemberHeartbeat:
-    """One member in the heartbeat of a process.
+    """The part of a process's heartbeat that reports one member.
 
     `generation_id`: the generation of the member's present assignment, 0 before the first assignment.
     `task_offset_sums`: None if nothing has changed since the last report.

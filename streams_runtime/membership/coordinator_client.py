@@ -64,8 +64,8 @@ NO_PATIENCE = Patience()
 
 
 class CoordinatorClient:
-    """Calls one coordinator, or several coordinators of one database. Several threads may use it at once. Close it
-    after use.
+    """Calls one coordinator, or several coordinators of one database. Several threads may use it at once. Close the
+    client after use.
 
     `base_url`: the URL of the coordinator, for example http://127.0.0.1:8080; several URLs are separated by commas.
     `token`: the bearer token, if the coordinator requires one; instances of the group require the same token. A
@@ -106,7 +106,7 @@ class CoordinatorClient:
         self, group_id: str, member_id: str, *, min_generation: int, wait_ms: int
     ) -> FetchedAssignment | None:
         """Wait up to `wait_ms` for the assignment of `min_generation` or later. Returns None if the assignment is not
-        available within this time.
+        available in time.
         """
         path = f"{_member_path(group_id, member_id)}/assignment"
         call = CoordinatorCall(path, ANSWER_TIMEOUT_S, {"min_generation": min_generation}, wait_ms)
@@ -188,7 +188,7 @@ class CoordinatorClient:
 class ProcessHeartbeats:
     """Sends the heartbeats of one process, one after the other, over one TCP connection.
 
-    Only heartbeats use the connection, because the coordinator treats the end of the connection as the end of the
+    Only heartbeats use this TCP connection, because the coordinator treats the end of the connection as the end of the
     process. `coordinator_client.http_client` describes when the connection is replaced.
     """
 
@@ -231,11 +231,11 @@ class ProcessHeartbeats:
         )
 
     def break_off(self) -> None:
-        """End the heartbeat that is being held, and all later heartbeats. Any thread may call this."""
+        """End the heartbeat that is being held, and all later heartbeats. Any thread may call `break_off`."""
         self._http.break_off()
 
     def close(self) -> None:
-        """Close the connection. Only the thread that sends may call this."""
+        """Close the connection. Only the thread that sends the heartbeats may call `close`."""
         self._http.close()
 
 

@@ -62,14 +62,16 @@ class StartRebalance:
 
 @dataclass(frozen=True, slots=True)
 class RevokeTasks:
-    """Stop working on these active tasks and keep all others. Afterwards the group may assign them to other members."""
+    """Stop working on the active tasks in `tasks`, and keep all other tasks. After the revocation, the group may assign
+    `tasks` to other members.
+    """
 
     tasks: frozenset[TaskId]
 
 
 @dataclass(frozen=True, slots=True)
 class AssignTasks:
-    """Have exactly these tasks from now on: start new tasks, close all others."""
+    """Have exactly these tasks from now on: start new tasks, close all other tasks."""
 
     held: HeldTasks
 
@@ -83,7 +85,7 @@ class LoseTasks:
 
 @dataclass(frozen=True, slots=True)
 class CloseTasks:
-    """Commit all tasks and give them up. The member leaves the group afterwards."""
+    """Commit all tasks and give them up. After the tasks are closed, the member leaves the group."""
 
 
 Order = StartRebalance | RevokeTasks | AssignTasks | LoseTasks | CloseTasks
@@ -99,11 +101,11 @@ class TaskHolder(Protocol):
     """
 
     def hand_over(self, order: Order, done: Done) -> None:
-        """Accept the order and return at once. Orders are carried out in the sequence of these calls."""
+        """Accept the order and return at once. Orders are carried out in the sequence of the calls of `hand_over`."""
 
     def offset_sums(self) -> Mapping[TaskId, int]:
         """The offset sum of each task that this thread reports: LATEST_OFFSET for a running active task, otherwise the
-        sum of the changelog offsets. Any thread may call this; it never waits.
+        sum of the changelog offsets. Any thread may call `offset_sums`, which never waits.
         """
 
 
@@ -151,7 +153,7 @@ class FetchReplied:
 
 @dataclass(frozen=True, slots=True)
 class LeaveReplied:
-    """The leave call has ended. If it failed, the member's session ends by its timeout."""
+    """The leave call has ended. If the leave call failed, the member's session ends by its timeout."""
 
     call: int
 
@@ -164,8 +166,8 @@ class CallRefused:
 
 @dataclass(frozen=True, slots=True)
 class CallUnanswered:
-    """There was no usable answer. `retry_after_ms`: the pause that the coordinator asked for. `chance`: a random number
-    from 0 to 1, which spreads the repetitions of many members.
+    """A call to the coordinator got no usable answer. `retry_after_ms`: the pause that the coordinator asked for.
+    `chance`: a random number from 0 to 1, which spreads the repetitions of many members.
     """
 
     call: int
@@ -317,7 +319,7 @@ class GroupRedeclared:
 
 @dataclass(frozen=True, slots=True)
 class MemberEnded:
-    """The last effect: the member has ended. `end`: None if the error `failure` ended it."""
+    """The last effect: the member has ended. `end`: None if the error `failure` ended the member."""
 
     end: MemberEnd | None
     failure: BaseException | None = None

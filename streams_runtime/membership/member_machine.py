@@ -5,11 +5,12 @@
                                              any of these -> CLOSING -> LEAVING -> ENDED
 
 The rules are those of Kafka's cooperative protocol (KIP-429), except where noted:
-- The member keeps working during a rebalance. It first gives up the tasks that the new assignment does not contain,
-  then takes the new tasks. If it gave up active tasks, it rejoins at once, so that other members can get them.
+- The member keeps working during a rebalance. With a new assignment, the member first gives up the tasks that the
+  assignment does not contain, then takes the new tasks. If the member gave up active tasks, it rejoins at once, so that
+  other members can get these tasks.
 - UNKNOWN_MEMBER_ID and ILLEGAL_GENERATION: all tasks are lost, and the member joins again. REBALANCE_IN_PROGRESS: the
   member keeps working and rejoins. FENCED_INSTANCE_ID and FENCED_MEMBER_EPOCH: a newer incarnation has taken over; all
-  tasks are lost, and the member ends. Any other refusal ends the member.
+  tasks are lost, and the member ends. A refusal with another error code ends the member.
 - If the holder has dropped its tasks without an order, because another thread had them already, it reports this, and
   the member joins again without owned partitions. A holder may also ask for a rebalance, or for the end of the whole
   application.
@@ -123,7 +124,9 @@ class MemberMachine:
 
     @property
     def is_about_to_join(self) -> bool:
-        """True if a join is about to be sent or answered. Its answer, which comes soon, changes the next heartbeat."""
+        """True if a join is about to be sent or answered. The answer to the join, which comes soon, changes the next
+        heartbeat.
+        """
         return self._phase is Phase.PREPARING or (self._phase is Phase.JOINING and self._outstanding.call_is_out)
 
     @property
@@ -132,7 +135,7 @@ class MemberMachine:
         return self._standing.member_id is not None and self._phase not in (Phase.LEAVING, Phase.ENDED)
 
     def heartbeat(self, offset_sums: Mapping[TaskId, int]) -> SentHeartbeat:
-        """Returns the heartbeat to send now. Call it only if `sends_heartbeats`.
+        """Returns the heartbeat to send now. Call `heartbeat` only if `sends_heartbeats`.
 
         `offset_sums`: the offset sums that the holder reports now.
         """
@@ -254,8 +257,9 @@ class MemberMachine:
         """Wait for the assignment. An assignment that is ready is fetched before the member rejoins, because other
         members may wait for tasks that this member has to give up.
 
-        If the member rejoined first, a slow member could get "rejoin" and a ready assignment in one reply each time. It
-        would join again and again, and no member would ever get the tasks that it has to give up.
+        If the member rejoined first, a slow member could get "rejoin" and a ready assignment in one reply each time.
+        The slow member would join again and again, and no other member would ever get the tasks that the slow member
+        has to give up.
         """
         self._phase = Phase.AWAITING
         if self._news.are_serious():
@@ -416,7 +420,7 @@ class MemberMachine:
             self._fetch()
 
     def _carried_out(self, offset_sums: Mapping[TaskId, int]) -> None:
-        """Continue after the last order was carried out. All earlier orders were carried out before the last one."""
+        """Continue after the last order was carried out. All earlier orders were carried out before the last order."""
         match self._phase:
             case Phase.PREPARING:
                 if self._news.are_serious():

@@ -3,8 +3,9 @@ orders and timers that are not answered yet. Pure.
 
 Heartbeats and joins may overtake each other. So each heartbeat is kept with the member's standing at the time when it
 was sent, and a refusal counts only if the standing is still the same. Source: `HeartbeatResponseHandler`, which
-compares generations for the same reason. Each call, order and timer has a number, and the event that answers it has the
-same number. So an answer to a call, order or timer that the member has given up is recognised and ignored.
+compares generations because heartbeats and joins may overtake each other. Each call, order and timer has a number, and
+the event that answers it has the same number. So an answer to a call, order or timer that the member has given up is
+recognised and ignored.
 """
 
 from collections.abc import Mapping
@@ -46,11 +47,12 @@ from streams_runtime.membership.member_events import (
 
 
 class Phase(StrEnum):
-    """The phase of a member. Each phase waits for one thing:
+    """The phase of a member. In each phase, the member waits for one event:
 
-    PREPARING: the holder prepares for a rebalance. JOINING: the answer to the join. AWAITING: a heartbeat's reply that
-    the assignment is ready. FETCHING: the answer to the fetch. CHANGING: the holder changes its tasks. HOLDING: news of
-    the group. LOSING, CLOSING: the holder drops or closes all tasks. LEAVING: the answer to the last call.
+    PREPARING: waits until the holder has prepared for a rebalance. JOINING: waits for the answer to the join. AWAITING:
+    waits for a heartbeat's reply that the assignment is ready. FETCHING: waits for the answer to the fetch. CHANGING:
+    waits until the holder has changed its tasks. HOLDING: waits for news of the group. LOSING, CLOSING: waits until the
+    holder has dropped or closed all tasks. LEAVING: waits for the answer to the last call.
     """
 
     NEW = "new"
@@ -98,7 +100,8 @@ class Standing:
     # --- requests
 
     def join_request(self, settings: MemberSettings, join_ids: str, subscription: bytes) -> JoinRequest:
-        """Returns a join. Each first join has a new id, which its repetitions keep; a rejoin has none.
+        """Returns a join. Each first join has a new join id, which repetitions of the join keep; a rejoin has no join
+        id.
 
         `join_ids`: the prefix of these ids.
         """
@@ -268,7 +271,7 @@ class Outstanding:
         return self._call_is_out
 
     def begin_another_call(self) -> None:
-        """Reset the count of failures, because the next call is another one."""
+        """Reset the count of failures, because the next call is another call, and not a repetition."""
         self._failures = 0
 
     def give_up_call(self) -> None:
@@ -308,12 +311,14 @@ class Outstanding:
 
 
 class Departure:
-    """The end of a member: its reason, and the last calls. `MemberMachine` gives up the tasks before these calls.
+    """The end of a member: its reason, and the last calls. `MemberMachine` gives up the member's tasks before the calls
+    of `Departure`.
 
     A member that the group knows leaves the group. A member whose first join is not answered yet waits for the answer
     for a short time, because it cannot leave without its member id. Source: `AbstractCoordinator.maybeLeaveGroup`.
 
-    Each step returns the next phase of the member. `end`: the reason of an end without an error.
+    Each method that is a step of the departure returns the next phase of the member. `end`: the reason of an end
+    without an error.
     """
 
     def __init__(self, standing: Standing, outstanding: Outstanding) -> None:

@@ -65,9 +65,9 @@ class SubscriptionWriter:
         """Returns the ConsumerProtocolSubscription to send next.
 
         `owned`: the partitions of the member's active tasks. `generation_id`: the generation of the assignment that
-        contained them. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
+        contained `owned`. `error_code`: SHUTDOWN_REQUESTED asks the leader to end the whole application (KIP-671).
         """
-        self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # a signed byte, as in Java
+        self._unique_field = (self._unique_field + 1 + 128) % 256 - 128  # wraps around like a signed byte in Java
         info = SubscriptionInfo(
             version=self._used_version,
             latest_supported_version=LATEST_SUPPORTED_VERSION,

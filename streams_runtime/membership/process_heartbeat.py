@@ -3,7 +3,8 @@
     collect --> is_due --> begins --> (the caller sends it, and waits) --> answered, or unanswered --> collect
 
 Rules:
-- There is one heartbeat at a time. The coordinator holds it until there is news, for heartbeat.interval.ms at most.
+- The process sends one heartbeat at a time. The coordinator holds the heartbeat until there is news, for
+  heartbeat.interval.ms at most.
 - While members are about to join, the heartbeat waits for their joins, a tenth of a second at most, so that one
   heartbeat reports the changes of many joins.
 - The heartbeat contains the digest of the news that the process knows, but only if every member accepted its last
@@ -104,7 +105,7 @@ def answer_timeout_ms(session_timeout_ms: int, addresses: int = 1) -> int:
     """Returns the time-out of a heartbeat's answer, in addition to the time for which the coordinator may hold it.
 
     The time-out is short enough that after a lost answer another heartbeat arrives within the session timeout. With
-    several `addresses` it is shorter, so that there is time for the next address if one does not answer.
+    several `addresses` the time-out is shorter, so that there is time for the next address if one does not answer.
     """
     share, shortest = (3, SHORTEST_ANSWER_TIMEOUT_MS) if addresses == 1 else (4, SHORTEST_OF_SEVERAL_MS)
     return round(min(max(session_timeout_ms / share, shortest), LONGEST_ANSWER_TIMEOUT_MS))
@@ -143,7 +144,7 @@ class HeartbeatRhythm:
         return not collected.joins_come or self.latest_send_ms <= now_ms
 
     def begins(self, now_ms: int, notices_version: int = 0) -> bool:
-        """Call it before a heartbeat is sent. Returns True if the heartbeat has to carry the notices.
+        """Call `begins` before a heartbeat is sent. Returns True if the heartbeat has to carry the notices.
 
         `notices_version`: the version of the present notices, 0 for none.
         """
@@ -191,7 +192,9 @@ class GroupPause:
         self.paused: bool | None = None
 
     def on_heartbeat_reply(self, paused: bool | None) -> bool:
-        """True if the members' threads have to act on a change now. `paused`: None if the answer did not contain it."""
+        """True if the members' threads have to act on a change now. `paused`: None if the answer did not contain
+        `paused`.
+        """
         if paused is None or paused is self.paused:
             return False
         is_news = paused or self.paused is not None

@@ -143,7 +143,7 @@ class CallQueue:
 
 
 class GroupMember:
-    """One member, from `start` until it has ended. Any thread may call its methods.
+    """One member of the group, from `start` until it has ended. Any thread may call the methods of `GroupMember`.
 
     `end`: the reason of an end without an error. `failure`: the error that ended the member: AssignmentFailed,
     CoordinatorError, or an error of its holder. `handle`: passes an event to the machine; any thread may call it.
@@ -178,7 +178,7 @@ class GroupMember:
 
     def wait(self, timeout_s: float | None = None) -> bool:
         """Wait until the member has ended. Returns False after `timeout_s`. The thread that carries out the member's
-        orders may call this only when it has carried out all of them.
+        orders may call `wait` only when it has carried out all orders.
         """
         return self._ended.wait(timeout_s)
 
@@ -205,7 +205,7 @@ class GroupMember:
         self._handle(self, ShutdownAsked())
 
     def has_come_to_its_end(self, ended: MemberEnded) -> None:
-        """Set the end of the member. Only `ProcessMembership` may call this."""
+        """Set the end of the member. Only `ProcessMembership` may call this method."""
         self.end, self.failure = ended.end, ended.failure
         self._ended.set()
         self._on_end()
@@ -307,7 +307,7 @@ class ProcessMembership:
     def _effects_of(self, member: GroupMember, event: MemberEvent) -> list[MemberEffect]:
         try:
             return member.machine.handle(event, _now_ms())
-        except Exception as error:  # a bug in one machine must not end the other members
+        except Exception as error:  # a bug in one member's machine must not end the other members
             _logger.exception("member %s of group %s failed", member.machine.name, self._group_id)
             failed = isinstance(event, MemberFailed)
             return [MemberEnded(None, error)] if failed else self._effects_of(member, MemberFailed(error))

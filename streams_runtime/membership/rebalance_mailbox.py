@@ -45,7 +45,8 @@ class RebalanceMailbox:
     """The mailbox of one stream thread. The member uses it as its `TaskHolder`; `next_order`, `publish` and `end` are
     for the stream thread.
 
-    `wakeup`: lets the stream thread check the mailbox at once. Any thread may call it; it must not wait.
+    `wakeup`: lets the stream thread check the mailbox at once. Any thread may call `wakeup`, and `wakeup` must not
+    wait.
     """
 
     def __init__(self, name: str, wakeup: Callable[[], None]) -> None:

@@ -61,7 +61,7 @@ class ProcessorContext(Protocol):
     def current_system_time_ms(self) -> int: ...
 
     def state_store(self, name: str) -> Any:
-        """The store of this name. Raises StreamsRuntimeError if the processor is not connected to it."""
+        """The store of this name. Raises StreamsRuntimeError if the processor is not connected to the store."""
 
     def forward(self, record: Record[Any, Any], child: str | None = None) -> None:
         """Hand a record to all children, or to the child of this name.
@@ -88,11 +88,12 @@ class ProcessorContext(Protocol):
 class Processor(Generic[KIn, VIn]):
     """Base class of a user's processor. A processor needs a method `process`, or `process_batch`.
 
-    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between these records there is no
-    punctuation of stream time, no commit and no record of another partition. If the processor has `process` as well,
-    `process` gets each record that comes alone; otherwise such a record is a batch of one. A record comes alone if it
-    has headers, if a node above has a store, if a processor above has no `process_batch`, if a node in another branch
-    shares a store or a topic with this branch, or if a `process_batch` above forwards it with `forward`.
+    `process_batch(batch)` gets `RecordColumns`: consecutive records of one partition. Between the records of a batch
+    there is no punctuation of stream time, no commit and no record of another partition. If a processor has both
+    `process_batch` and `process`, `process` gets each record that comes alone; without `process`, a record that comes
+    alone is a batch of one. A record comes alone if it has headers, if a node above has a store, if a processor above
+    has no `process_batch`, if a node in another branch shares a store or a topic with this branch, or if a
+    `process_batch` above forwards it with `forward`.
 
     During `process_batch` the context's record is the last record of the batch: this record gives the metadata, and the
     timestamp of the changes that stores log. If `process_batch` raises an error, the handler of processing errors
@@ -100,9 +101,9 @@ class Processor(Generic[KIn, VIn]):
     """
 
     retries_one_by_one = False
-    """True to call `process_batch` again, record by record, with a batch for which it raised an error. With this
-    setting, only records that fail on their own are lost. Set `retries_one_by_one` only if `process_batch` raises its
-    errors before it forwards records or changes a store.
+    """True to call `process_batch` again, record by record, with a batch for which it raised an error. With
+    `retries_one_by_one`, only records that fail on their own are lost. Set `retries_one_by_one` only if `process_batch`
+    raises its errors before it forwards records or changes a store.
     """
 
     def init(self, context: ProcessorContext) -> None:

@@ -1,17 +1,18 @@
 """Nodes whose processor takes batches: the conditions for collecting records, and the rules for handing a batch over.
 
-A processor takes batches if it has `process_batch`. If it has `process` as well, `process` is called for each record
-that comes alone. A node that collects keeps the records of a run (consecutive records of one partition), and hands them
-to its processor as one batch at the end of the run.
+A processor takes batches if it has `process_batch`. If a processor has both `process_batch` and `process`, `process` is
+called for each record that comes alone. A node that collects keeps the records of a run (consecutive records of one
+partition), and hands them to its processor as one batch at the end of the run.
 
 At the end of the run, the other nodes have processed every record of the run, and the nodes below the collecting node
 have processed no record of the run. So a node collects only where this changes no result:
-- Each record reaches the node on one path. On a second path, a record could overtake records that another node
-  collects.
+- Each record reaches the collecting node on one path. On a second path, a record could overtake records that another
+  node collects.
 - The node and the nodes below it use no state store and no topic that any other node uses, and records reach the nodes
   below it only through it.
-- No node above it has a state store, and none is a user's processor that takes one record at a time. If an error of the
-  log interrupts a run, its records are processed again, and the store above would have them already.
+- No node above the collecting node has a state store or is a user's processor that takes one record at a time. If an
+  error of the log interrupts a run, the records of the run are processed again, and a store above the collecting node
+  would have the changes of these records already.
 Any other node that takes batches gets batches of one record.
 
 Rules of a batch:
@@ -47,8 +48,8 @@ from streams_runtime.processors.nodes import NodeRunner, ProcessorRunner, SinkRu
 from streams_runtime.processors.runtime import TASK_ERRORS, RunPosition, TaskRuntime
 
 _NOT_RETRIED = (*TASK_ERRORS, SchemaRegistryUnavailable, WrongBatchResult)
-"""Errors after which a batch is not tried again with one record at a time. Such a retry would hide a mistake in the
-user's function, or fail again.
+"""Errors after which a batch is not tried again with one record at a time. A retry with one record at a time would hide
+a mistake in the user's function, or fail again.
 """
 
 AnyColumns = RecordColumns[Any, Any]
@@ -229,7 +230,7 @@ class BatchRunner(ProcessorRunner):
     def _batch_of_one(self, record: Record[Any, Any]) -> None:
         key, value, timestamp_ms, headers = record
         batch: AnyColumns = RecordColumns.trusted([key], [value], [timestamp_ms], headers)
-        self.processor.process_batch(batch)  # type: ignore[attr-defined]  # as above
+        self.processor.process_batch(batch)  # type: ignore[attr-defined]  # a caller has checked `takes_batches`
 
 
 def takes_batches(processor: object) -> bool:

@@ -45,7 +45,7 @@ def ignore(key: Any, value: Any, timestamp_ms: int, headers: Headers) -> None:
 
 
 class CurrentNode:
-    """The node of a task that is running, its record, and the nodes of all receivers. Each task has one such object.
+    """The node of a task that is running, its record, and the nodes of all receivers. Each task has one `CurrentNode`.
 
     `name`: the name of the user's processor that runs; None if no such processor runs.
     `timestamp_ms`, `headers`: those of the record that the node works on; -1 and () if there is no record. Stores log
@@ -101,9 +101,10 @@ class CurrentNode:
 
 
 class NodeContext:
-    """The context of one node. A context is open from a processor's `init` until its `close` has returned. It has the
-    methods of `ProcessorContext`, and further methods for the node's runner and operators. `stream_time_ms`: the
-    highest timestamp that an operator with windows has seen; it is kept while the task is suspended.
+    """The context of one node. A context is open from a processor's `init` until its `close` has returned. A
+    `NodeContext` has the methods of `ProcessorContext`, and further methods for the node's runner and operators.
+    `stream_time_ms`: the highest timestamp that an operator with windows has seen; it is kept while the task is
+    suspended.
     """
 
     __slots__ = ("_children", "_forward", "_runtime", "connected_stores", "current", "name", "stream_time_ms")
@@ -397,8 +398,8 @@ class NodeContext:
 
 
 class Operator(ABC):
-    """A stateless or stateful operation of the DSL. All tasks share the operation: the state of one task is in the
-    receiver or context.
+    """A stateless or stateful operation of the DSL. All tasks share one `Operator` object: the state of one task is in
+    the receiver or context.
 
     Source: `ProcessorNode`. Differs from Kafka: there, the DSL's operations are processors like those of users.
     """

@@ -1,4 +1,4 @@
-"""The interface of a task for its running nodes. `ProcessorRuntime` implements it.
+"""The interface of a task for its running nodes. `ProcessorRuntime` implements `TaskRuntime`.
 
 Source: `InternalProcessorContext`, `RecordCollector`.
 """
@@ -22,13 +22,13 @@ from streams_runtime.serdes import Serde
 from streams_runtime.state_stores.state_store import StateStore
 
 TASK_ERRORS = (LogTimeout, TaskMigrated, TaskCorrupted, TaskTimeout, ProcessorStateError, ProcessingFailed)
-"""Errors of the task, not of the current record. No handler decides about these errors."""
+"""Errors of the task, not of the current record. No exception handler is called for the errors in TASK_ERRORS."""
 
 
 class RunPosition(NamedTuple):
-    """The position of an input record in the current run. `place`: its index in the polled batch. `stream_time_ms`: the
-    stream time of the task when the record is processed. `in_batch`: whether a node processes the record in a batch
-    with other records of the run, so that an error is not about this record alone.
+    """The position of an input record in the current run. `place`: the record's index in the polled batch.
+    `stream_time_ms`: the stream time of the task when the record is processed. `in_batch`: whether a node processes the
+    record in a batch with other records of the run, so that an error is not about this record alone.
     """
 
     place: int
@@ -37,7 +37,9 @@ class RunPosition(NamedTuple):
 
 
 class TaskRuntime(Protocol):
-    """The task and its current record, which is the record being processed. Only the task's own thread may use it."""
+    """The task and its current record, which is the record being processed. Only the task's own thread may use its
+    `TaskRuntime`.
+    """
 
     @property
     def application_id(self) -> str: ...

@@ -51,8 +51,8 @@ class SinkSettings:
 
 
 class Topology:
-    """A topology that is built with the calls of Kafka's `Topology`. Each call adds to the topology and returns it. A
-    call that Kafka's `Topology` refuses raises TopologyError.
+    """A topology that is built with the calls of Kafka's `Topology`. Each call adds to the topology and returns the
+    topology. A call that Kafka's `Topology` refuses raises TopologyError.
 
     `optimizations`: the optimizations with which the DSL built the topology (`topology.optimization`); None if the
     topology was built without the DSL.
@@ -143,7 +143,7 @@ class Topology:
         return self
 
     def definition(self) -> TopologyDefinition:
-        """The node graph of all calls so far. Later calls do not change this value."""
+        """The node graph of all calls so far. Later calls do not change the returned definition."""
         return self.builder.definition()
 
     def group_topology(self, application_id: str) -> GroupTopology:
@@ -185,7 +185,7 @@ class Topology:
 def check_functions(owner: str, **functions: object) -> None:
     """Raises TopologyError for a function that cannot be called. `owner`: the operation or node that has the functions.
 
-    Without this check, the error would occur with the first record.
+    Without `check_functions`, the error would occur with the first record.
     """
     for name, function in functions.items():
         if not callable(function):
@@ -219,7 +219,7 @@ def _with_defaults(supplier: object, defaults: DefaultSerdes) -> object:
             if (changed := or_default(serde)) is not serde:
                 changes[name] = changed
         partitioner = getattr(supplier, "partitioner", None)
-        if isinstance(partitioner, NestedSerde) and changes:  # a partitioner of windowed keys has a serde
+        if isinstance(partitioner, NestedSerde) and changes:  # the partitioner of windowed keys contains a serde
             changes["partitioner"] = partitioner.with_inner(or_default)
         return replace(supplier, **changes) if changes else supplier
     if isinstance(supplier, NestedSerde):  # an operator such as `KTableRepartitionMap` needs the key serde

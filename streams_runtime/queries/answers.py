@@ -4,8 +4,9 @@ Rules:
 - Without `max_lag`, only the running active copy answers. With `max_lag`, any copy answers whose lag is known and at
   most this number of changelog records.
 - A read is valid only if afterwards the store is still open, and the copy is still the one that was looked up and was
-  not reopened. Without this rule, the answer could be "no value" in place of "not here" if the task was closed, wiped,
-  recycled or restored during the read. If only a newer snapshot was published, the read is repeated.
+  not reopened. Without this check of the store and the copy, the answer could be "no value" in place of "not here" if
+  the task was closed, wiped, recycled or restored during the read. If only a newer snapshot was published, the read is
+  repeated.
 
 Source: `KeyQueryMetadata`, `StoreQueryParameters`; KIP-535.
 """

@@ -1,14 +1,14 @@
 """A client of an application's stores: it finds the instance that has a key, and repeats a query during a rebalance.
 
 Rules:
-- The client asks the active copy first. It asks standbys only if the caller accepts lag, and then uses the answer with
-  the least lag.
+- The client asks the active copy first. The client asks standbys only if the caller accepts lag, and then uses the
+  answer with the least lag.
 - The client gets the metadata, which has the hosts of each partition, from several instances. The client uses the
   metadata of the newest generation, so that the metadata of an instance that is cut off from the group is not used for
   long. The client gets the metadata again after ten seconds, and whenever none of the copies that it asked gave a
   usable answer.
-- When the time is over, the client raises an error with the last answer of each host. Only a copy that is fresh enough
-  may answer that there is no value. A query that can never be answered fails at once.
+- When the time is over, the client raises an error with the last answer of each host. Only a copy whose lag the caller
+  accepts may answer that a key has no value. A query that can never be answered fails at once.
 
 Source: `KafkaStreams.queryMetadataForKey`; KIP-535.
 """
@@ -89,11 +89,11 @@ class StoreWindows:
 
 
 class _NoAnswerYet(Exception):
-    """No instance has answered yet; a later try may succeed."""
+    """No instance has answered the query yet; a later try may succeed."""
 
 
 class QueryFailed(AssignorFault):
-    """There was no answer in time, or there can never be one. `tried`: the last answer of each host.
+    """The query got no answer in time, or can never get an answer. `tried`: the last answer of each host.
 
     `code`: the reason why there can never be an answer; None in all other cases.
     """

@@ -1,4 +1,4 @@
-"""The HTTP routes of an instance's query endpoint. All of them are GET.
+"""The HTTP routes of an instance's query endpoint. All routes are GET.
 
 Rules: every refusal is problem+json with a code, also the refusal of an unreadable parameter. An answer names the
 application, and the copy from which it was read. Answers are plain JSON, without response models.
@@ -108,8 +108,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
         max_lag: MaxLag = None,
         limit: Limit = DEFAULT_ENTRIES,
     ) -> Response:
-        """The key's windows that start from `from_ms` to `to_ms`, oldest first. `more`: true if there are more than
-        `limit`.
+        """The key's windows that start from `from_ms` to `to_ms`, oldest first. `more`: true if there are more windows
+        than `limit`.
         """
         builder = builder_of(instance, store)
         raw = key_bytes(builder, key, key_base64)
@@ -121,8 +121,8 @@ def _add_store_routes(app: FastAPI, instance: Queryable) -> None:
 
     @app.get("/v1/stores/{store}/entries")
     def entries(store: str, max_lag: MaxLag = None, limit: Limit = DEFAULT_ENTRIES) -> Response:
-        """The first entries of each copy on this instance that is fresh enough, by task. Other instances may have more
-        partitions of the store.
+        """By task, the first entries of each copy on this instance whose lag the caller accepts. Other instances may
+        have more partitions of the store.
         """
         builder = builder_of(instance, store)
         tasks = {}

@@ -84,7 +84,7 @@ class StoreLocation:
 
 
 class Queryable(Protocol):
-    """The calls of an instance that its query server needs. Any thread may make them."""
+    """The calls of an instance that its query server needs. Any thread may call a `Queryable`."""
 
     @property
     def application_id(self) -> str: ...

@@ -1,6 +1,6 @@
 """The access check of an instance's query endpoint. See `coordinator_client.access`.
 
-These tokens are accepted:
+The query endpoint accepts these tokens:
 - the token with which the instance calls the coordinator;
 - the tokens of ASSIGNOR_AUTH_TOKENS and of the file ASSIGNOR_AUTH_TOKENS_FILE, each with its right and its groups,
   which have to include the application's id;
@@ -81,7 +81,7 @@ class AskersTokens:
             asked.wait(FIRST_KEYS_S)
 
     def close(self) -> None:
-        """Ends the thread that fetches keys, without waiting for it. Idempotent."""
+        """Ends the thread that fetches keys, without waiting for the end of the thread. Idempotent."""
         self._closed.set()
 
     def _fetch_keys(self, signed: SignedTokens, asked: threading.Event) -> None:

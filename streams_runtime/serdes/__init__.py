@@ -1,9 +1,9 @@
 """Serdes: the protocol, the formats of Kafka's own serdes, and JSON. `schema_registry` has the formats of a schema
 registry. Source: `Serde`, `Serializer`, `Deserializer`, `Serdes`.
 
-Kafka passes the topic to each call of a serde. Here the runtime passes the topic once, before the first record, and
-only to a serde that is a `TopicSerde`. A serde with inner serdes is a `NestedSerde`, so that the inner serdes get the
-topic, too.
+Kafka passes the topic to each call of a serde. This runtime passes the topic to a serde once, before the first record,
+and only to a serde that is a `TopicSerde`. A serde with inner serdes is a `NestedSerde`, so that the inner serdes get
+the topic, too.
 """
 
 import json
@@ -107,7 +107,7 @@ def _kind(serde: type) -> tuple[bool, bool]:
 
 @dataclass(frozen=True, slots=True)
 class BytesSerde:
-    """The serde of bytes, which stay unchanged. It also accepts bytearray and memoryview."""
+    """The serde of bytes, which stay unchanged. `serialize` also accepts bytearray and memoryview."""
 
     def serialize(self, value: bytes, /) -> bytes:
         return value if type(value) is bytes else bytes_of(value)

@@ -127,7 +127,7 @@ class WindowBuilder(SerdesStoreBuilder[K, V]):
         if (given := self.changelog) is not None:
             kept_ms = self.retention_ms if given.retention_ms is None else given.retention_ms
             windowed = replace(given, type=ChangelogType.WINDOWED, retention_ms=kept_ms)
-            object.__setattr__(self, "changelog", windowed)  # a field of a frozen dataclass can only be set in this way
+            object.__setattr__(self, "changelog", windowed)  # the dataclass is frozen
 
     def _bytes_store(self, *, retain_duplicates: bool = False) -> WindowBytesStore:
         """Make the layers of bytes below the serdes. A store with duplicates has no record cache, as in Kafka."""

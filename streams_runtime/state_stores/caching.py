@@ -7,7 +7,8 @@ Rules:
 - At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
   flush listener gets the new value and, as the old value, the value that the store has had since the previous flush. A
   key that was put and deleted between two flushes is neither forwarded nor written.
-- Only a flush writes to the store below. So a checkpoint, a standby and a restore have the flushed changes only.
+- Only a flush of the cache writes to the store below. So a checkpoint, a standby and a restore have the flushed changes
+  only.
 - In a standby, and in a task without a cache, this layer only passes calls on. A close discards the changes that were
   not flushed.
 
@@ -157,8 +158,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
         cache = self.cache
-        # No window starts outside of this range. Then the cache must not be read: the caller has made `key` with a
-        # start within the range, so this key may belong to another window.
+        # No window starts before 0 or after JAVA_LONG_MAX. For a start outside of this range the cache must not be
+        # read: the caller has made `key` with a start within the range, so `key` may belong to another window.
         if cache is None or not 0 <= start_ms <= JAVA_LONG_MAX:
             return self._inner.fetch(key, start_ms)
         return self._read(cache, key)
@@ -187,8 +188,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
         """Returns the windows in the cache, including windows that have expired in the store below.
 
-        Call it before the store below is read: a change that is flushed between the two reads is then found twice, and
-        not missed.
+        Call `_cached` before the store below is read: a change that is flushed between the two reads is then found
+        twice, and not missed.
         """
         cache = self.cache
         if cache is None:

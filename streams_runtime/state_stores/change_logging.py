@@ -17,7 +17,7 @@ Rules of the buffer:
   scanned by the task's thread.
 - Keys that were written or read lately stay in memory as a read cache, including keys that the store does not have. The
   owner of the store can pass a callback that is called when keys leave the read cache.
-- Only the task's thread changes the store. Any thread may read, and sees pending changes as well.
+- Only the task's thread changes the store. Any thread may read the store, and sees pending changes as well.
 - All stores of the process share one memory budget, as they share RocksDB's memory.
 
 The reason for the buffer is speed: RocksDB takes about one microsecond for a single write and two for a read. Most
@@ -107,7 +107,8 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._changes = changes
         self._log_change = changes.log_change
         self._limits: RecordLimits | None = None
-        # The first `check` replaces these two values. Until then, -1 makes a record cache call `check` for each change.
+        # The first `check` replaces `always_accepted_bytes` and `timestamp_checks`. Until then, -1 makes a record cache
+        # call `check` for each change.
         self.always_accepted_bytes = -1
         self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
@@ -290,7 +291,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     def put(self, key: bytes, value: bytes | None) -> None:
         if key.__class__ is not bytes or (value.__class__ is not bytes and value is not None):
             raise self._not_bytes(key, value)
-        if not self.owner_thread:  # a store without an owner is closed
+        if not self.owner_thread:  # a store without an owner thread is closed
             self._inner.require_open()
         pending = self._pending
         previous: bytes | object | None = pending.get(key, _NOT_IN_MEMORY)
@@ -354,7 +355,9 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
     def approximate_num_entries(self) -> int:
-        """Returns the estimate of RocksDB plus the number of pending changes. A key in both counts twice."""
+        """Returns the estimate of RocksDB plus the number of pending changes. A key that is in RocksDB and has a
+        pending change counts twice.
+        """
         return self._inner.approximate_num_entries() + len(self._pending)
 
     # --- internals
@@ -370,10 +373,11 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value
 
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
-        """Returns the changes to merge into a scan of RocksDB. The task's thread writes these changes first, so its
-        result is empty.
+        """Returns the changes to merge into a scan of RocksDB. The task's thread writes pending changes before a scan,
+        so for this thread the result is empty.
 
-        Call it before the scan: a change that is written between the two reads is then found twice, and not missed.
+        Call `_pending_in` before the scan: a change that is written between the two reads is then found twice, and not
+        missed.
         """
         if not self._pending:
             return {}

@@ -31,7 +31,8 @@ Bucket = dict[bytes, Entry]
 
 
 class _InMemoryStore:
-    """The base of all stores in memory. Their methods raise InvalidStateStore while they are not open.
+    """The base of all stores in memory. The methods of a store in memory raise InvalidStateStore while the store is not
+    open.
 
     Another thread may close the store during a read. `close` first sets `_open` to False, then replaces the content. A
     read takes the content first, then checks `_open`, so it never answers from the empty content of a closed store.
@@ -81,8 +82,9 @@ class InMemoryKeyValueStore(_InMemoryStore):
         super().__init__(name)
         self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
         self._sorted_keys: list[bytes] | None = None
-        """The sorted keys; None if the list was not made yet. It may contain keys that were deleted since it was made.
-        The list is replaced and never changed in place, because ranges read it."""
+        """The sorted keys; None if the list was not made yet. The list may contain keys that were deleted since it was
+        made. The list is replaced and never changed in place, because ranges read it.
+        """
         self._added: dict[bytes, None] = {}
         """Keys added since `_sorted_keys` was made. A dict, because a key may be deleted and added again."""
         self._entries: dict[bytes, bytes] = {}
@@ -150,8 +152,8 @@ class InMemoryKeyValueStore(_InMemoryStore):
     def _sorted(self) -> tuple[dict[bytes, bytes], list[bytes]]:
         """Returns the entries and their sorted keys.
 
-        Both are taken with the lock held: after a `close` in between, the keys would be looked up in the empty dict of
-        the closed store, and the range would be empty in place of an error.
+        The entries and their sorted keys are taken with the lock held: after a `close` in between, the keys would be
+        looked up in the empty dict of the closed store, and the range would be empty in place of an error.
         """
         with self._lock:
             if not self._open:  # checked with the lock held, because `close` empties the store with the lock held
@@ -179,8 +181,8 @@ class InMemoryKeyValueStore(_InMemoryStore):
 class WindowBuckets(Generic[Entry]):
     """The windows of a store by their start: a dict of buckets, and a sorted list of the starts.
 
-    Only the task's thread changes them, any thread may read. Changes and reads that need both the dict and the list
-    hold the lock. Adding has a fast path, because records are usually in order of time.
+    Only the task's thread changes the windows; any thread may read the windows. Changes and reads that need both the
+    dict and the list hold the lock. Adding has a fast path, because records are usually in order of time.
     """
 
     def __init__(self) -> None:
@@ -216,7 +218,7 @@ class WindowBuckets(Generic[Entry]):
             del self._starts[:count]
 
     def between(self, from_ms: int, to_ms: int) -> list[tuple[int, Bucket[Entry]]]:
-        """Returns the buckets from `from_ms` to `to_ms` in order of time. Both ends are included."""
+        """Returns the buckets from `from_ms` to `to_ms`, including both, in order of time."""
         with self._lock:
             starts = self._starts[bisect_left(self._starts, from_ms) : bisect_right(self._starts, to_ms)]
             return [(start_ms, self._by_start[start_ms]) for start_ms in starts]
@@ -290,7 +292,7 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
     def _values(self, entry: Entry) -> list[bytes]:
         """Returns the values in order of their sequence numbers.
 
-        There may be none, because another thread may delete the last value at the same time.
+        The list may be empty, because another thread may delete the last value at the same time.
         """
 
     def _observe(self, start_ms: int) -> bool:

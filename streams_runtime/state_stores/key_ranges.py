@@ -19,7 +19,7 @@ def after(key: bytes) -> bytes:
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """The first key after all keys that begin with `prefix`. None if there is no such key."""
+    """The first key after all keys that begin with `prefix`; None if no key comes after them."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
@@ -27,7 +27,7 @@ def prefix_end(prefix: bytes) -> bytes | None:
 def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[bytes], bool]:
     """Returns a function that tests if a key is in the range from `start` up to, and without, `exclusive_end`.
 
-    None is an open end.
+    `start` None: the range has no lower bound. `exclusive_end` None: the range has no upper bound.
     """
     return lambda key: (start is None or key >= start) and (exclusive_end is None or key < exclusive_end)
 
@@ -35,7 +35,7 @@ def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[byt
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
     """True if the range is empty because its start lies after its end.
 
-    For such a range a warning is logged, because the serialized keys may have another order than the keys.
+    A warning is logged for an inverted range, because the serialized keys may have another order than the keys.
     """
     if start is None or end is None or start <= end:
         return False

@@ -54,7 +54,8 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._put(self._serialize_key(key), None if value is None else self._serialize_value(value))
 
     def put_if_absent(self, key: K, value: V) -> V | None:
-        """Put `value` and return None if the key has no value. Otherwise return the present value and change nothing.
+        """Put `value` and return None if the key has no value. If the key has a value, return the present value and
+        change nothing.
 
         Raises StreamsRuntimeError if the key or the value is None.
         """

@@ -48,7 +48,9 @@ KEY_VALUE_FORMAT = StoreFormat(StoreKind.KEY_VALUE)
 
 
 class _NotOpen:
-    """The placeholder for the database of a store that is not open. Each call raises the error of a closed database."""
+    """The placeholder for the database of a store that is not open. Each call of this placeholder raises the error of a
+    closed database.
+    """
 
     def __getattr__(self, name: str) -> Any:
         raise DbClosedError("not open")
@@ -243,7 +245,8 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Iterator[Entry]:
-        """Returns a snapshot of the entries from `start` up to, and without, `exclusive_end`. None is an open end.
+        """Returns a snapshot of the entries from `start` up to, and without, `exclusive_end`. `start` or
+        `exclusive_end` None: the range is open at this end.
 
         The entries are in ascending order, or in descending order if `reverse`.
         """

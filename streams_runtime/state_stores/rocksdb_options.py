@@ -1,7 +1,7 @@
 """The options of RocksDB, and the limits of its memory.
 
 All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So
-memory does not grow with the number of tasks, nor while tens of millions of records are restored. There is no
+memory does not grow with the number of tasks, nor while tens of millions of records are restored. The stores have no
 write-ahead log: the changelog replaces it, and each store is flushed before a checkpoint is written. Source:
 `RocksDBStore.openDB`. Differs from Kafka: in Kafka each store has, by default, a separate block cache of 50 MiB.
 
@@ -40,8 +40,8 @@ def store_options() -> Options:
     options.set_write_buffer_size(MEMTABLE_BYTES)
     options.set_max_write_buffer_number(_MEMTABLES_PER_STORE)
     options.set_max_background_jobs(_BACKGROUND_JOBS)
-    # One shard with one lock instead of 64 shards, because each shard takes memory in every store. Reads do not use the
-    # locks, because RocksDB keeps all files open.
+    # The table cache has one shard with one lock instead of 64 shards, because each shard takes memory in every store.
+    # Reads do not use the locks, because RocksDB keeps all files open.
     options.set_table_cache_num_shard_bits(0)
     options.set_compression_type(DBCompressionType.lz4())
     options.set_max_log_file_size(_INFO_LOG_BYTES)

@@ -64,7 +64,9 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         self._newest_ms = NO_STREAM_TIME_MS
         """Upper bound of the starts of all windows of the store."""
         self._in_memory_from_ms = 0
-        """All windows of the store that start at this time or later are in memory, and not read from RocksDB."""
+        """All windows of the store that start at `_in_memory_from_ms` or later are in memory, and not read from
+        RocksDB.
+        """
 
     def open(self, context: StoreContext) -> None:
         if self.is_open:
@@ -97,7 +99,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             self._expired(self.name)
             return self._sequence
         stored = _prefix(segment) + key
-        if self._retain_duplicates:  # a restart or a restore may have left a duplicate with the next number
+        if self._retain_duplicates:  # after a restart or a restore, a duplicate may have the next number already
             self._sequence = self._free_sequence(stored[:-SUFFIX_BYTES], start_ms)
             stored = window_key(stored[:-SUFFIX_BYTES], start_ms, self._sequence)
         if segment not in self._segments:
@@ -131,7 +133,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._inner.scan(first, after(last)))
-        # All stored keys between the bounds begin with the key. A longer stored key belongs to a longer key.
+        # All stored keys between `first` and `last` begin with `key`. A longer stored key belongs to a longer key.
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
@@ -204,7 +206,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Convert files with another retention or without a known format. `RocksDBStore.open` calls it."""
+        """Convert files with another retention or without a known format. `RocksDBStore.open` calls `_convert`."""
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
         if found is None or found.segment_interval_ms != interval_ms:

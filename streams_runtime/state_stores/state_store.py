@@ -60,7 +60,7 @@ def ignore_read_again(_store: str, _reason: str) -> None:
 class StoreContext:
     """The values and callbacks that a store gets from its task when it is opened.
 
-    `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in it.
+    `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in the task's directory.
     `changes`: None for a store that is not logged.
     `rocksdb_config_setter`: the setting `rocksdb.config.setter`.
     `expired`: called with the store's name when the store drops a put into an expired window.
@@ -142,8 +142,8 @@ class KeyValueBytesStore(StateStore, Protocol):
         """Put the entries in this order. After an error, none of the entries is in the store."""
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
-        """Returns the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`. None
-        is an open end.
+        """Returns the entries from `start` up to, and without, `exclusive_end`, in descending order if `reverse`.
+        `start` or `exclusive_end` None: the range is open at this end.
         """
 
     def approximate_num_entries(self) -> int: ...
@@ -248,7 +248,9 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class KeyValueStore(StateStore, Protocol[K, V]):
-    """A key-value store of objects. Keys are ordered by their bytes. Ranges include both ends; None is an open end."""
+    """A key-value store of objects. Keys are ordered by their bytes. Ranges include both ends; a bound that is None
+    leaves the range open at this end.
+    """
 
     def get(self, key: K) -> V | None: ...
     def range(self, start: K | None, end: K | None) -> Iterator[tuple[K, V]]: ...

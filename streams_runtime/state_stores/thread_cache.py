@@ -3,13 +3,14 @@ all caches of the thread share one size limit.
 
 Rules:
 - Dirty keys are flushed in the order of their last change, and a flush writes each key once.
-- The least recently used value is evicted first. If this value is dirty, it is flushed first. The flush also writes all
-  other dirty keys of its store, which stay in the cache.
+- The least recently used value is evicted first. If the value to evict is dirty, it is flushed first. The flush also
+  writes all other dirty keys of its store, which stay in the cache.
 - A deleted key leaves the cache when its deletion is flushed.
 - Sizes are counted as in Kafka, so that a cache of the same size evicts at the same record. Differs from Kafka: an
   input record that is kept for an error handler is counted as well.
-- A put evicts only from the cache of its own store. While this cache is being flushed, a put evicts nothing, because a
-  downstream operator may put into the store whose change it receives. The next put after the flush evicts.
+- A put evicts only from the cache of its own store. While a cache is being flushed, a put into it evicts nothing,
+  because a downstream operator may put into the store whose change it receives. The next put after the flush of a cache
+  evicts.
 - When the thread's share shrinks because a thread was added to the instance, all caches evict their clean values. The
   dirty values become clean at the next commit, and are evicted in the thread's next pass, or at a put before.
 - The caches of a task are flushed together before a commit, and caches of other tasks are not.
@@ -20,10 +21,11 @@ written stay dirty, and the flush can be repeated.
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
-Differs from Kafka: in Kafka the caches are flushed at once when the share shrinks. Here a flush is repeated until no
-key is dirty, so that a commit contains all changes of the records before it. Kafka flushes each store once, so a change
-that reaches a store after its flush waits for the next commit. Here a change waits only if a processor reacts to each
-change of a table with another change of the same table (see `_MAX_FLUSH_ROUNDS`).
+Differs from Kafka: in Kafka the caches are flushed at once when the share shrinks. In this project, the caches are
+flushed again until no key is dirty, so that a commit contains all changes of the records before it. Kafka flushes each
+store once, so a change that reaches a store after its flush waits for the next commit. In this project, a change waits
+for the next commit only if a processor reacts to each change of a table with another change of the same table (see
+`_MAX_FLUSH_ROUNDS`).
 """
 
 from __future__ import annotations
@@ -38,10 +40,10 @@ from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.record_limits import BrokerChecks
 
 ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None, int]
-"""The context of the record that makes a change. Its items are: timestamp in milliseconds; headers; topic and partition
-(None for a punctuation); offset (-1 for a punctuation); the input record, if an error handler may ask for it; the
-number of bytes that the cache counts for the context (the topic's name and the `extra_bytes`). The context is a plain
-tuple for speed, because each change needs a context. Source: `ProcessorRecordContext`.
+"""The context of the record that makes a change. The items of the context are: timestamp in milliseconds; headers;
+topic and partition (None for a punctuation); offset (-1 for a punctuation); the input record, if an error handler may
+ask for it; the number of bytes that the cache counts for the context (the topic's name and the `extra_bytes`). The
+context is a plain tuple for speed, because each change needs a context. Source: `ProcessorRecordContext`.
 """
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
@@ -97,7 +99,9 @@ class StoreBelow(Protocol):
 
 
 class ThreadCache:
-    """All caches of a stream thread, with their total size and its limit. Only the stream thread uses it."""
+    """All caches of a stream thread, with their total size and its limit. Only the stream thread uses its
+    `ThreadCache`.
+    """
 
     __slots__ = ("_caches", "max_bytes", "size_bytes")
 
@@ -257,8 +261,8 @@ class NamedCache:
         """Change a value for the record that is being processed.
 
         `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default; its
-        change is always checked. Raises the errors of the check, and changes nothing in this case. May evict values,
-        and raises the errors of their flush; the change is in the cache in this case.
+        change is always checked. Raises the errors of the check, before anything is changed. May evict values, and
+        raises the errors of their flush; after an error of the flush, the change is in the cache.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)

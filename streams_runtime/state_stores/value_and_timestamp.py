@@ -68,8 +68,8 @@ class ValueAndTimestampSerde(Generic[V]):
 
 class EntryAccess(NamedTuple):
     """The functions with which operators of the DSL read and write a timestamped store, without making a
-    `ValueAndTimestamp`. Like the methods of the store, they use the record cache and the changelog. They are only for
-    the task's thread, and valid until the store is closed or rebound.
+    `ValueAndTimestamp`. Like the methods of the store, they use the record cache and the changelog. The functions are
+    only for the task's thread, and valid until the store is closed or rebound.
 
     `stored_key_of`: called with a key, and in a window store also with the start of the window; returns the stored form
     of the key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.

@@ -108,7 +108,9 @@ def window_end_ms(start_ms: int, window_size_ms: int) -> int:
 
 
 class WindowRetention:
-    """Observed stream time and expiry of a store, from its `open` to its `close`. Only the task's thread changes it."""
+    """Observed stream time and expiry of a store, from its `open` to its `close`. Only the task's thread changes a
+    `WindowRetention`.
+    """
 
     def __init__(self, retention_ms: int) -> None:
         self.retention_ms = retention_ms
@@ -120,8 +122,8 @@ class WindowRetention:
         self.earliest_readable_ms = 0
 
     def observe(self, start_ms: int) -> bool:
-        """Advance observed stream time. Returns True if segments have expired. All segments below `first_live_segment`
-        have expired.
+        """Advance observed stream time. Returns True if segments have expired. After the call, all segments below
+        `first_live_segment` have expired.
         """
         if start_ms <= self.observed_ms:
             return False

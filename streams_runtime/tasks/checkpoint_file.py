@@ -5,8 +5,8 @@ written under another name in the same directory, synced and renamed; then the d
 offsets, there is no file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person can
 inspect it. The file has the offset of the last record applied to each store.
 
-The first line of the text is the format version, 0. The second line is the number of entries. Then follows one line per
-entry: `topic partition offset`. Source: `OffsetCheckpoint`.
+The first line of the text is the format version, 0. The second line is the number of entries. Each following line is
+one entry: `topic partition offset`. Source: `OffsetCheckpoint`.
 
 Differs from Kafka: a broken file is set aside and does not end the thread. A file that cannot be written is an error
 and not a warning, because a disk that refuses this file will refuse the stores as well.
@@ -23,7 +23,9 @@ from assignor.types import TopicPartition
 from streams_runtime.tasks.file_system import SYSTEM_FILES, FileSystem, as_state_errors
 
 CHECKPOINT_FILE_NAME = ".checkpoint"
-"""The name of the file. All files whose names begin with this name belong to the checkpoint and are not state."""
+"""The name of the checkpoint file. All files whose names begin with CHECKPOINT_FILE_NAME belong to the checkpoint and
+are not state.
+"""
 
 OFFSET_UNKNOWN = -4
 """Stands for the offset of a store that is on disk, but whose offset is not known."""
@@ -37,8 +39,8 @@ _logger = logging.getLogger(__name__)
 
 
 class CheckpointFile:
-    """The checkpoint file of one task. Only the holder of the lock of the task's directory may write it. Every OSError
-    becomes a ProcessorStateError.
+    """The checkpoint file of one task. Only the holder of the lock of the task's directory may write the checkpoint
+    file. The methods raise ProcessorStateError in place of every OSError.
     """
 
     def __init__(self, task_directory: Path, files: FileSystem = SYSTEM_FILES) -> None:

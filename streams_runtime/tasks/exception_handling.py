@@ -89,7 +89,9 @@ def dead_letter(record: FailedRecord) -> HandlerResponse:
 
 
 def described(record: FailedRecord) -> str:
-    """One line with task, node, position of the record, error, and the line of the user's code that raised it."""
+    """One line with task, node, position of the record, error, and the line of the user's code that raised the
+    error.
+    """
     topic, partition, offset = record.metadata
     if offset < 0:
         failed = f"punctuation at {record.timestamp_ms}"
@@ -173,7 +175,7 @@ class ExceptionHandling:
     @property
     def needs_raw_record(self) -> bool:
         """True if the handler of processing errors may need the bytes of a failed record. The handlers `fail` and
-        `log_and_continue` do not need them.
+        `log_and_continue` do not need the bytes.
         """
         return self._processing not in (fail, log_and_continue)
 

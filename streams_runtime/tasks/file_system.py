@@ -3,8 +3,8 @@
 
 Rules:
 - A file is written under another name in the same directory, then renamed. So a reader finds the old content or the new
-  content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
-  file may have the old content, the new content or torn content.
+  content. Only a write that was synced is sure to survive a failure of the machine. After an unsynced write and a
+  failure, the file may have the old content, the new content or torn content.
 - Renames and deletions are durable once their directory was synced. Before the sync, a failure of the machine may undo
   renames and deletions.
 - A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock ends with the process that
@@ -55,7 +55,7 @@ class HeldLock(Protocol):
 class FileSystem:
     """The files of this machine. A simulated disk is a subclass.
 
-    Every method raises OSError, for example FileNotFoundError, unless its docstring says otherwise.
+    Every method of `FileSystem` raises OSError, for example FileNotFoundError, unless its docstring says otherwise.
     """
 
     def read(self, file: Path) -> bytes:
@@ -156,7 +156,7 @@ _held: weakref.WeakSet[DirectoryLock] = weakref.WeakSet()
 
 
 class DirectoryLock:
-    """A lock that is held from `acquire` to `release`. It also excludes other holders in the same process."""
+    """A lock that is held from `acquire` to `release`. The lock also excludes other holders in the same process."""
 
     __slots__ = ("__weakref__", "_descriptor", "path")
 

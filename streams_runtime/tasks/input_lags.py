@@ -1,9 +1,9 @@
 """Checks if the log has records of an input partition that the task has not received yet.
 
-While the consumer is behind the last known end of a partition, no call is made. Otherwise `InputLags` asks the consumer
-for the end or, if the consumer does not know the end, the log. `InputLags` asks again only after ten milliseconds, or
-once a record of the partition was read. If the log does not answer, the partition counts as having more records, and
-the next check asks at once.
+While the consumer is behind the last known end of a partition, no call is made. Unless the consumer is behind the last
+known end, `InputLags` asks the consumer for the end or, if the consumer does not know the end, the log. `InputLags`
+asks again only after ten milliseconds, or once a record of the partition was read. If the log does not answer, the
+partition counts as having more records, and the next check asks at once.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
 Differs from Kafka: Kafka uses the end that the last fetch returned, however old it is; here the log is asked if more

@@ -17,7 +17,8 @@ The metadata of a committed offset has the partition time, with which the next o
 version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which are numbers by name: the number
 of entries in four bytes, then for each entry the length of the name in four bytes, the name, and the number in eight
 bytes. In this processor metadata, a task stores for each window store the first offset of its changelog that is needed.
-Version 1, which ends after the time, can be read as well. Metadata in any other format count as unknown.
+Version 1 of the metadata, which ends after the time, can be read as well. Metadata in any other format count as
+unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
@@ -62,9 +63,9 @@ class InputOffsets:
     by window store, the first changelog offset that the earlier owner of the task needed.
 
     `commit_needed`: there is work since the last commit. `commit_requested`: a commit should not wait for the commit
-    interval. Either a processor asked for a commit, or `auto.offset.reset` set a position to `latest`; if the task
-    moved before that position is committed, its next owner would skip records. `commit_pending`: under exactly-once, a
-    commit is prepared and not done yet. `prepared`: the offsets of the commit in progress.
+    interval. A commit is requested if a processor asked for a commit, or if `auto.offset.reset` set a position to
+    `latest`: if the task moved before that position is committed, its next owner would skip records. `commit_pending`:
+    under exactly-once, a commit is prepared and not done yet. `prepared`: the offsets of the commit in progress.
     """
 
     def __init__(
@@ -131,8 +132,7 @@ class InputOffsets:
         return partition_times_ms
 
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
-        """Continue as auto.offset.reset says in partitions whose positions are out of range. Reports the skipped
-        offsets.
+        """Apply auto.offset.reset to partitions whose positions are out of range. Reports the skipped offsets.
 
         `out_of_range`: the consumer's positions. Raises the errors of `begin`.
         """
@@ -308,7 +308,7 @@ def _needed_from(data: bytes) -> dict[str, int]:
             start = at + _INT.size
             end = start + _INT.unpack_from(data, at)[0]
             name, at = data[start:end].decode(), end + _LONG.size
-            if end < start:  # a negative length
+            if end < start:  # the length is negative
                 return {}
             number = int(_LONG.unpack_from(data, end)[0])
             if name.startswith(_NEEDED_FROM):

@@ -7,12 +7,12 @@ A window store expires windows by stream time, but the log's retention or an ope
 changelog. The remaining records do not show if a deleted record was still needed. So the task keeps the first offset at
 which the changelog may have a window that has not expired in the store, and commits it with its input offsets.
 
-Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. Each mark is an
-offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp has advanced
-by 1/128 of the retention, or by 12 hours if 12 hours are less. So there are few marks, and the first needed offset is
-too low by at most the changes between two marks. The time between two marks is shorter than the day by which changelogs
-are kept longer than their stores. The offsets of changes that are not acknowledged yet are estimates: they follow the
-last known offset, after as many transaction markers as the last commit had.
+Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. A mark consists
+of a changelog offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp
+has advanced by 1/128 of the retention, or by 12 hours if 12 hours are less. So there are few marks, and the first
+needed offset is too low by at most the changes between two marks. The time between two marks is shorter than the day by
+which changelogs are kept longer than their stores. The offsets of changes that are not acknowledged yet are estimates:
+they follow the last known offset, after as many transaction markers as the last commit had.
 """
 
 from collections import deque
@@ -110,7 +110,7 @@ class NeededChanges:
 
     @property
     def needed(self) -> int:
-        """The number of offsets that are needed. The store has at most this number of windows."""
+        """The number of offsets that are needed. The store has at most as many windows as offsets are needed."""
         first = self.needed_from
         return 0 if first is None else max(0, self._next_offset - first)
 
@@ -177,7 +177,7 @@ class WindowChangelogs:
             needed.clear()
 
     def restore_begins(self, partition: TopicPartition, begin: int) -> None:
-        """Record that a restore begins at `begin`, the first offset that the log has. This method and the next two
+        """Record that a restore begins at `begin`, the first offset that the log has. `restore_begins` and the next two
         methods ignore partitions that are not changelogs of window stores.
         """
         if partition in self.needed:
@@ -203,7 +203,7 @@ class WindowChangelogs:
         method `needed_from`.
 
         Returns the changes that the earlier owner's stores had and these stores lack: the log had deleted these changes
-        before the restore. Only the first call after a restore returns them.
+        before the restore. Only the first call after a restore returns the missing changes.
         """
         missing: list[MissingChanges] = []
         for partition, changes in self.needed.items():

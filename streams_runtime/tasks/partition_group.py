@@ -8,11 +8,11 @@ The group has a queue for each partition. The next record is taken from the part
 timestamp. If a partition has more than buffered.records.per.partition records, the consumer pauses it until enough of
 the records were taken.
 
-Rules of a queue: it keeps batches as they were polled, as columns of bytes. It deserialises a record when its turn
-comes (or, with several partitions, when its timestamp is needed to choose the next partition). Partition time is the
-highest timestamp handed out, -1 before the first record; timestamp extractors get this time. A record that cannot be
-read goes to the handler of deserialization errors. A record with a negative timestamp is dropped. Records of both kinds
-count as consumed.
+Rules of a queue: a queue keeps batches as they were polled, as columns of bytes. A queue deserialises a record when the
+record's turn comes (or, with several partitions, when its timestamp is needed to choose the next partition). Partition
+time is the highest timestamp handed out, -1 before the first record; timestamp extractors get this time. A record that
+cannot be read goes to the handler of deserialization errors. A record with a negative timestamp is dropped. Records of
+both kinds count as consumed.
 
 Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
 - -1: the task processes the records of the other partitions.
@@ -165,9 +165,9 @@ class RecordQueue:
         """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends with the batch,
         before a record that cannot be read or is dropped, and after the first record that reaches `until_ms`.
 
-        `time`: the records advance its stream time. `on_error`: called with an error that the receiver raises for the
-        record at `place`. `on_error` returns if the task may continue without the record; otherwise it raises an error,
-        and the record stays the next record. Raises as `on_failure` and `on_error` do.
+        `time`: the object whose stream time the records advance. `on_error`: called with an error that the receiver
+        raises for the record at `place`. `on_error` returns if the task may continue without the record; otherwise it
+        raises an error, and the record stays the next record. Raises as `on_failure` and `on_error` do.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -390,8 +390,8 @@ class InputPosition(NamedTuple):
 
 
 class PartitionGroup:
-    """The record queues of one task. No other task uses the group. A group with one partition never waits, and reads no
-    record before its turn.
+    """The record queues of one task. No other task uses this partition group. A group with one partition never waits,
+    and reads no record before its turn.
 
     `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
     `consumer`: reads the partitions. `paused`: the partitions that are paused because they have too many records here.

@@ -49,10 +49,10 @@ _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 class ProcessorRuntime:
     """The processing of one active task. The processing takes records from `buffer`.
 
-    It has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for processors,
-    `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
+    `ProcessorRuntime` has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for
+    processors, `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
 
-    `stores`: the open stores; empty while the stores are closed. The task sets it. `cache`: None if the task has no
+    `stores`: the open stores; empty while the stores are closed; set by the task. `cache`: None if the task has no
     record cache. `current_system_time_ms`: the wall-clock time at which `process` was called or the present punctuation
     began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
     """
@@ -286,8 +286,8 @@ class ProcessorRuntime:
     # --- flush
 
     def flush(self) -> None:
-        """Flush the record cache and give the producer all rows. Raises as `process` does; then the next call flushes
-        the rest.
+        """Flush the record cache and give the producer all rows. Raises as `process` does; after an error, the next
+        call flushes the remaining changes.
         """
         try:
             if self.cache is not None:

@@ -4,9 +4,9 @@ Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0, s
 at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. Missed intervals collapse into one. For
 example, a schedule has the interval 5 and is due at 5, but time is 21 when the queue is checked: the schedule fires
 once, with the time 21, and is next due at 25. A start time anchors a schedule (KIP-1146): it fires only at start + n *
-interval. If the start has passed already, the schedule first fires at the next of these times. A schedule that its own
-callback cancels does not fire again. Schedules due at the same time fire in the order of Java's heap. Source:
-`PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
+interval. If the start has passed already, the schedule first fires at the next time start + n * interval. A schedule
+that its own callback cancels does not fire again. Schedules due at the same time fire in the order of Java's heap.
+Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
 Differs from Kafka: a punctuation that raised an error stays due, so that it is not lost when the thread tries again
 after a time-out.
@@ -44,7 +44,7 @@ class PunctuationSchedule:
 
 
 class PunctuationQueue:
-    """All schedules of one type in one task. A cancelled schedule stays until it would be due, as in Kafka.
+    """All punctuation schedules of one type in one task. A cancelled schedule stays until it would be due, as in Kafka.
 
     `due_ms`: no schedule is due before this time.
     """

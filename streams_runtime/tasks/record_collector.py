@@ -12,8 +12,8 @@ Rules of the producer: under at-least-once, records are written without waiting 
 nothing is sent outside a transaction, and a transaction begins with the first record (or offset) after the last commit.
 Before a task reads its input, it claims the input partitions in the log, which fences all earlier claims of these
 partitions. The producer is fenced when another producer with the same id is opened, or when there is a newer claim of
-the input partitions of one of its tasks. Its methods then raise `TaskMigrated`. They also raise the log's `LogTimeout`,
-which counts against `task.timeout.ms`.
+the input partitions of one of its tasks. The methods of a fenced producer raise `TaskMigrated`. The methods of any
+producer may raise the log's `LogTimeout`, which counts against `task.timeout.ms`.
 Source: `RecordCollectorImpl`, `StreamsProducer`.
 """
 
@@ -109,8 +109,8 @@ class RecordCollector:
         use it after `clear`.
 
         `node`: the sending node, for error messages. The receiver looks up the topic's partitions with the first
-        record. It raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and StreamsRuntimeError if
-        there is no such topic or partition, or if the topic cannot take the record.
+        record. The receiver raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and
+        StreamsRuntimeError if there is no such topic or partition, or if the topic cannot take the record.
         """
         serialize_key = serializer_of(serde_for_topic(key_serde, topic, is_key=True))
         serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
@@ -310,7 +310,7 @@ class RecordCollector:
     def acknowledged_offsets(self) -> dict[TopicPartition, int]:
         """Returns the offset after the last acknowledged record, for each changelog that this task has written to.
 
-        Call it after each commit: it also passes the offsets to `NeededChanges`.
+        Call `acknowledged_offsets` after each commit: it also passes the offsets to `NeededChanges`.
         """
         if not self._written:
             return {}
@@ -332,7 +332,8 @@ class RecordCollector:
 
 
 class StreamsProducer:
-    """The producer of one stream thread. Only this thread may use it. `transactional_id`: None under at-least-once.
+    """The producer of one stream thread. Only this thread may use the producer. `transactional_id`: None under
+    at-least-once.
 
     `initialize` or the first use opens the log's producer; after `reset` the next use opens another one.
     `aborts`: the number of transactions that were not committed. A task remembers the number when its work begins; if
@@ -346,14 +347,15 @@ class StreamsProducer:
         self.transaction_in_flight = False
         self.aborts = 0
         self._write_claims: dict[TaskId, Claim] = {}
-        self._ready = False  # opened and, under exactly-once, inside a transaction; each send checks only this
+        self._ready = False  # opened and, under exactly-once, in a transaction; a send checks only `_ready`
 
     @property
     def exactly_once(self) -> bool:
         return self.transactional_id is not None
 
     def initialize(self) -> Producer:
-        """Returns the log's producer. Opens it if it is not open; this fences an earlier producer with the same id.
+        """Returns the log's producer. Opens the log's producer if it is not open; opening fences an earlier producer
+        with the same id.
 
         Raises as `send` does.
         """
@@ -366,8 +368,8 @@ class StreamsProducer:
     def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
         """Under at-least-once, let the task write as long as this claim is the newest; None: the task writes no more.
 
-        Without this check, a thread that was expelled from its group could still write old values of a store to the
-        changelog, after the newer values of the next owner.
+        Without the check of the write claim, a thread that was expelled from its group could still write old values of
+        a store to the changelog, after the newer values of the next owner.
         """
         if self.exactly_once:
             return

@@ -30,8 +30,8 @@ from streams_runtime.tasks.partition_group import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
 """Converts a batch of a table's source topic to the records that the table put into its store: without the records that
-the table left out, and with the bytes of the store. Returns None if there are no such records. Call it with the batches
-in order. Raises SchemaRegistryUnavailable. Source: `RecordConverter`.
+the table left out, and with the bytes of the store. Returns None if the table put no record of the batch into its
+store. Call a converter with the batches in order. Raises SchemaRegistryUnavailable. Source: `RecordConverter`.
 """
 
 _logger = logging.getLogger(__name__)

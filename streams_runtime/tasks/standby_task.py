@@ -1,9 +1,10 @@
-"""A standby: keeps copies of a task's stores up to date by reading their changelogs. It has no processors.
+"""A standby: keeps copies of a task's stores up to date by reading their changelogs. A standby has no processors.
 
 Rules:
-- It is RUNNING as soon as its stores are open; the changelog reader applies the records and advances the offsets.
-- A commit writes a checkpoint, under both guarantees. The task needs a commit if `StateManager` says that a checkpoint
-  is due, but at most once in five seconds, because the thread waits while the stores are flushed to disk.
+- A standby is RUNNING as soon as its stores are open; the changelog reader applies the records and advances the
+  offsets.
+- A commit writes a checkpoint, under both guarantees. A standby needs a commit if its `StateManager` reports that a
+  checkpoint is due, but at most once in five seconds, because the thread waits while the stores are flushed to disk.
 - When the task is recycled, its stores stay open, and the active task continues with them. A dirty close under
   exactly-once leaves nothing on disk.
 

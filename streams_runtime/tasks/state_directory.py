@@ -7,17 +7,17 @@
             .checkpoint                              see `checkpoint_file`
             rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
 
-Rules: only the holder of the lock of a task's directory writes or deletes in it. When another thread of the same
-process holds the lock, a thread gets False and tries again later. When another process holds the lock, the deployment
-is wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory to the
-leader loses it to the thread that gets the task.
+Rules: only the holder of the lock of a task's directory writes or deletes files in the directory. When another thread
+of the same process holds the lock, a thread gets False and tries again later. When another process holds the lock, the
+deployment is wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory
+to the leader loses the lock to the thread that gets the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
 deleted. A process that dies in between leaves nothing that could be mistaken for state. State of another log is
 deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the process id are
 synced when they are written. Without the sync, a power failure could leave half a cluster id, which would look like the
-id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If this
-file cannot be read, a new id is generated. Source: `StateDirectory`; KIP-441.
+id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If the file
+with the process id cannot be read, a new id is generated. Source: `StateDirectory`; KIP-441.
 
 Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If
 somebody deletes the lock file of the application's directory, a second process can start, but cannot damage the state
@@ -54,20 +54,21 @@ _DELETED = ".deleted"
 
 
 class LockOwner(Protocol):
-    """A thread that may hold the lock of a task's directory. Each thread is always represented by the same object."""
+    """A thread that may hold the lock of a task's directory. A thread always has the same `LockOwner` object."""
 
     @property
     def name(self) -> str: ...
 
 
 class StateDirectory:
-    """One application's state in one process. From the constructor to `close`, no other process can use it.
+    """One application's state in one process. From the constructor to `close`, no other process can use the directory.
 
-    Any thread may call the methods. Every method raises ProcessorStateError, naming the path, when an operation on the
-    disk fails. A process that was forked from the process that made this object gets a ProcessorStateError too. The
-    constructor waits at most `lock_wait_ms` for an earlier process that is just ending, and raises LockError when that
-    process does not end. `files`: the file system with the directories; a simulation passes its own. `calling_thread`:
-    returns the thread that calls. `process_id`: the same each time an instance opens this directory.
+    Any thread may call the methods of `StateDirectory`. Every method raises ProcessorStateError, naming the path, when
+    an operation on the disk fails. A process that was forked from the process that made this object gets a
+    ProcessorStateError too. The constructor waits at most `lock_wait_ms` for an earlier process that is just ending,
+    and raises LockError when that process does not end. `files`: the file system with the directories; a simulation
+    passes its own. `calling_thread`: returns the thread that calls. `process_id`: the same each time an instance opens
+    this directory.
     """
 
     def __init__(
@@ -105,7 +106,8 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, with a warning. Call it before any thread has a task.
+        """Delete state that was restored from another log, with a warning. Call `belong_to` before any thread has a
+        task.
 
         State is kept when there is no file with the id of its log. Raises LockError.
         """
@@ -138,10 +140,12 @@ class StateDirectory:
         return directory
 
     def lock(self, task: TaskId, *, to_report: bool = False) -> bool:
-        """Lock the task's directory for the calling thread. Returns False if another thread of this process holds it.
+        """Lock the task's directory for the calling thread. Returns False if another thread of this process holds the
+        lock.
 
-        `to_report`: lock the directory only to report its offsets to the leader. Such a lock passes to the first thread
-        that calls without `to_report`. Raises LockError, naming the other process, when another process holds the lock.
+        `to_report`: lock the directory only to report its offsets to the leader. A lock to report passes to the first
+        thread that calls `lock` without `to_report`. Raises LockError, naming the other process, when another process
+        holds the lock.
         """
         self._check_usable()
         with self._mutex:
@@ -219,8 +223,8 @@ class StateDirectory:
             self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
-        """Delete these paths, which are relative to the task's directory. Also completes the deletions of a process
-        that died during them.
+        """Delete these paths, which are relative to the task's directory. `discard` also completes the deletions of a
+        process that died during them.
 
         The checkpoint must not name the deleted stores. Raises LockError when another thread or process holds the lock.
         """

@@ -61,7 +61,7 @@ OFFSET_DELTA_FOR_CHECKPOINT = 10_000
 """A task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
 
 STORES_DIRECTORY = Path("rocksdb")
-"""The directory of persistent stores. Each store has `<task directory>/rocksdb/<name>`."""
+"""The directory of persistent stores. The directory of a store is `<task directory>/rocksdb/<store>`."""
 
 _logger = logging.getLogger(__name__)
 
@@ -82,7 +82,7 @@ class StoreMetadata:
 
 
 class StateManager:
-    """The stores of one task. Only its stream thread uses it.
+    """The stores of one task. Only the stream thread of the task uses the state manager.
 
     The order of calls is `lock`, `open_stores`, `load_checkpoint`, then any others, `close` and `unlock`; after `close`
     the stores may be opened again.
@@ -92,8 +92,8 @@ class StateManager:
     passes each batch of such a changelog to the converter, and applies the records that the converter returns.
     `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
     `window_retentions_ms`: the retention of each window store that has a changelog of its own.
-    `checkpoint_delta`: if the offsets have moved by more than this, in sum, a commit writes a checkpoint; a simulation
-    lowers it.
+    `checkpoint_delta`: if the offsets have moved by more than `checkpoint_delta`, in sum, a commit writes a checkpoint;
+    a simulation lowers it.
     """
 
     def __init__(
@@ -199,7 +199,8 @@ class StateManager:
                 raise self._failed("open", metadata, error) from error
 
     def load_checkpoint(self) -> None:
-        """Take the offsets of the stores from the checkpoint. Under exactly-once, delete the file afterwards.
+        """Take the offsets of the stores from the checkpoint. Under exactly-once, delete the checkpoint file after it
+        was read.
 
         Raises TaskCorrupted when under exactly-once there is state without an offset. The file stays when TaskCorrupted
         is raised.
@@ -256,7 +257,7 @@ class StateManager:
         """Apply records of a changelog. If the changelog is a source topic, apply the records that its
         `RecordConverter` returns.
 
-        Raises ProcessorStateError; the offset does not change in this case.
+        Raises ProcessorStateError, and does not change the offset then.
         """
         metadata = self._by_changelog[partition]
         convert = self._source_changelogs.get(partition)

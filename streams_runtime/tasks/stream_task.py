@@ -7,8 +7,8 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-`StreamTask` alone owns the task's state and its transitions. Each part below owns one thing, and does not know the
-state:
+`StreamTask` alone owns the task's state and its transitions. Each part of the task owns one thing, and does not know
+the task's state:
 
     buffer          `PartitionGroup`     the polled records that are not processed yet: queues, pauses, the next record
     runtime         `ProcessorRuntime`   runs records and punctuations through the graph, and is the interface of
@@ -62,8 +62,8 @@ class StreamTask(Task):
         self.runtime = runtime
         self._offsets = offsets
         self._claim = claim
-        # While the task runs, these two are newer than the results of `changelog_offsets` and `checkpoint_limit` of the
-        # state manager.
+        # While the task runs, `_changelog_offsets` and `_checkpoint_limit` are newer than the results of
+        # `changelog_offsets` and `checkpoint_limit` of the state manager.
         self._changelog_offsets: dict[TopicPartition, int] = {}
         self._checkpoint_limit = 0
 
@@ -104,7 +104,7 @@ class StreamTask(Task):
     def lock(self) -> None:
         """Lock the directory of a CREATED task. Idempotent. Raises LockError.
 
-        Call it before the input is claimed: a claim fences the thread that still has the task.
+        Call `lock` before the task's input is claimed: a claim fences the thread that still has the task.
         """
         self._expect("lock its directory", TaskState.CREATED)
         self._lock_state()
@@ -115,7 +115,9 @@ class StreamTask(Task):
         return self._claim.is_needed(self.input_partitions)
 
     def take_claim(self, claim: Claim) -> None:
-        """Use this claim of the input, which the thread took for several tasks at once. Call it after `lock`."""
+        """Use this claim of the input, which the thread took for several tasks at once. Call `take_claim` after
+        `lock`.
+        """
         self._claim.accept(claim)
 
     def initialize_if_needed(self) -> None:
@@ -251,9 +253,9 @@ class StreamTask(Task):
     def may_sleep(self) -> bool:
         """True if the task has nothing to do until it gets records or its next wall-clock punctuation is due.
 
-        Call it only after everything that was due has been processed and punctuated. The consumer may still pass gaps
-        in the input (aborted or compacted records), which makes a commit necessary. The thread need not wake up for
-        these gaps: at each commit, it calls `commit_needed` of every task anyway.
+        Call `may_sleep` only after everything that was due has been processed and punctuated. The consumer may still
+        pass gaps in the input (aborted or compacted records), which makes a commit necessary. The thread need not wake
+        up for these gaps: at each commit, it calls `commit_needed` of every task anyway.
         """
         return (
             self._buffer.waits_for_records

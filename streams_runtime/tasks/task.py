@@ -37,9 +37,9 @@ _logger = logging.getLogger(__name__)
 
 
 class Task(ABC):
-    """An active task or a standby. Only its own stream thread may call it. Times are in milliseconds.
+    """An active task or a standby. Only the task's own stream thread may call the task. Times are in milliseconds.
 
-    Its public methods are the steps from one state to the next, and the steps of a commit.
+    The public methods of a task are the steps from one state to the next, and the steps of a commit.
 
     `state_manager`: a new state manager for a task of this type, or the result of `recycle_state` of a task of the
     other type, whose stores are open. The changelog reader passes the records of a restore to the state manager.
@@ -76,8 +76,8 @@ class Task(ABC):
 
     @abstractmethod
     def initialize_if_needed(self) -> None:
-        """Lock the directory, open the stores and read the checkpoint of a CREATED task. Afterwards, the thread
-        registers the changelogs of the task with the changelog reader.
+        """Lock the directory, open the stores and read the checkpoint of a CREATED task. After `initialize_if_needed`,
+        the thread registers the changelogs of the task with the changelog reader.
 
         Raises LockError (try again in a later pass), LogTimeout, TaskCorrupted, ProcessorStateError.
         """
@@ -121,8 +121,8 @@ class Task(ABC):
         self._try("unlock its directory", self._close)
 
     def recycle_state(self) -> StateManager:
-        """Close a SUSPENDED, committed task, but leave its stores open and its directory locked. Returns its state
-        manager, for a task of the other type.
+        """Close a SUSPENDED, committed task, but leave its stores open and its directory locked. Returns the state
+        manager of the task, for a task of the other type.
         """
         self._expect("be recycled", TaskState.SUSPENDED)
         self._before_clean_end()

@@ -199,8 +199,8 @@ class SpreadStandbys:
     def _give_along_a_chain(self, source: int, quota: list[int]) -> bool:
         """Moves standbys along a chain of clients, if no client with too few copies may take a standby from `source`.
 
-        Each client of the chain gets a standby from the previous client, and a standby of another task moves from it to
-        the next client. A breadth-first search finds the shortest chain. Returns True if a standby has moved.
+        Each client of the chain gets a standby from the previous client, and gives a standby of another task to the
+        next client of the chain. A breadth-first search finds the shortest chain. Returns True if a standby has moved.
         """
         state = self._state
         came_from: dict[int, tuple[int, int]] = {}

@@ -35,8 +35,8 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices that turn the cost of placing tasks into one number. Each price is more than the greatest possible sum
-    of all lower prices, so that a comparison of two sums compares criterion by criterion.
+    """The prices that turn the cost of placing tasks into one number. Each price is higher than the greatest possible
+    total cost at all lower prices, so that a comparison of two sums compares criterion by criterion.
 
     `foreign`: the price of each partition read across racks; `weight`: the price of each unit of weight away from home;
     `move`: the price of each task away from home; `uneven_class`: the price of each task of a class that a client gets

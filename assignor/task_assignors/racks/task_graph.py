@@ -288,8 +288,8 @@ Edge = tuple[int, int]
 
 
 class _Pass(NamedTuple):
-    """One pass of the search. `distance`: the distances before the pass. `shortened`: the edges that shortened a
-    distance in the pass, as pairs of places.
+    """One pass of the search for a negative cycle over all edges. `distance`: the distances before the pass.
+    `shortened`: the edges that shortened a distance in the pass, as pairs of places.
     """
 
     distance: list[int]

@@ -1,9 +1,9 @@
 """Keeps all tasks on their clients, as long as an operator has not approved another placement.
 
 Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
-to the client that the wrapped assignor chooses. No warm-up is added or removed. A subscription does not distinguish
-warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, the standbys with the greatest lags
-are treated as warm-ups.
+to the client that the wrapped assignor chooses. The assignor adds and removes no warm-ups. A subscription does not
+distinguish warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, the standbys with the
+greatest lags are treated as warm-ups.
 """
 
 from collections.abc import Iterable
@@ -59,8 +59,8 @@ def _owners(problem: PlacementProblem) -> dict[TaskId, ProcessId]:
 
 
 def _of_placed(log: Iterable[Decision], ownerless: frozenset[TaskId]) -> Iterable[Decision]:
-    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. All other decisions
-    of the wrapped assignor are ignored.
+    """Yields the wrapped assignor's decisions about the active copies of tasks that no client runs. The wrapped
+    assignor's decisions about other copies are ignored.
     """
     for step in log:
         if step.task not in ownerless or step.role is not Role.ACTIVE or step.kind in _NO_COPY_COMES_OF_IT:

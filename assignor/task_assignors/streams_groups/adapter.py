@@ -1,8 +1,8 @@
 """The sticky assignor of streams groups as a task assignor of the pipeline, to compare it with other assignors.
 
-Every consumer is a member. The previous active tasks of a member are the tasks that it owns; its previous standbys are
-all other tasks that it reported. If only the process of a previous task is known, the task is attributed to the
-process's members in turn.
+Every consumer counts as a member of the streams group. The previous active tasks of a member are the tasks that it
+owns; its previous standbys are all other tasks that it reported. If only the process of a previous task is known, the
+task is attributed to the process's members in turn.
 
 Differs from Kafka in three points. The previous tasks of a member come from its subscription, in which state on its
 disk counts as a standby, while a broker uses the member's previous target assignment. The leader spreads a process's
@@ -21,7 +21,9 @@ from assignor.types import TaskId
 
 
 class StreamsGroupStickyTaskAssignor:
-    """Keeps tasks with their members as long as the members' quotas allow it. This assignor ignores lags and racks."""
+    """Keeps tasks with their members as long as the members' quotas allow it. StreamsGroupStickyTaskAssignor ignores
+    lags and racks.
+    """
 
     name = "StreamsGroupStickyTaskAssignor"
 

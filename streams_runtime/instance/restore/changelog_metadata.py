@@ -92,7 +92,7 @@ class ChangelogMetadata:
 def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
     """Returns the batch without records that have no key; None if no record is left.
 
-    Records without a key are in no store. Only a source topic that is used as changelog can have such records.
+    Records without a key are in no store. Only a source topic that is used as changelog can have records without a key.
     Source: `StoreChangelogReader.bufferChangelogRecords`.
     """
     if None not in batch.keys:

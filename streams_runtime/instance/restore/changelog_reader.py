@@ -4,7 +4,8 @@ Rules:
 - A changelog is registered, then restoring, then completed. The changelog of a standby stays restoring.
 - When the restore of an active task starts, the end of the restore is set to the high watermark of each changelog, and
   does not change later. Under exactly-once the end is the high watermark as well, although only committed records are
-  applied. If the changelog is a source topic and the group's committed offset is lower, the end is this offset.
+  applied. If the changelog is a source topic and the group's committed offset is lower than the high watermark, the
+  restore ends at the committed offset.
 - Reading starts after the last applied record, or at the beginning. The reader passes whole batches of columns to the
   store, without the records from the end on.
 - The progress of a store is the consumer's position, not the last applied record: a log may end in a gap that
@@ -307,7 +308,9 @@ class ChangelogReader:
             self._deadlines.failed(task_id, _LOOK_UP, error)
 
     def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
-        """Start the changelogs of tasks that are not corrupt. Then raise TaskCorrupted for the corrupt tasks."""
+        """Start the changelogs of tasks that are not corrupt. After the start of the other changelogs, raise
+        TaskCorrupted for the corrupt tasks.
+        """
         corrupt = {
             each.task_id
             for each, offsets in changelogs

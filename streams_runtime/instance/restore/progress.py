@@ -1,8 +1,8 @@
 """Shows the progress of restoring: as bars on a terminal, otherwise as lines every few seconds.
 
 Rule: the remaining work is counted in offsets, because the number of records between two offsets is not known;
-`records` are the applied records. All threads of an instance share one display. Kafka has no counterpart; it logs a
-line every ten seconds.
+`records` are the applied records. All threads of an instance share one progress display. Kafka has no counterpart; it
+logs a line every ten seconds.
 """
 
 import threading
@@ -202,7 +202,7 @@ class _RowProgress:
 
 
 class RestoreProgress:
-    """A `RestoreListener` that shows the progress. All threads may call it.
+    """A `RestoreListener` that shows the progress. Any thread may call `RestoreProgress`.
 
     `task_of`: the function of `tasks_of_changelogs`; without it, there is a row for each changelog and not for each
     task. `interval_ms`: the interval of the lines if the output is no terminal.

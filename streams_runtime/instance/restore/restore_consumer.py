@@ -85,7 +85,7 @@ class RestoreConsumer:
 class PollSize:
     """Adapts the number of records that one poll asks for (`records`).
 
-    `largest`: the upper limit of this number. `pass_ms`: the time limit of a pass.
+    `largest`: the upper limit of the number of records that a poll asks for. `pass_ms`: the time limit of a pass.
     """
 
     __slots__ = ("_largest", "_pass_ms", "records")

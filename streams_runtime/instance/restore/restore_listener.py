@@ -1,4 +1,4 @@
-"""The callbacks about the restore of active tasks, for each changelog. There are no callbacks about standbys.
+"""The callbacks about the restore of active tasks, for each changelog. The changelogs of standbys cause no callbacks.
 
 Rule: for each changelog that is restored, `on_restore_start` is called first, then `on_batch_restored`, and at last
 either `on_restore_end` or `on_restore_suspended`. An error of a listener is raised as RestoreListenerFailed. Source:
@@ -13,13 +13,16 @@ from streams_runtime.common.errors import StreamsRuntimeError
 
 
 class RestoreListener(Protocol):
-    """The listener of an instance. Each of its stream threads calls the listener, and waits for the end of the call.
+    """The listener of an instance. Each stream thread of the instance calls the listener, and waits for the end of the
+    call.
 
     Offsets are offsets in the changelog.
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
-        """The restore starts. It applies records from offset `start` up to, but not including, offset `end`."""
+        """The restore starts. The restore applies records from offset `start` up to, but not including, offset
+        `end`.
+        """
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
         """`count` records were applied, the last one with offset `batch_end`."""

@@ -3,8 +3,8 @@
 Rules of connections: they are opened at first use and never used across a fork. SQLite's errors are raised as errors of
 a log. The file is in WAL mode, with `synchronous=NORMAL` unless the address says FULL. When a commit returns, the
 operating system has its data, so the commit survives the SIGKILL of any process. With NORMAL, a power loss may lose the
-commits since SQLite's last checkpoint (when it copied the write-ahead log into the file). Only whole commits are lost,
-and always the latest ones. With FULL, the data of a commit are on the disk when the commit returns.
+commits since SQLite's last checkpoint (when it copied the write-ahead log into the file). A power loss loses only whole
+commits, and always the latest commits. With FULL, the data of a commit are on the disk when the commit returns.
 
 Rules of the lock: one writer at a time, over all threads and processes of the machine. The kernel wakes a waiting
 writer when the lock is released. (SQLite's own busy handler sleeps for longer and longer times, so another writer that
@@ -124,7 +124,7 @@ class LazyConnection:
 
 
 class SharedConnection:
-    """A connection for short reads. Any thread may use it; a lock admits one thread at a time."""
+    """A connection for short reads. Any thread may use the connection; a lock admits one thread at a time."""
 
     def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
         self._connection = LazyConnection(file, timeout_ms, synchronous)
@@ -221,7 +221,7 @@ class _KernelWait:
         return not self._give_up()
 
     def _give_up(self) -> bool:
-        """Give up the wait. Returns False if the thread has got the lock meanwhile."""
+        """Give up the wait. Returns False if the thread got the lock before it gave up."""
         with self._lock:
             self._given_up = not self._locked.is_set()
             return self._given_up

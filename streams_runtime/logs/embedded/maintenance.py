@@ -1,11 +1,11 @@
 """Compaction, retention and the deletion of topics, in short steps while others read and write.
 
 Compaction: a pass over a partition first collects the latest offset of each key in the batches that were never
-compacted (for a limited number of keys). Then the pass reads all batches from the first on, and rewrites the batches
-that have superseded records. Each step reads without a lock, and replaces its few batches in one short transaction, if
-they have not changed. So a pass may end at any step, even by SIGKILL, and the completed steps are valid. Only a
-complete pass moves `cleaned_to`. One process at a time compacts a partition: it holds a lease, which expires after the
-process has died.
+compacted (for a limited number of keys). After this collection, the pass reads all batches from the first on, and
+rewrites the batches that have superseded records. Each step of a pass reads a few batches without a lock, and replaces
+these batches in one short transaction, if they have not changed. So a pass may end at any step, even by SIGKILL, and
+the completed steps are valid. Only a complete compaction pass moves `cleaned_to`. One process at a time compacts a
+partition: it holds a lease, which expires after the process has died.
 
 Retention: moving the begin offset hides all expired records at once. The rows of hidden records are then deleted in
 bounded steps, so that no writer waits long. The file does not shrink: SQLite reuses the pages.
@@ -58,7 +58,7 @@ _PASS_ENDED = object()
 
 
 class Maintenance:
-    """The compaction and retention of one open log, in bounded steps. Any thread may call it.
+    """The compaction and retention of one open log, in bounded steps. Any thread may call `Maintenance`.
 
     `lock`: held while a thread runs `maintain`.
     """
@@ -265,15 +265,15 @@ class PartitionCleaner:
 
 
 def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -> None:
-    """Raise the begin offset to `offset`, if it is lower. Call it inside a transaction."""
+    """Raise the begin offset to `offset`, if it is lower. Call `move_begin` inside a transaction."""
     connection.execute(
         "UPDATE partitions SET begin_offset=MAX(begin_offset, MIN(?, end_offset)) WHERE id=?", (offset, partition_id)
     )
 
 
 def delete_hidden_rows(connection: sqlite3.Connection, partition_id: int) -> int:
-    """Delete a bounded number of rows below the begin offset. Returns the number of deleted rows. Call it inside a
-    transaction.
+    """Delete a bounded number of rows below the begin offset. Returns the number of deleted rows. Call
+    `delete_hidden_rows` inside a transaction.
     """
     rows = connection.execute(
         "SELECT b.rowid, b.size, b.last_offset >= p.cleaned_to FROM partitions p JOIN batches b ON b.partition=p.id"
@@ -345,7 +345,9 @@ def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin:
 
 
 def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Deletes topics and hides their records; `delete_rows_of_deleted` follows. Call it inside a transaction."""
+    """Deletes topics and hides their records; `delete_rows_of_deleted` follows. Call `delete_topics` inside a
+    transaction.
+    """
     for name in names:
         connection.execute("DELETE FROM topics WHERE name=?", (name,))
         connection.execute("UPDATE partitions SET topic='', number=id, begin_offset=end_offset WHERE topic=?", (name,))

@@ -118,8 +118,8 @@ class KnownPartition(NamedTuple):
 
 
 class Catalog:
-    """A cache of the existing partitions, their ids in the file, and their configs. Any thread may use it, because the
-    mapping is only replaced as a whole.
+    """A cache of the existing partitions, their ids in the file, and their configs. Any thread may use the catalog,
+    because its mapping is only replaced as a whole.
 
     Ids are never reused (`maintenance`), so a cached id is either right or belongs to a deleted partition; in the
     second case `current` reads the file again. Cached configs may be outdated; `all` reads them again.
@@ -157,7 +157,7 @@ class Catalog:
         self._known = {}
 
     def all(self) -> Mapping[TopicPartition, KnownPartition]:
-        """All partitions, read from the file again."""
+        """All existing partitions, read from the file again."""
         with self._connection.use() as connection:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()

@@ -1,4 +1,5 @@
-"""The unacknowledged records of a producer, in Kafka's batch format. One thread fills the batches, another sends them.
+"""The unacknowledged records of a producer, in Kafka's batch format. One thread fills the producer's batches, and
+another thread sends the batches.
 
 Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic; only a single record can be larger.
 Records of a partition keep their order. A batch that the brokers refuse is split until each part is accepted or is a
@@ -132,7 +133,7 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """The batches of all partitions. All open batches are closed when they have 256 KiB together. `lock` guards all
+    """The batches of all partitions. All open batches are closed when their sum reaches 256 KiB. `lock` guards all
     state.
 
     `bytes`: the bytes of the unacknowledged records. `last_offsets`: by partition, the offset of the last acknowledged

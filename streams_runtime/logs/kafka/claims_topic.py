@@ -6,17 +6,17 @@ partition, and owner New claims the partition.
 
 - Old commits in three steps. Old adds its records and its offsets to the transaction (TxnOffsetCommit). Old reads the
   claims topic to its end. Old ends the transaction: with a commit, or with an abort if it has found New's claim.
-- New becomes the owner in two steps. New appends its claim. Then it reads the committed offsets with `require_stable`:
-  this read waits while an open transaction may still move one of the offsets. New reads changelogs up to their high
-  watermark, which a READ_COMMITTED reader reaches only after every transaction below it has ended.
+- New becomes the owner in two steps. New appends its claim. After its claim, New reads the committed offsets with
+  `require_stable`: this read waits while an open transaction may still move one of the offsets. New reads changelogs up
+  to their high watermark, which a READ_COMMITTED reader reaches only after every transaction below it has ended.
 - If Old's read finds New's claim, Old aborts. If the read does not find the claim, Old had added its offsets and
   records before New appended its claim. New's reads come after its claim, so they wait for the end of Old's
-  transaction. New then sees the whole transaction or, if it was aborted, no part of it. In both cases, no two owners
-  commit the same input.
+  transaction. New then sees the whole transaction or, if it was aborted, no part of it. Whether Old aborts or commits,
+  no two owners commit the same input.
 
 Fencing only shortens New's wait. If Old has died, its transaction would stay open until transaction.timeout.ms. So New
 opens Old's transactional id once, which aborts the transaction at once. An owner that gives up its claim cleanly
-records this (`release`): this owner may still run other tasks, so it must not be fenced.
+records its release (`release`): the owner may still run other tasks, so it must not be fenced.
 
 The end of the topic comes from ListOffsets, because the high watermark in the answer to a fetch may lag right after
 the leader has moved. Commits that wait at the same time share one read.
@@ -37,7 +37,8 @@ A second key, `<partition>/settled`, has the later state of a claim: its predece
 released it. The later state must not be written under the key of the claim: a late record of an older owner would then
 replace a newer claim when the topic is compacted.
 
-Two claims that race may be written with the same epoch. Every reader then takes the later record's epoch as one higher.
+Two claims that race may be written with the same epoch. If two claims have the same epoch, every reader takes the later
+record's epoch as one higher.
 
 If an owner opens its transactional id again, its producer epoch rises. So every reader knows that the owner's earlier
 producer is fenced. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
@@ -82,7 +83,8 @@ class ClaimOwner(NamedTuple):
 class Settled(NamedTuple):
     """The later state of the claim with this mark.
 
-    `fenced`: the claim's predecessors have no open transaction any more. `released`: its owner gave it up cleanly.
+    `fenced`: the claim's predecessors have no open transaction any more. `released`: the owner of the claim gave up the
+    claim cleanly.
     """
 
     mark: str
@@ -107,7 +109,8 @@ class ClaimTable:
         self._newest: dict[str, ClaimOwner] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> tuple[TopicPartition, ClaimRecord] | None:
-        """Apply the next record. If it is a claim, returns it with its final epoch and predecessors.
+        """Apply the next record. Returns the record if it is a claim, with the final epoch and predecessors of the
+        claim; otherwise None.
 
         Raises LogError for a record that cannot be read.
         """
@@ -214,7 +217,9 @@ class _OwnClaim(NamedTuple):
 
 
 class GroupClaims:
-    """The claims of one group. Use it on one event loop. `make_topic`: creates a claims topic if it is missing."""
+    """The claims of one group. Use a `GroupClaims` on one event loop. `make_topic`: creates a claims topic if it is
+    missing.
+    """
 
     def __init__(
         self, group_id: str, leadership: Leadership, writer: ClaimsWriter, make_topic: Callable[[str], Awaitable[None]]
@@ -366,8 +371,8 @@ class GroupClaims:
 class ClaimsWriter:
     """Writes records of claims topics: idempotent, one batch a call, acknowledged by all replicas.
 
-    Use it on one event loop. After an error the writer continues under a new producer id, so that no earlier batch can
-    arrive late.
+    Use a `ClaimsWriter` on one event loop. After an error the writer continues under a new producer id, so that no
+    earlier batch can arrive late.
     """
 
     def __init__(self, leadership: Leadership, settings: LogSettings) -> None:

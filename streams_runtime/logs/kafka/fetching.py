@@ -3,8 +3,8 @@
 Rules:
 - The broker answers a request at once if there are records, otherwise after the longest wait that the request names.
   Requests that wait at the broker use separate connections, because a broker answers the requests of one connection one
-  after the other: a newly assigned partition must not wait until other partitions have records. Both connections are
-  opened when the consumer is made.
+  after the other: a newly assigned partition must not wait until other partitions have records. The connection for
+  waiting requests and the connection for other requests are opened when the consumer is made.
 - A partition is fetched again only after the reader has taken its records. An answer for a position that the reader has
   left (by `seek`) is dropped.
 - If a partition has no records while other partitions have some, its requests soon wait at the broker too, over a third
@@ -47,7 +47,8 @@ _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
 class FetchedPartition(AssignedPartition):
-    """One assigned partition. The reader and the event loop share it under the consumer's lock.
+    """An assigned partition of a consumer on Kafka. The reader and the event loop share the object under the consumer's
+    lock.
 
     `completed`: the fetches that are not decoded yet; `decoding`: the fetch that is being decoded. Requests to the
     broker are numbered: `asked` is the number of the last request, `in_flight` of the request in flight, `answered` of
@@ -117,8 +118,8 @@ class FetchedPartition(AssignedPartition):
 
 class _Way(NamedTuple):
     """The connections for a request. The request uses the first connection of `over` on which no request waits. If
-    requests wait on all of them, it uses the first connection; a request that `is_optional` is not sent then.
-    `then_aside`: partitions whose answer is empty again wait at the broker after this request.
+    requests wait on all connections of `over`, a request that `is_optional` is not sent, and any other request uses the
+    first connection. `then_aside`: partitions whose answer is empty again wait at the broker after this request.
     """
 
     longest_wait_ms: int
@@ -158,11 +159,13 @@ class Fetcher:
         self._turn = 0
 
     def connect(self) -> None:
-        """Connect in advance, so that the first fetch need not wait for a connection. Call it on the event loop."""
+        """Connect in advance, so that the first fetch need not wait for a connection. Call `connect` on the event
+        loop.
+        """
         self._in_background(self._connect())
 
     def start(self, longest_wait_ms: int) -> None:
-        """Fetch records of every partition that needs some. Call it on the event loop."""
+        """Fetch records of every partition that needs some. Call `start` on the event loop."""
         with self.changed:
             requests = self._new_requests(self._needed(), waits=longest_wait_ms > 0)
         if requests:
@@ -171,8 +174,8 @@ class Fetcher:
 
     def start_next(self, empty_before: float) -> None:
         """Fetch as `start` does, while the reader still has records to process. Partitions whose last answer was empty
-        and came after `empty_before` are left out. A partition whose answer is empty again then waits at the broker.
-        Call it on the event loop.
+        and came after `empty_before` are left out. If the answer for a partition is empty again, the next request for
+        the partition waits at the broker. Call `start_next` on the event loop.
         """
         with self.changed:
             requests = self._new_requests(
@@ -213,7 +216,7 @@ class Fetcher:
 
     async def _fetch(self, requests: Mapping[TopicPartition, _Request], way: _Way) -> None:
         """Send the requests to all leaders. Partitions that have no leader, or whose leader does not answer, do not
-        delay the others.
+        delay other partitions.
         """
         reasons: list[BaseException] = []
         try:

@@ -31,8 +31,8 @@ UNKNOWN_AFTER_S = 0.5
 
 
 async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
-    """Runs all calls concurrently, and waits for all. Then raises one of their errors, or `also`. An error that no
-    retry can fix has priority.
+    """Runs all calls concurrently, and waits for all. When all calls have ended, raises one of the calls' errors, or
+    `also`. An error that no retry can fix has priority.
     """
     found = await asyncio.gather(*calls, return_exceptions=True)
     errors = [each for each in (*found, also) if each is not None]
@@ -53,7 +53,7 @@ class Led(NamedTuple):
 
 
 class Leadership:
-    """Caches leaders and coordinators, and has its own connections. Use it on one event loop."""
+    """Caches leaders and coordinators, and has its own connections. Use a `Leadership` on one event loop."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -107,7 +107,9 @@ class Leadership:
         return found.leaders
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Led:
-        """The leaders of those partitions that have one. Raises NotNow, KafkaRefused if no broker gives metadata."""
+        """The leaders of the partitions, without partitions that have no leader. Raises NotNow, KafkaRefused if no
+        broker gives metadata.
+        """
         asked = list(partitions)
         await self._know({partition.topic for partition in asked})
         leaders: dict[TopicPartition, int] = {}

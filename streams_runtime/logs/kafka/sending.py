@@ -68,22 +68,22 @@ class Sender:
         self._open_is_due = False
 
     def linger(self) -> None:
-        """Send the waiting records after `linger.ms`. Call it on the event loop when a first record waits."""
+        """Send the waiting records after `linger.ms`. Call `linger` on the event loop when a first record waits."""
         if self._lingering is None:
             self._lingering = asyncio.get_running_loop().call_later(self._linger_s, self._lingered)
 
     def send_open(self) -> None:
-        """Send the records that wait for `linger.ms` now, or right after the requests in flight. Call it on the event
-        loop.
+        """Send the records that wait for `linger.ms` now, or right after the requests in flight. Call `send_open` on
+        the event loop.
 
-        Records that arrive meanwhile go into the same batches, so a broker that answers slowly gets few large batches,
-        not many small batches.
+        Records that arrive while requests are in flight go into the waiting batches, so a broker that answers slowly
+        gets few large batches, not many small batches.
         """
         self._open_is_due = True
         self.start()
 
     def start(self) -> None:
-        """Send closed batches. Call it on the event loop."""
+        """Send closed batches. Call `start` on the event loop."""
         if self._running is None or self._running.done():
             self._running = asyncio.get_running_loop().create_task(self._run())
 

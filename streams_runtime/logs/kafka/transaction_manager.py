@@ -1,9 +1,9 @@
 """A producer's id and its transactions, by calls of the transaction coordinator; and commits of offsets.
 
-Rules: opening a transactional id fences the producer that had the id before and ends its open transaction. The
-coordinator confirms this (until then it answers CONCURRENT_TRANSACTIONS) only after the markers of that transaction are
-written everywhere, so no part of the transaction can appear later. Source: `TransactionManager`,
-`TransactionCoordinator`, KIP-98.
+Rules: opening a transactional id fences the producer that had the id before, and ends the open transaction of this
+producer. The coordinator confirms the opening of an id (until then it answers CONCURRENT_TRANSACTIONS) only after the
+markers of the ended transaction are written everywhere, so no part of the transaction can appear later. Source:
+`TransactionManager`, `TransactionCoordinator`, KIP-98.
 """
 
 import asyncio
@@ -59,7 +59,7 @@ class TransactionManager:
                 answer = await self._leadership.connections.send(request)
             else:
                 answer = await self._ask(request)
-            if answer.error_code in (47, 90):  # another producer is opening the id; try again afterwards
+            if answer.error_code in (47, 90):  # another producer is opening the id; try again later
                 raise NotNow(f"producer {self.transactional_id} is being opened elsewhere")
             check(answer.error_code, f"opening producer {self.transactional_id or ''}")
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -157,7 +157,7 @@ async def commit_offsets(
     `ConsumerCoordinator.sendOffsetCommitRequest` does.
 
     The group has no members on the brokers, so the commit names no generation: claims decide the owner that may commit.
-    If the group has members, it belongs to another application. Raises LogTimeout, LogError.
+    If the group has members, the group belongs to another application. Raises LogTimeout, LogError.
     """
     request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _offsets_by_topic(offsets))
 

@@ -34,7 +34,9 @@ class Kind(StrEnum):
 
 
 class Item(NamedTuple):
-    """One thing to place. A topic that is both read and written is two items. The name of a bend is a number."""
+    """A topic, node, store or bend to place in the layout. A topic that is both read and written is two items. The name
+    of a bend is a number.
+    """
 
     kind: Kind
     name: str

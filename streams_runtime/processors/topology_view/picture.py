@@ -46,7 +46,7 @@ _LINE = "#444444"
 
 @dataclass(frozen=True, slots=True)
 class _Placed:
-    """One subtopology on the page. `top`: the upper edge of its box; y grows downwards."""
+    """A subtopology that has its place on the page. `top`: the upper edge of its box; y grows downwards."""
 
     subtopology_id: int
     layout: Layout
@@ -230,7 +230,7 @@ def _shape(kind: Kind, x: float, y: float, width: float, height: float) -> list[
 
 
 def _cylinder(left: float, right: float, top: float, bottom: float, lid: float) -> Patch:
-    """The sides and the bottom of a cylinder. The lid is drawn over them."""
+    """The sides and the bottom of a cylinder. The lid is drawn over the sides."""
     # A cubic curve reaches 3/4 of the depth of its control points. With control points at a depth of 2/3 of the lid's
     # height, the bottom is as deep as the lower half of the lid.
     rim, foot, bulge = top + lid / 2, bottom - lid / 2, lid * 2 / 3

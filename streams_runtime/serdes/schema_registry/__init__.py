@@ -5,7 +5,7 @@
     JsonSchemaSerde(schema, {...})
 
 The subject of a schema is chosen as in Kafka Streams: by the topic to which the bytes go; for a store, its changelog.
-The serdes can be pickled. They call the registry when their first record needs a schema, once for each schema.
+The serdes can be pickled. The serdes call the registry when a record first needs a schema, once for each schema.
 Source: `GenericAvroSerde`, `KafkaProtobufSerde`, `KafkaJsonSchemaSerde`.
 """
 

@@ -212,7 +212,7 @@ def _added(
     name: str | None,
 ) -> str:
     """Adds a file to the pool, after the files that it imports. Returns the file's name. `name`: the name by which
-    other files import it.
+    other files import the file.
     """
     file = _descriptor_of(schema, what)
     if file is None:

@@ -1,11 +1,12 @@
-"""The calls of a schema registry that serdes need, through Confluent's client. There is one client for each process and
-configuration.
+"""The calls of a schema registry that serdes need, through Confluent's client. One registry client is made for each
+process and configuration.
 
 The URL mock://name is a registry in the memory of the process, which Confluent's client provides for unit tests.
 A client is made when a serde first needs it, in the process that needs it: serdes are pickled for executors, and
 connections cannot be pickled. The client and the serdes cache answers, so a registry is asked once for each schema.
-There are two errors: the registry answers that the schema or the record is wrong (SerializationError), or the registry
-gives no usable answer (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`, `CachedSchemaRegistryClient`.
+The calls raise two errors: the registry answers that the schema or the record is wrong (SerializationError), or the
+registry gives no usable answer (SchemaRegistryUnavailable). Source: `SchemaRegistryClient`,
+`CachedSchemaRegistryClient`.
 """
 
 import os
@@ -54,7 +55,9 @@ class Registry:
         return _known(found.schema_id)
 
     def reference(self, name: str, schema: Schema) -> SchemaReference:
-        """Registers a schema that other schemas import, with `name` as its subject. Returns a reference to it."""
+        """Registers a schema that other schemas import, with `name` as its subject. Returns a reference to the
+        schema.
+        """
         self.id_for(name, schema)
         found = self._ask(
             f"schema {name}, which others import, is not registered",
@@ -120,7 +123,8 @@ def _client(settings: RegistrySettings) -> SchemaRegistryClient:
         if client is None:
             try:
                 client = SchemaRegistryClient.new_client({"timeout": _DEFAULT_TIMEOUT_S, **dict(settings.client)})
-            except (OSError, ValueError) as error:  # OSError: a certificate file; ssl.SSLError is one
+            # an unusable certificate file raises OSError or its subclass ssl.SSLError
+            except (OSError, ValueError) as error:
                 raise SchemaRegistryUnavailable(
                     f"the client for schema registry {settings.url} could not be made: {error}"
                 ) from error

@@ -17,9 +17,10 @@ from assignor.errors import InputError
 from assignor.names.near_names import did_you_mean
 
 SubjectNameStrategy = Callable[[str | None, bool, str | None], str | None]
-"""A function that returns the subject of a schema. Its arguments are the topic (None: unknown), whether the schema is
-for keys, and the record's full name (None: the schema has no name). It returns None if the topic or the name that it
-needs is missing."""
+"""A function that returns the subject of a schema. The arguments of the strategy are the topic (None: unknown), whether
+the schema is for keys, and the record's full name (None: the schema has no name). The strategy returns None if the
+topic or the name that it needs is missing.
+"""
 
 
 def topic_name_strategy(topic: str | None, is_key: bool, record: str | None) -> str | None:
