@@ -4,8 +4,9 @@ With a FILE, a data format and none of --last, --group and --all, each line of t
 output has a document for each task. With other options, the output of `assignor explain` is a history.
 
 An option that selects tasks changes three files: this file has the option, `presentation/history_rows.py` the text of a
-history, and `presentation/history_documents.py` its JSON. The change of a task is `title_of(task_rebalance)` in
-`presentation/moves.py` (`is_move` for moves); for a file that is explained by itself it is `Explanation.outcome`.
+history, and `presentation/history_documents.py` its JSON. `title_of(task_rebalance)` in `presentation/moves.py` is the
+change of a task, and its `is_move` is true for moves. Such an option needs a history that was made with `every_task`: a
+rebalance that is explained by itself is not compared with an earlier rebalance.
 """
 
 import sys
