@@ -11,9 +11,9 @@ hash maps and hash sets is part of Kafka's behaviour. The order follows from fou
 3. When the table holds more keys than 3/4 of its capacity, the capacity doubles. The capacity never shrinks. After the
    capacity has doubled, the mask `capacity - 1` keeps one bit more, so each key of bucket b stays in bucket b or moves
    to bucket b + old capacity. The keys that stay in bucket b keep their order, and so do the keys that move.
-4. A ninth key in one bucket doubles a table of fewer than 64 buckets. In a table of 64 buckets or more, the bucket that
-   gets a ninth key becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's list. In
-   this file, a bucket of nine or more keys is called crowded.
+4. A new key that leaves nine or more keys in its bucket doubles a table of fewer than 64 buckets. In a table of 64
+   buckets or more, the bucket becomes a red-black tree instead (`tree_bin.py`), which changes the order of the bucket's
+   list. In this file, a bucket of nine or more keys is called crowded.
 
 Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. If no bucket ever
 became a tree, the keys are in the order of a stable sort by `spread & (capacity - 1)`: keys of one bucket stay in the

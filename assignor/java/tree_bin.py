@@ -1,6 +1,7 @@
 """One crowded bucket of a Java `HashMap`: a red-black tree that is iterated as a linked list.
 
-Java makes a tree of a bucket of more than eight entries, so that a look-up takes a logarithmic number of comparisons.
+In a table of 64 buckets or more, Java makes a tree of a bucket of more than eight entries, so that a look-up takes a
+logarithmic number of comparisons.
 Every entry of the bucket is a node of the tree, and also an element of a doubly linked list. Look-ups use only the
 tree, and iterations use only the list. But the tree changes the order of the list in two cases:
 
@@ -20,8 +21,9 @@ Three operations convert between a list and a tree:
 - When the table doubles, the list is split into two parts. A part of six entries or fewer becomes a plain list again; a
   larger part becomes a new tree. If all entries of a tree of more than six entries go to one part, the tree stays as it
   is.
-- A removal turns a small tree into a plain list. To decide if a tree is small, Java does not count the entries: it
-  checks which nodes exist near the root.
+- A removal turns a small tree into a plain list, unless an iterator removes the entry. To decide if a tree is small,
+  Java does not count the entries: a tree is small if the root, one of its two children, or the left child of its left
+  child is missing.
 
 A bucket becomes a tree only if nine keys share the bucket (or eight keys with `computeIfAbsent`). Tasks with equal 31 *
 subtopology + partition have equal hash codes; nine such tasks exist in an application of nine subtopologies with 249

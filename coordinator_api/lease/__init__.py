@@ -2,16 +2,19 @@
 
 Each coordinator has a row in the database, and renews the row. The functions get the time as an argument:
 
-    poll:   add 1 to `renewals` in the row of this coordinator, and read a `LeaseView` of all rows in one transaction
+    poll:   add 1 to `renewals` in the row of this coordinator (not after late answers), and read a `LeaseView` of all
+            rows in the same transaction
     a renewal that succeeded:   this coordinator may answer until `valid_ms` after it SENT the poll
-    a row of another that stays unchanged that long while it is observed:   its lease has expired; delete the row
+    a row of another that stays unchanged for a little longer than `valid_ms` while it is observed:   its lease has
+            expired; delete the row, on condition that `renewals` is still the observed number
     a group whose owner has no row:   free; one coordinator takes it with a new epoch, by a plan that all compute alike
 
 The loop of `CoordinatorLease`:
 
     insert a row under a new id; holder.entered(id, url, now)
-    at holder.next_poll_ms(now):  note the time, send the poll; if it fails, go on with the next poll
-    holder.polled(sent, now, view, movable) -> actions, carried out one after the other before the next poll:
+    at holder.next_poll_ms(now):  note the time, send the poll; if it fails, holder.poll_failed, then the next poll
+    holder.polled(sent, now, view, movable) -> actions, begun one after the other; opening a group and a hand-over may
+      go on while later polls are sent:
         Lose         drop the group: it answers no more requests, and its timers end
         ReadAgain    read every own group from the store before its next event; all session timeouts restart
         EndCoordinator   store.end
@@ -34,7 +37,8 @@ Rules:
 - Each write of a group names the epoch in which the writer owns the group. A former owner's write is refused.
 - A coordinator whose row was deleted has lost all groups. A coordinator whose row was deleted enters again under
   another id.
-- A coordinator gets groups only while it serves: not before it listens, and not once it stops (`takes` in its row).
+- A coordinator that does not serve yet or any more (`takes` in its row) gets groups only if no other coordinator
+  serves: a first coordinator opens its groups before it listens.
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So a coordinator's list of
   its own groups is correct as long as it has its row, whatever other coordinators do.
 - An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).

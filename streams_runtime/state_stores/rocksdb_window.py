@@ -6,7 +6,7 @@ new length. If the retention has become longer, `open` also requests a new resto
 changelog still has windows that the store had deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
 
 Differs from Kafka: Kafka has a RocksDB for each segment; one RocksDB for each store takes less memory and opens faster.
-After a change of the retention, Kafka does not find the old windows (KAFKA-14491). After a restart, Kafka does not know
+After a change of the retention, Kafka does not find the old windows. After a restart, Kafka does not know
 the sequence numbers in use, so a new duplicate may overwrite an old duplicate; here it never does.
 """
 

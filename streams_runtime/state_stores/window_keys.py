@@ -4,11 +4,15 @@ A window key is the key, then 8 bytes of window start and 4 bytes of sequence nu
 windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On disk 8 bytes with
 the number of the window's segment come before the window key.
 
-A segment contains the windows whose starts lie in an interval of max(retention / 2, one minute). Windows are deleted in
-whole segments. A window that has expired but is not deleted yet cannot be read. In a store on disk such a window can
-still be put: only a put into a deleted segment is dropped and counted. In a store in memory a put into any expired
-window is dropped and counted. Each store has its own observed stream time: the highest window start that was put or
-restored since the store was opened. After the next opening, the observed stream time is -1 again, as in Kafka.
+Each store has its own observed stream time: the highest window start that was put or restored since the store was
+opened. After the next opening, the observed stream time is -1 again, as in Kafka. A window has expired if its start is
+at or before `observed stream time - retention`. Then it cannot be read any more.
+
+Windows are deleted in whole segments, because deleting single windows is slow. The segment of a window has the number
+`start // interval`, with an interval of max(retention / 2, one minute). All segments below
+`(observed stream time - retention) // interval` are deleted: each window in them has expired. So a window may stay for
+up to one interval after it has expired. In a store on disk such a window can still be put: only a put into a deleted
+segment is dropped and counted. In a store in memory a put into any expired window is dropped and counted.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """

@@ -8,8 +8,9 @@ Rules:
   that were written and acknowledged. The task passes the offsets to `update_changelog_offsets` before each checkpoint,
   and when it is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
-  disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store that is still empty. A
-  task that is marked as corrupted has no file.
+  disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store whose offset is not
+  known. A task that is marked as corrupted has no file. The file may be ahead of the log after a power loss, if the log
+  lost its latest commits (`logs/embedded/connections.py`).
 - At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
   of restoring, and when it closes.
 - Exactly-once: the file is deleted as soon as it has been read. An active task writes no file while it runs, but writes

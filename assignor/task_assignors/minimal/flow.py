@@ -3,22 +3,32 @@
 The method is called successive shortest paths. An arc with free capacity is called usable. A flow can grow as long as
 there is a path of usable arcs from the source to the sink. Every arc has a reverse arc with the opposite cost. The free
 capacity of the reverse arc is the flow on the arc itself, so a later path can undo an earlier choice. The method always
-fills a path that is cheapest at that time, so after each step the flow is the cheapest flow of its size.
+fills a path that is cheapest at that time.
+
+The flow is then always the cheapest flow of its size. A flow is the cheapest of its size if no cycle of usable arcs has
+a negative cost, because two flows of one size differ only by such cycles. Filling a cheapest path makes no cycle of
+negative cost. A new cycle has to use a reverse arc of the path. If its cost were negative, a detour around that arc
+would have been cheaper than the path.
 
 Dijkstra's algorithm finds the cheapest paths. Dijkstra's algorithm does not allow negative costs, but reverse arcs have
 negative costs. So every node has a number, its potential, and the search uses the price of an arc in place of its cost:
 `cost + potential[source] - potential[target]`. The sum of the prices along a path differs from the sum of the costs
 only by the potentials of the two end nodes. So the cheapest paths by price are the cheapest paths by cost. At the
-beginning all potentials are 0 and no cost is negative. After each search, the distance of each node is added to the
-node's potential. With the new potentials, no usable arc has a negative price. With the new potentials, every arc on a
-cheapest path has the price 0, and so has its reverse arc, which becomes usable when the path is filled.
+beginning all potentials are 0 and no cost is negative.
+
+After each search, the distance `d` of each node is added to the node's potential. This keeps all prices at 0 or more.
+For a usable arc from u to v, `d(v) <= d(u) + price`, because `d(v)` is the length of the shortest path to v. The new
+price is `price + d(u) - d(v)`, so it is not negative. For an arc on a cheapest path, `d(v) = d(u) + price`. So the new
+price of the arc is 0, and so is the price of its reverse arc, which becomes usable when the path is filled. The search
+stops at the sink; `_reprice` says which number the nodes beyond the sink get.
 
 All cheapest paths of the same cost are filled together, as in Dinic's algorithm. `_levels` computes the level of each
 node: its number of steps from the source over usable arcs of price 0. `_fill_levels` fills all paths on which each arc
-leads to the next level. After `_fill_levels`, the shortest path over usable arcs of price 0 has more steps than before,
-so the number of rounds with `_levels` and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstra
-search finds paths of a greater cost. The number of Dijkstra searches is the number of different path costs, which is
-small if tasks have equal weights.
+leads to the next level. Each of these paths then has a full arc, and the reverse arcs lead back to lower levels. So the
+shortest remaining path over usable arcs of price 0 has more steps than before, and the number of rounds with `_levels`
+and `_fill_levels` is limited. When no path of price 0 is left, the next Dijkstra search finds paths of a greater cost.
+There is one Dijkstra search for each different path cost, and a last search that finds no path. The number of different
+path costs is small if tasks have equal weights.
 
 Of several flows of equal cost, the result is decided by the order in which nodes and arcs were added.
 """
