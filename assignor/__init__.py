@@ -1,4 +1,4 @@
-"""Kafka Streams' task placement, outside the JVM: subscription bytes in, assignment bytes out, with the reasons.
+"""Computes Kafka Streams' task placement without a JVM: from subscription bytes to assignment bytes, with the reasons.
 
 `assign(snapshot, now_ms)` computes one rebalance. The package has no I/O and no clock. The table lists the steps of a
 rebalance, each with its file:

@@ -16,8 +16,8 @@ AssignorFault
 └── RebalanceNotPlaced         a forecast's rebalance ended without a placement; `forecast` catches this error
 ```
 
-`InputError` and `KafkaError` are separate classes because they call for different reactions: the reader of an
-`InputError` can correct the input; a `KafkaError` reports a failure that a JVM group would have had as well. Packages
+`InputError` and `KafkaError` are separate classes because they call for different reactions. The reader of an
+`InputError` can correct the input. A `KafkaError` reports a failure that a JVM group would have had as well. Packages
 that use `assignor` define subclasses of the errors in this file for their own faults.
 """
 
@@ -62,7 +62,7 @@ class UnreadableLogLine(InputError):
 
 
 class DecodeError(AssignorFault, ValueError):
-    """Bytes that cannot be decoded. `what`: the name of the structure; `offset`: the byte at which decoding failed.
+    """Bytes that cannot be decoded. `what`: the name of the structure. `offset`: the byte at which decoding failed.
 
     `member_id`: the member whose subscription cannot be decoded; None for bytes other than a subscription, or if the
     decoder does not know the member.
@@ -80,8 +80,9 @@ class KafkaError(AssignorFault):
     """An exception that Kafka's leader would throw. `kafka_name`: Java's simple class name; `__cause__` corresponds to
     `getCause()`.
 
-    `message`: Kafka's message, to the letter if Kafka has one, because people search for it. `hint`: this project's
-    addition, such as the member concerned, or the remedy. The result of `str()` contains the message and the hint.
+    `message`: exactly Kafka's message if Kafka has one, because people search for this text. `hint`: this project's
+    addition to the message, such as the member concerned or the remedy. The result of `str()` contains the message and
+    the hint.
     """
 
     kafka_name: str = "KafkaException"
@@ -133,7 +134,7 @@ class MissingSourceTopicError(KafkaError):
 
 
 class ConfigError(KafkaError):
-    """A config of a member that the group's leader cannot use, such as an endpoint that is not host:port."""
+    """The group's leader cannot use a config of a member, such as an endpoint that is not host:port."""
 
     kafka_name = "ConfigException"
 
@@ -145,7 +146,7 @@ class IllegalStateError(KafkaError):
 
 
 class UnsupportedOperationError(KafkaError):
-    """A call for a value that was not computed, such as a lag when the caller did not request lags."""
+    """A caller asked for a value that was not computed, such as a lag when the caller did not request lags."""
 
     kafka_name = "UnsupportedOperationException"
 
@@ -187,9 +188,9 @@ class BrokersRefusal(KafkaError):
 
 
 class Unavailable(AssignorFault):
-    """A service or resource that the work needs is not available: no broker, coordinator or schema registry answers, a
-    port or a database is in use, or Spark does not start. A later attempt to use the service may succeed. Packages
-    define subclasses of `Unavailable` for the services that they use.
+    """A service or resource is not available. For example, no broker, coordinator or schema registry answers, a port or
+    a database is in use, or Spark does not start. A later attempt to use the service may succeed. Packages define
+    subclasses of `Unavailable` for the services that they use.
     """
 
 
@@ -200,8 +201,8 @@ class RebalanceNotPlaced(AssignorFault):
 def _as_it_was(
     kind: type[AssignorFault], args: tuple[object, ...], fields: Mapping[str, object], cause: AssignorFault | None
 ) -> AssignorFault:
-    """Restores a pickled error without a call of `__init__`, because the arguments of `__init__` differ between the
-    classes and from the stored fields.
+    """Restores a pickled error without a call of `__init__`, because each class has other arguments of `__init__`,
+    which need not be the stored fields.
     """
     fault = kind.__new__(kind, *args)
     fault.__dict__.update(fields)

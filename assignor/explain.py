@@ -1,8 +1,8 @@
 """Explains the place of every task: the decisions of one rebalance by task, as data and as one line of text.
 
-The explanations come from the log of decisions (`task_assignors/decisions.py`), which is written by the code that
-decides, and from the lags in the input of the task assignor. Kafka has no counterpart: its leader does not keep its
-reasons.
+The explanations are made from the log of decisions (`task_assignors/decisions.py`) and from the lags in the input of
+the task assignor. The code that makes a decision also writes the decision to the log. Kafka has no counterpart: its
+leader does not record its reasons.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ caught-up clients.
 
 
 class ActiveOutcome(StrEnum):
-    """The outcome of a rebalance for the active copy of a task. If several outcomes apply, the one that is listed first
-    counts.
+    """The outcome of a rebalance for the active copy of a task. If several outcomes apply, the outcome that this class
+    lists first counts.
     """
 
     WAITING_FOR_REVOCATION = "waiting for revocation"
@@ -73,10 +73,10 @@ class ClientLag(NamedTuple):
 class Explanation:
     """The explanation of one task in one rebalance.
 
-    `previous`: the processes that had the task active; several only if members contradict each other. `target`: the
-    process that should run the task when every client is caught up; None if the assignor has no targets. `caught_up`:
-    the clients whose lag on the task is within acceptable.recovery.lag; empty for a stateless task. `steps`: the
-    decisions about the task, in order. `text`: the whole explanation in one line.
+    `previous`: the processes that had the task active; there are several only if members contradict each other.
+    `target`: the process that should run the task when every client is caught up; None if the assignor has no targets.
+    `caught_up`: the clients whose lag on the task is within acceptable.recovery.lag; empty for a stateless task.
+    `steps`: the decisions about the task, in order. `text`: the whole explanation in one line.
     """
 
     task: TaskId
@@ -91,8 +91,8 @@ class Explanation:
 
 
 def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> Iterator[Explanation]:
-    """Yields one explanation for each task, in order, or only for `task` if it is given. Yields nothing if the
-    rebalance placed no task.
+    """Yields one explanation for each task, in order. If `task` is given, yields only the explanation of `task`. Yields
+    nothing if the rebalance placed no task.
     """
     if result.problem is not None and result.placement is not None:
         yield from explain_placement(result.problem, result.placement, result.decisions, task)
@@ -101,8 +101,8 @@ def explain_rebalance(result: RebalanceResult, task: TaskId | None = None) -> It
 def explain_placement(
     problem: PlacementProblem, placement: Placement, decisions: Sequence[Decision], task: TaskId | None = None
 ) -> Iterator[Explanation]:
-    """Yields the explanations of a placement, as `explain_rebalance` does for a rebalance; the copies have no
-    threads.
+    """Yields the explanations of a placement, as `explain_rebalance` does for a rebalance. In the explanations of a
+    placement, copies have no threads.
     """
     steps: dict[TaskId, list[Decision]] = {}
     for decision in decisions:
@@ -337,8 +337,8 @@ def _phrase(step: Decision, problem: PlacementProblem) -> str:
 
 def rack_reason(step: Decision, problem: PlacementProblem) -> str:
     """Returns the reason why a rack-aware strategy has moved a copy. A rack-aware strategy only swaps copies, so that
-    no client's number of tasks changes: for each task whose move saves traffic, another task moves in return, with a
-    reason of its own.
+    no client's number of tasks changes. For each task whose move saves traffic, another task moves in return, usually
+    to make room.
     """
     saved = step.detail or 0
     if saved > 0:

@@ -1,8 +1,8 @@
 """The basic types of a Kafka Streams assignment: tasks, processes, partitions, hosts.
 
 All basic types are named tuples of plain values, so they are hashed and compared in C. The natural order of each type
-is Kafka's: `ProcessId` sorts as Java's signed `UUID.compareTo`, and `TopicPartition` as in Kafka for ASCII topic names,
-the only names that Kafka allows.
+is Kafka's order. `ProcessId` sorts as Java's signed `UUID.compareTo`. `TopicPartition` sorts as in Kafka if topic names
+are ASCII, and Kafka allows no other names.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ LATEST_OFFSET = -2
 """The offset sum, and also the lag, of a running active task. Source: `Task.LATEST_OFFSET`."""
 
 UNKNOWN_OFFSET_SUM = -3
-"""An unknown offset sum, and an unknown lag. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
+"""The value of an unknown offset sum, and of an unknown lag. Source: `SubscriptionInfo.UNKNOWN_OFFSET_SUM`."""
 
 JAVA_LONG_MAX = 2**63 - 1
 JAVA_LONG_MIN = -(2**63)
@@ -40,7 +40,7 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId:
-        """Parses `0_3` or `name__0_3`. Raises InputError if the text is no task id."""
+        """Parses `0_3` or `name__0_3`. Raises InputError if the text is not a task id."""
         match = _TASK_ID.match(text)
         if match is None:
             raise InputError(f"{text!r} is not a task id: expected subtopology_partition, for example 0_3")

@@ -1,5 +1,5 @@
-"""Kafka's public interface for task assignors (KIP-924) in Python. To use your own assignor, write a class as below,
-and give its name as `module:Class`.
+"""Kafka's public interface for task assignors (KIP-924) in Python. To use your own assignor, write a class like the one
+in this example, and pass its name in the form `module:Class`.
 
 ```python
 from assignor.assignment import ApplicationState, CustomTaskAssignor, TaskAssignment
@@ -8,8 +8,8 @@ class MyTaskAssignor(CustomTaskAssignor):
     def assign(self, application_state: ApplicationState) -> TaskAssignment: ...
 ```
 
-An assignor is pure: it has no clock, and the same state gives the same assignment. Java's getters are attributes here,
-an empty `Optional` is None, an `Instant` is a number of milliseconds since 1970, and the functions of
+An assignor is pure: it reads no clock, and equal states always give equal assignments. Java's getters are attributes
+here. An empty `Optional` is None, and an `Instant` is a number of milliseconds since 1970. The functions of
 `TaskAssignmentUtils` are functions of this package. An assignor can log its reasons (`ApplicationState.log`), which
 Kafka does not support. An assignor has no `configure` method: the configs are in `ApplicationState.assignment_configs`.
 Java's TaskAssignor is called `CustomTaskAssignor`, because here the name TaskAssignor belongs to the simpler interface

@@ -23,8 +23,8 @@ class TaskTopicPartition:
     a source partition and a changelog partition at once.
 
     `rack_ids`: the racks of the brokers with a replica; None if no racks are known. As in Kafka, if several tasks read
-    the same partition, only one of these tasks has the racks of the partition, so that no task is swapped to save
-    traffic.
+    the same partition, only one of these tasks has the racks of the partition. The rack-aware strategy swaps no tasks
+    if the racks of some tasks are missing.
     """
 
     topic_partition: TopicPartition
@@ -36,8 +36,9 @@ class TaskTopicPartition:
 @dataclass(frozen=True, slots=True)
 class TaskInfo:
     """A task of the application. `is_stateful`: True if the task has a store, with or without a changelog.
-    `has_changelog`: True if one of its stores has a changelog. Kafka's `TaskInfo` has no field `has_changelog`: Kafka
-    checks the task's partitions, which a line of placement/1 need not have.
+    `has_changelog`: True if one of the task's stores has a changelog. Kafka's `TaskInfo` has no field `has_changelog`,
+    because Kafka checks the task's partitions instead. `TaskInfo` needs the field here, because a line of placement/1
+    may lack the partitions.
     """
 
     id: TaskId
@@ -92,15 +93,15 @@ class KafkaStreamsState:
         return self._client.rack
 
     def lag_for(self, task: TaskId) -> int:
-        """The lag of this process on the task. Raises UnsupportedOperationError if lags were not requested,
-        IllegalStateError for a task without a lag.
+        """Returns the lag of this process on the task. Raises UnsupportedOperationError if lags were not requested, and
+        IllegalStateError if the task has no lag.
         """
         self._check_lags()
         return self._client.lags.lag_for(task)
 
     def prev_tasks_by_lag(self, consumer_client_id: str) -> tuple[TaskId, ...]:
-        """The stateful tasks that this consumer reported, smallest lag first. Raises UnsupportedOperationError if lags
-        were not requested.
+        """Returns the stateful tasks that this consumer reported, smallest lag first. Raises UnsupportedOperationError
+        if lags were not requested.
         """
         self._check_lags()
         lags = self._client.lags
@@ -108,8 +109,8 @@ class KafkaStreamsState:
         return tuple(sorted({task for task in reported if task in lags}, key=lambda task: (lags.lag_for(task), task)))
 
     def stateful_tasks_to_lag_sums(self) -> dict[TaskId, int]:
-        """Every task with a changelog, with the lag of this process on the task. Raises UnsupportedOperationError if
-        lags were not requested.
+        """Returns the lag of this process on each task that has a changelog. Raises UnsupportedOperationError if lags
+        were not requested.
         """
         self._check_lags()
         return {task: self._client.lags.lag_for(task) for task in sorted(self._client.lags)}
@@ -143,9 +144,9 @@ class ApplicationState:
         return {task: tasks[task] for task in hash_set_order(self.problem.tasks, task_hash)}
 
     def kafka_streams_states(self, compute_task_lags: bool = False) -> Mapping[ProcessId, KafkaStreamsState]:
-        """Returns the state of each process. `compute_task_lags`: True if the returned states should have lags; if it
-        is False, their lag methods raise UnsupportedOperationError. If the leader could not read the end offsets of
-        changelogs, every lag is UNKNOWN_OFFSET_SUM.
+        """Returns the state of each process. `compute_task_lags`: True if the returned states should have lags. If
+        `compute_task_lags` is False, the lag methods of the returned states raise UnsupportedOperationError. If the
+        leader could not read the end offsets of changelogs, every lag is UNKNOWN_OFFSET_SUM.
         """
         return self._states_with_lags if compute_task_lags else self._states_without_lags
 
@@ -172,9 +173,9 @@ class ApplicationState:
         self, task: TaskId, known: RackInformation, looked_up: set[tuple[TopicPartition, bool, bool]]
     ) -> TaskInfo:
         """Creates the `TaskInfo` of a task. `looked_up`: the partitions of the tasks whose `TaskInfo` was created
-        before; this method adds those of `task`. If several tasks read a partition, the racks of the partition are
-        looked up for the first task only: Kafka collects equal partitions in a set and sets the racks of the elements
-        of this set.
+        before; this method adds the partitions of `task`. If several tasks read a partition, the racks of the partition
+        are looked up for the first task only. As in Kafka, which keeps equal partitions in a set, only the first of
+        several equal partitions gets racks.
         """
         changelogs = known.changelog_partitions.get(task, ())
         sources = known.task_partitions.get(task, ())

@@ -1,4 +1,4 @@
-"""Swaps tasks between clients to save cross-rack reads, for assignors of the public interface.
+"""Swaps tasks between clients to save cross-rack reads, on behalf of assignors of the public interface.
 
 This module uses the search of `task_assignors.racks`. As in Kafka, the optimization for the public interface differs
 from the optimization for Kafka's own assignors in three points. For the public interface, the cost of an active copy
@@ -39,8 +39,8 @@ Holders = Mapping[ProcessId, Iterable[TaskId]]
 
 @dataclass(frozen=True, slots=True)
 class RackAwareOptimizationParams:
-    """The parameters of a rack-aware optimization. `tasks`: the tasks to optimize, None for all assigned tasks.
-    `traffic_cost`, `non_overlap_cost`: None for the configured cost.
+    """The parameters of a rack-aware optimization. `tasks`: the tasks to optimize; None stands for all assigned tasks.
+    `traffic_cost`, `non_overlap_cost`: the costs to use; None stands for the configured cost.
     """
 
     application_state: ApplicationState
@@ -66,7 +66,9 @@ class RackAwareOptimizationParams:
         return replace(self, non_overlap_cost=non_overlap_cost)
 
     def costs(self) -> Costs | None:
-        """The costs; None if the configs lack a rack-aware strategy, the traffic cost or the non-overlap cost."""
+        """Returns the costs. Returns None if the configs lack a rack-aware strategy, the traffic cost or the
+        non-overlap cost.
+        """
         configs = self.application_state.assignment_configs
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         if not configs.rack_aware or traffic is None or non_overlap is None:
@@ -83,8 +85,8 @@ def optimize_rack_aware_active_tasks(
     """Swaps active tasks in `assignments`. Swaps no task if the rack of a client or the racks of a partition are
     unknown.
 
-    Raises IllegalArgumentError if a task to optimize has no active copy or several active copies; IllegalStateError for
-    a task that the application does not have.
+    Raises IllegalArgumentError if a task to optimize does not have exactly one active copy. Raises IllegalStateError
+    for a task that the application does not have.
     """
     holders = _holders(assignments, AssignedTaskType.ACTIVE)
     traffic = PublicRackTraffic.of(params, holders, Role.ACTIVE)
@@ -101,8 +103,8 @@ def optimize_rack_aware_standby_tasks(
 
     As in Kafka, all standbys are optimized if there are any tasks to optimize. As in Kafka, client tags forbid no swap:
     Kafka compares the tags of a standby's destination with themselves. Raises the errors of
-    `optimize_rack_aware_active_tasks`; with balance_subtopology, also raises IllegalStateError if a standby that could
-    move is not among the tasks to optimize.
+    `optimize_rack_aware_active_tasks`. If balance_subtopology is configured, also raises IllegalStateError if a standby
+    that could move is not among the tasks to optimize.
     """
     active, standby = (_holders(assignments, each) for each in (AssignedTaskType.ACTIVE, AssignedTaskType.STANDBY))
     traffic = PublicRackTraffic.of(params, standby, Role.STANDBY)
@@ -175,9 +177,9 @@ class PublicRackTraffic:
 
     @classmethod
     def of(cls, params: RackAwareOptimizationParams, holders: Holders, role: Role) -> PublicRackTraffic | None:
-        """Returns None if there is nothing to optimize: no tasks, no costs, a client without a rack, or a partition
-        whose racks are unknown. For an active copy, the reads of source and changelog partitions count; for a standby,
-        only the reads of changelog partitions count. `holders`: the tasks of which each process has a copy with the
+        """Returns None if there are no tasks or no costs, if a client has no rack, or if the racks of a partition are
+        unknown. For an active copy, the reads of source and changelog partitions count. For a standby, only the reads
+        of changelog partitions count. `holders`: for each process, the tasks of which the process has a copy with the
         role `role`.
         """
         state, costs = params.application_state, params.costs()
@@ -237,7 +239,7 @@ def _check_assigned(tasks: Iterable[TaskId], assigned: Mapping[TaskId, int] | fr
 
 def _check_may_move(traffic: PublicRackTraffic, copies: Standbys, wanted: frozenset[TaskId]) -> None:
     """Raises IllegalStateError for the first standby that could be swapped but is not in `wanted`. The pairs of clients
-    are checked in order, and the standbys of each pair in sorted order.
+    are checked in order, and the standbys of each pair are checked in sorted order.
     Source: `BalanceSubtopologyGraphConstructor.validateTasks`.
     """
     for source, destination in combinations(range(len(traffic.racks)), 2):

@@ -1,4 +1,4 @@
-"""Places Kafka's default standbys, for assignors of the public interface: by load, or by client tags (KIP-708).
+"""Places standbys for assignors of the public interface as Kafka does: by load, or by client tags (KIP-708).
 
 The rules are those of `task_assignors/standby_assignors.py`, but the tasks are placed in the order of a HashSet.
 `task_assignors/client_tags.py` contains the rule for client tags. The load of a client does not change while the client
@@ -32,8 +32,8 @@ def default_standby_task_assignment(
     """Adds num.standby.replicas standbys of every task with a changelog to `assignments`, or fewer if there are too few
     clients. If tags are configured, the order of `assignments` changes the result.
 
-    As in Kafka, if tags are configured and num.standby.replicas is 0, a task still gets one standby if a client has
-    other tags.
+    As in Kafka, if tags are configured and num.standby.replicas is 0, a task still gets one standby if the tags of some
+    client differ from the tags of the task's active client.
     """
     add_missing_clients(application_state, assignments)
     standbys = _StandbysToPlace(application_state, assignments)

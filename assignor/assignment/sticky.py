@@ -1,8 +1,8 @@
 """The sticky assignor of Kafka's public interface: `task.assignor.class=...StickyTaskAssignor` (KIP-924).
 
-StickyTaskAssignor has the steps of LegacyStickyTaskAssignor, with two differences: among clients with the same load, a
-client with more threads has no precedence; and racks are used as in `rack_optimization`. Differs from Kafka: Kafka
-places standbys in the order of a HashSet of objects without a hash code of their own, which differs in each run.
+StickyTaskAssignor has the steps of LegacyStickyTaskAssignor, with two differences. Among clients with the same load, a
+client with more threads has no precedence. Racks are used as in `rack_optimization`. Differs from Kafka: Kafka places
+standbys in the order of a HashSet of objects that have only identity hash codes, so the order differs in each run.
 StickyTaskAssignor of this project places standbys in the order of a HashSet of task ids.
 Source: `StickyTaskAssignor` of `org.apache.kafka.streams.processor.assignment.assignors`.
 """
@@ -29,9 +29,9 @@ class StickyTaskAssignor(CustomTaskAssignor):
     """Keeps tasks on their clients as long as the load allows it. StickyTaskAssignor never requests a probing
     rebalance.
 
-    `must_preserve_active_task_assignment`: every active task stays with its previous owner, whatever the owner's load.
-    If `must_preserve_active_task_assignment` is True, racks are ignored, and one client requests the next rebalance at
-    once. Raises IllegalStateError if the clients have no threads.
+    `must_preserve_active_task_assignment`: True if every active task stays with its previous owner, whatever the load
+    of this owner. If `must_preserve_active_task_assignment` is True, racks are ignored, and one client requests the
+    next rebalance at once. Raises IllegalStateError if the clients have no threads.
     """
 
     name = "StickyTaskAssignor"
@@ -60,7 +60,9 @@ class _PublicStickyPlacement(StickyPlacement):
     prefers_more_threads = False
 
     def _ranks(self) -> Sequence[int]:
-        """The rank of each client in the order of the HashSet in which Kafka collects the clients for this assignor."""
+        """Returns the rank of each client in the order of the HashSet in which Kafka collects the clients for this
+        assignor.
+        """
         order = hash_set_order([client.process_id for client in self._clients], process_hash)
         ranks = {process: rank for rank, process in enumerate(order)}
         return [ranks[client.process_id] for client in self._clients]

@@ -42,7 +42,7 @@ class AssignedTask(NamedTuple):
 
 
 class KafkaStreamsAssignment:
-    """The tasks of one process, at most one copy of each task; the object is mutable."""
+    """The tasks of one process, with at most one copy of each task. The object is mutable."""
 
     __slots__ = ("_followup_rebalance_deadline_ms", "_process_id", "_tasks")
 
@@ -72,14 +72,14 @@ class KafkaStreamsAssignment:
         self._tasks[task.id] = task
 
     def remove_task(self, task: AssignedTask) -> None:
-        """Removes the copy of the task, active or standby, if there is one."""
+        """Removes the process's copy of the task, active or standby, if there is one."""
         self._tasks.pop(task.id, None)
 
     def with_followup_rebalance(self, deadline_ms: int) -> KafkaStreamsAssignment:
         """Returns an assignment of the same process with a deadline. The returned object shares its tasks with this
         object, so a change of the tasks affects both objects. The process requests a rebalance at `deadline_ms`
-        (milliseconds since 1970), or at once if it is 0. Only the returned assignment has the deadline.
-        Raises IllegalArgumentError if `deadline_ms` is no 64-bit number.
+        (milliseconds since 1970), or at once if `deadline_ms` is 0. Only the returned assignment has the deadline.
+        Raises IllegalArgumentError if `deadline_ms` does not fit 64 bits.
         """
         if not -JAVA_LONG_MAX - 1 <= deadline_ms <= JAVA_LONG_MAX:
             raise IllegalArgumentError(f"a deadline has to be a 64-bit number of milliseconds, not {deadline_ms}")
@@ -99,8 +99,8 @@ class KafkaStreamsAssignment:
 
 @dataclass(frozen=True, slots=True)
 class TaskAssignment:
-    """The assignments of all processes, one for each process, also for a process without tasks. If a process has
-    several assignments, the last one counts.
+    """The assignments of all processes. A process without tasks has an empty assignment. If a process has several
+    assignments, the last one counts.
     """
 
     assignment: Collection[KafkaStreamsAssignment]
@@ -136,8 +136,8 @@ def add_missing_clients(
 
 
 def validate_task_assignment(application_state: ApplicationState, task_assignment: TaskAssignment) -> AssignmentError:
-    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, a task that
-    no process runs is no error.
+    """Checks the assignment as Kafka does. Returns the first error of the assignment, or NONE. As in Kafka, it is not
+    an error if no process runs a task.
     """
     tasks = frozenset(application_state.problem.tasks)
     active: set[TaskId] = set()

@@ -1,10 +1,11 @@
-"""The class that a user's own assignor extends, and the class that runs it in the pipeline.
+"""The class that a user's own assignor extends, and the class that runs users' assignors in the pipeline.
 
 The pipeline validates the assignor's answer, and calls `on_assignment_computed` with the result of the validation. If
 validation finds a fatal error, the pipeline calls `on_assignment_computed` at once, with an empty assignment. If
 validation finds no fatal error, the pipeline calls `on_assignment_computed` after it has computed the whole assignment.
-After any validation error, fatal or not, the rebalance fails with a StreamsException. If the answer names an unknown
-process, but validation stops earlier at a non-fatal error, the rebalance fails at once with a NullPointerException.
+After any validation error, fatal or not, the rebalance fails with a StreamsException. If the assignor's answer names an
+unknown process, and validation has stopped before at a non-fatal error, the rebalance fails at once with a
+NullPointerException.
 
 If the assignor raises TaskAssignmentError, every member gets ASSIGNMENT_ERROR. If the assignor raises
 MissingSourceTopicError, every member gets INCOMPLETE_SOURCE_TOPIC_METADATA. An exception of the assignor other than
@@ -44,7 +45,7 @@ class CustomTaskAssignor(ABC):
     def on_assignment_computed(  # noqa: B027 - subclasses need not override this method
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """Called by the pipeline with the result of the validation. `assignment`, `subscription`: the ConsumerProtocol
+        """Receives the result of the validation from the pipeline. `assignment`, `subscription`: the ConsumerProtocol
         bytes of each member, by member id. `assignment` is empty after a fatal error.
         """
 
@@ -61,7 +62,7 @@ class RunTaskAssignor:
         self._assignor = assignor
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Calls the assignor and checks its answer. Raises InputError if the answer is no TaskAssignment."""
+        """Calls the assignor and checks its answer. Raises InputError if the answer is not a TaskAssignment."""
         state = ApplicationState(problem, log)
         answer = self._assignor.assign(state)
         _check_types(answer, self.name)

@@ -1,11 +1,12 @@
-"""Step 0: groups the members' subscriptions by process.
+"""Groups the members' subscriptions by process, in step 0 of a rebalance.
 
-A process (`ClientMetadata`) has one member for each stream thread. If members of one process disagree, the result
-depends on the order in which Kafka's leader iterates over the members: the order of a Java HashMap of member ids. The
-endpoint, the tags and `first_rack` of a process come from its first member. If several members report the same
-partition or task, the owner of the partition or the offset sum of the task comes from the last of them. Subscriptions
-of a newer version than LATEST_SUPPORTED_VERSION cannot be decoded, so their members are only counted, as members of one
-dummy client. Source: step zero of `StreamsPartitionAssignor.assign`.
+A process (`ClientMetadata`) has one member for each stream thread. Kafka's leader iterates over the members in the
+order of a Java HashMap of member ids. If members of one process disagree, the result depends on the order of this
+HashMap. The endpoint, the tags and `first_rack` of a process come from its first member. If several members report the
+same partition, the last of these members counts as its owner. If several members report the same task, the offset sum
+that the last of these members sent counts. Subscriptions of a newer version than LATEST_SUPPORTED_VERSION cannot be
+decoded. A member that sends a newer version is only counted, as a member of one dummy client. Source: step zero of
+`StreamsPartitionAssignor.assign`.
 """
 
 from __future__ import annotations
@@ -25,8 +26,8 @@ from assignor.protocol.versions import EARLIEST_PROBEABLE_VERSION, LATEST_SUPPOR
 from assignor.types import JAVA_INT_MAX, AssignorErrorCode, HostInfo, ProcessId, TaskId, TopicPartition, utf16_order
 
 DEFAULT_FUTURE_PROCESS_ID = ProcessId.parse("ffffffff-ffff-4fff-bfff-ffffffffffff")
-"""The id of the dummy client. Differs from Kafka: the id is constant so that results are repeatable; Kafka's id is
-random.
+"""The id of the dummy client. Differs from Kafka: Kafka's id of the dummy client is random, while this id is constant,
+so that results are repeatable.
 """
 
 _ENDPOINT = re.compile(r"(?:[0-9a-zA-Z\-%._]*://)?\[?([0-9a-zA-Z\-%._:]*)\]?:([0-9]+)", re.ASCII)
@@ -39,8 +40,8 @@ _JAVA_WHITESPACE = "".join(map(chr, range(0x21)))
 
 @dataclass(frozen=True, slots=True)
 class ClientMetadata:
-    """A process of the group. `consumers`: the ids of its members, sorted; the number of members is the
-    capacity of the process.
+    """A process of the group. `consumers`: the ids of its members, sorted. The number of members is the capacity of the
+    process.
 
     `owned_partitions`: each owned partition, with the member that claims to own it. `offset_sums`: the offset sum of
     each reported task. `reported_tasks`: each member that reported tasks, with these tasks. `rack`: the rack of all
@@ -74,7 +75,7 @@ class ReceivedVersions:
     future: int | None = None
 
     def is_version_probing(self) -> bool:
-        """True if another rebalance, in which members send lower versions, must follow.
+        """True if another rebalance must follow, in which members send lower versions.
 
         Raises TaskAssignmentError if one member has a future version and another member's version is too old for
         version probing.
@@ -120,8 +121,8 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
     """Decodes the subscriptions and groups them by process. `subscriptions`: the ConsumerProtocolSubscription bytes of
     each member, by member id, in the order received.
 
-    Raises DecodeError with the member's id, ConfigError for an endpoint that is not host:port, IllegalStateError for a
-    process that reports tasks of a named topology together with tasks without a topology name.
+    Raises DecodeError with the member's id, and ConfigError for an endpoint that is not host:port. Raises
+    IllegalStateError for a process that reports tasks of a named topology together with tasks without a topology name.
     """
     group = _GroupBuilder(future_process_id or DEFAULT_FUTURE_PROCESS_ID)
     for member_id, member in decode_members(subscriptions):
@@ -130,7 +131,8 @@ def group_metadata(subscriptions: Mapping[str, bytes], future_process_id: Proces
 
 
 def host_of(endpoint: str | None) -> HostInfo | None:
-    """Parses a user endpoint. Returns None for None or blank text. Raises ConfigError for text that is not host:port.
+    """Parses a user endpoint. Returns None if the endpoint is None or blank text. Raises ConfigError for text that is
+    not host:port.
     Source: `HostInfo.buildFromEndpoint`.
     """
     if endpoint is None or not endpoint.strip(_JAVA_WHITESPACE):
@@ -145,7 +147,8 @@ def host_of(endpoint: str | None) -> HostInfo | None:
 
 
 def named_beside_unnamed() -> IllegalStateError:
-    """The error for a client that reports tasks of a named topology together with tasks without a topology name.
+    """Returns the error for a client that reports tasks of a named topology together with tasks without a topology
+    name.
 
     Kafka sorts a client's tasks, and `TaskId.compareTo` cannot compare a task of a named topology with a task without a
     topology name. Kafka Streams 4 has no named topologies any more, but a member may still report tasks of named

@@ -1,8 +1,8 @@
 """The state of each client before the rebalance: its previous tasks, and its lag on every stateful task.
 
 A task was active on a client if a member of the client owns a partition of the task, or reported LATEST_OFFSET as the
-task's offset sum. A task that a member of the client reported, and that was not active on the client, was a standby on
-the client.
+task's offset sum. If a member of the client reported a task that was not active on the client, the task was a standby
+on the client.
 
 The lag of a client on a task is the task's end-offset sum (the sum of the end offsets of its changelogs) minus the
 offset sum that the client reported. Three rules apply to the end offsets:
@@ -12,10 +12,10 @@ offset sum that the client reported. Three rules apply to the end offsets:
   processed.
 - If a source topic that serves as changelog has no committed offset, its end offset is 0.
 
-Most clients report only the few tasks that they hold. On a task that a client did not report, the client's lag is the
-task's end-offset sum, so it is the same for all clients that did not report the task. So each client stores only the
-lags on the tasks that it reported, and all clients share one mapping for the other lags: 50,000 tasks on 500 clients
-need about 100,000 numbers.
+Most clients report only the few tasks that they hold. If a client did not report a task, the client's lag on the task
+is the task's end-offset sum. All clients that did not report the task have the same lag on it. So each client stores
+only the lags on the tasks that it reported, and all clients share one mapping of lags on unreported tasks. So the lags
+of 50,000 tasks on 500 clients need about 100,000 numbers.
 
 Source: `ClientState.initializePrevTasks`, `prevTasksByLag`, `computeTaskLags`, `lagFor`;
 `StreamsPartitionAssignor.populateClientStatesMap`, `computeEndOffsetSumsByTask`; `ClientUtils`.
@@ -40,8 +40,8 @@ COMMITTED_OFFSETS_FAILURE = "committed_offsets"
 @dataclass(frozen=True, slots=True)
 class EndOffsets:
     """The offsets that the leader looked up. `changelogs`: the end offset of each partition, by topic; None if the
-    look-up of end offsets failed; `committed`: the committed offset of each partition, by topic; `failures`: see
-    `failures` of rebalance/1.
+    look-up of end offsets failed. `committed`: the committed offset of each partition, by topic. `failures`: the names
+    of the failed look-ups, as in `failures` of rebalance/1.
     """
 
     changelogs: Mapping[str, tuple[int, ...]] | None
@@ -51,8 +51,8 @@ class EndOffsets:
 
 @dataclass(frozen=True, slots=True)
 class EndOffsetSums:
-    """`by_task`: the end-offset sum of every stateful task. `known`: False if a look-up of offsets failed, so that each
-    sum is UNKNOWN_OFFSET_SUM.
+    """`by_task`: the end-offset sum of every stateful task. `known`: False if a look-up of offsets failed; each sum is
+    then UNKNOWN_OFFSET_SUM.
     """
 
     by_task: Mapping[TaskId, int]
@@ -66,7 +66,7 @@ def end_offset_sums(
     offsets: EndOffsets,
 ) -> EndOffsetSums:
     """Adds up the end offsets of each task's changelogs. `topics`: the changelogs of each subtopology that existed
-    before this rebalance; `source_topics`: the source topics that serve as changelog.
+    before this rebalance. `source_topics`: the source topics that serve as changelog.
     """
     tasks = tuple(stateful_tasks)
     ends_of = {
@@ -87,8 +87,8 @@ def end_offset_sums(
 
 
 def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tuple[Sequence[int | None], int | None]:
-    """Returns the end offset of each partition of the topic, and the end offset of partitions with higher numbers. An
-    end offset is None if its look-up failed or did not return the topic.
+    """Returns a list of end offsets by partition of the topic, and the end offset of all partitions that the list
+    lacks. An end offset is None if its look-up failed or did not return the topic.
     """
     if topic in source_topics:
         if COMMITTED_OFFSETS_FAILURE in offsets.failures:
@@ -102,10 +102,10 @@ def _ends(topic: str, source_topics: frozenset[str], offsets: EndOffsets) -> tup
 @dataclass(frozen=True, slots=True)
 class TaskLags:
     """The lags of one client on all stateful tasks. A lag is a number of records, LATEST_OFFSET for a running active
-    task, or UNKNOWN_OFFSET_SUM if it is unknown.
+    task, or UNKNOWN_OFFSET_SUM if the lag is unknown.
 
     `reported`: the tasks that the client reported, with its lags. `unreported`: all stateful tasks, with the lag of a
-    client that did not report the task. All clients share the mapping `unreported`; a lag in `reported` takes
+    client that did not report the task. All clients share the mapping `unreported`. A lag in `reported` takes
     precedence over the lag in `unreported`.
     """
 
@@ -124,9 +124,8 @@ class TaskLags:
         return task in self.reported or task in self.unreported
 
     def known_and_unknown(self, tasks: Sequence[TaskId]) -> tuple[list[TaskId], list[TaskId]]:
-        """Returns the tasks that have a lag, and the tasks that have no lag, each list in the order of `tasks`."""
-        # if the client reported tasks, nearly all of `tasks` are in `reported`, which is small and so is searched
-        # faster
+        """Returns two lists in the order of `tasks`: the tasks that have a lag, and the tasks that have no lag."""
+        # `reported` is searched first: it is small, and it has nearly all of `tasks` if the client reported tasks
         first, second = (self.reported, self.unreported) if self.reported else (self.unreported, self.reported)
         known = [task for task in tasks if task in first or task in second]
         if len(known) == len(tasks):
@@ -139,7 +138,7 @@ class TaskLags:
 
 
 def compute_task_lags(offset_sums: Mapping[TaskId, int], end_offset_sums: Mapping[TaskId, int]) -> TaskLags:
-    """Computes the lags of a client. `offset_sums`: the sums that the client reported; `end_offset_sums`: the
+    """Computes the lags of a client. `offset_sums`: the sums that the client reported. `end_offset_sums`: the
     end-offset sum of every stateful task. The result leaves out reported tasks that are not stateful or no longer
     exist. If the reported sum is greater than the end-offset sum, the lag is the whole end-offset sum: the client has
     to restore the task from the beginning.
@@ -202,8 +201,8 @@ class ClientState:
 
 
 def _sorted_tasks(tasks: Sequence[TaskId]) -> list[TaskId]:
-    """Sorts tasks. Sorts tasks. Tasks of one subtopology are compared only by partition, in a fraction of the time of
-    comparing whole ids.
+    """Sorts tasks. Tasks of one subtopology are compared only by partition, which is much faster than a comparison of
+    whole ids.
     """
     if len(set(map(_SUBTOPOLOGY, tasks))) > 1 or any(map(_TOPOLOGY_NAME, tasks)):
         return sorted(tasks)
@@ -216,8 +215,8 @@ def client_states(
     end_offset_sums: Mapping[TaskId, int],
 ) -> dict[ProcessId, ClientState]:
     """Returns the state of each client, in the order of Kafka's second HashMap of clients. Kafka fills its second
-    HashMap of clients in the order of the first one; if a bucket is crowded (`java/order.py`), the two maps have
-    different orders. Raises the errors of `client_state`.
+    HashMap of clients in the order of its first HashMap of clients. The two maps have different orders if a bucket is
+    crowded (`java/order.py`). Raises the errors of `client_state`.
     """
     return {
         process_id: client_state(clients[process_id], task_for_partition, end_offset_sums)
@@ -230,8 +229,9 @@ def client_state(
 ) -> ClientState:
     """Returns the state of one client. `end_offset_sums`: the end-offset sum of every stateful task.
 
-    Raises IllegalStateError, as Kafka does, if the client owns partitions and none of them belongs to a task. Raises
-    IllegalStateError also if the client reports tasks of a named topology and there are tasks without a topology name.
+    Raises IllegalStateError, as Kafka does, if the client owns partitions and none of these partitions belongs to a
+    task. Raises IllegalStateError also if the client reports tasks of a named topology and there are tasks without a
+    topology name.
     """
     owned = metadata.owned_partitions
     # look-ups in a pass of their own, so that the CPU can overlap their cache misses

@@ -1,7 +1,7 @@
 """Assignment configs under Kafka's dotted names, with Kafka's defaults and bounds.
 
 Whole numbers and lists are parsed as Kafka parses the text of a properties file. The error for an unknown key names the
-nearest known key; the error for a value out of bounds names the bounds. The keys that begin with `minimal.movement.`
+nearest known key. The error for a value out of bounds names the bounds. The keys that begin with `minimal.movement.`
 are this project's own; only MinimalMovementTaskAssignor uses these keys.
 
 Source: `StreamsConfig` and `AssignmentConfigs` of Kafka Streams 4.3.1; `ConfigDef.parseType`, whose values are trimmed
@@ -25,8 +25,8 @@ _TRIMMED = "".join(map(chr, range(0x21)))
 _WHOLE_NUMBER = re.compile(r"[+-]?\d{1,4000}")
 _COMMA = re.compile(r"[ \t\n\v\f\r]*,[ \t\n\v\f\r]*")
 _FIRST_PAIR = "\U00010000"
-"""The first character outside the BMP, which Java stores as two chars; `Character.digit(char)` accepts no digit from
-there on.
+"""The first character outside the BMP. Java stores this character and all higher characters as two chars, so
+`Character.digit(char)` never accepts these characters as digits.
 """
 
 
@@ -36,7 +36,7 @@ def trimmed(text: str) -> str:
 
 
 def whole_number(text: str) -> int | None:
-    """Parses decimal digits of any script, with or without a sign. Returns None if the text is no whole number."""
+    """Parses decimal digits of any script, with or without a sign. Returns None if the text is not a whole number."""
     text = trimmed(text)
     if _WHOLE_NUMBER.fullmatch(text) is None or max(text) >= _FIRST_PAIR:
         return None
@@ -67,7 +67,8 @@ RACK_AWARE_STRATEGIES = ("none", "min_traffic", "balance_subtopology")
 MAX_RACK_AWARE_ASSIGNMENT_TAGS = 5
 MAX_RACK_AWARE_ASSIGNMENT_TAG_KEY_LENGTH = 20
 
-# key -> lowest and highest value that Kafka accepts; a key without a bound in Kafka has the bounds of int or long
+# for each key, the lowest and highest value that Kafka accepts; a key without a bound in Kafka has the bounds of its
+# type
 INTEGER_BOUNDS: dict[str, tuple[int, int]] = {
     NUM_STANDBY_REPLICAS: (JAVA_INT_MIN, JAVA_INT_MAX),
     ACCEPTABLE_RECOVERY_LAG: (0, JAVA_LONG_MAX),

@@ -1,4 +1,4 @@
-"""A user's rules for single tasks: weights, and pins, which restrict the clients on which a task's copies may lie.
+"""A user's weights and pins of single tasks. A pin restricts the clients that may have copies of a task.
 
 Weights and pins are in the configs of a group, under this project's own keys (`assignment_configs.py`); only
 MinimalMovementTaskAssignor uses weights and pins. A pin names tasks by id (`0_3`, `name__0_3`), by subtopology (`0_*`,
@@ -17,8 +17,8 @@ from assignor.errors import InputError
 from assignor.types import TaskId
 
 RESTORE_SIZE = "restore-size"
-"""The value of the config `minimal.movement.task.weights` that gives each task the number of records in its state as
-weight.
+"""The value of the config `minimal.movement.task.weights` for which the weight of each task is the number of records in
+its state.
 """
 
 APART_BY_PROCESS = "process"
@@ -39,7 +39,7 @@ class TaskPattern(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskPattern:
-        """Parses `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError if the text is no pattern of task ids."""
+        """Parses `0_3`, `0_*`, `name__0_*` or `*`. Raises InputError if the text is not a pattern of task ids."""
         if text == _EVERY_TASK:
             return cls(None, None)
         try:
@@ -83,8 +83,8 @@ class Pin:
 
 @dataclass(frozen=True, slots=True)
 class TaskWeights:
-    """The weights of tasks. `by_restore_size`: True if the weights come from the sizes of the changelogs, in which case
-    `weights` is empty. If `by_restore_size` is False, a task without an entry in `weights` has the weight 1.
+    """The weights of tasks. `by_restore_size`: True if the weights are the sizes of the changelogs; `weights` is then
+    empty. If `by_restore_size` is False, a task without an entry in `weights` has the weight 1.
     """
 
     weights: tuple[tuple[TaskId, float], ...] = ()
@@ -199,7 +199,7 @@ def _shown(value: object) -> str:
 
 
 def _from_json_text(value: object, where: str) -> object:
-    """Parses text as JSON, because weights and pins come from a shell as text. Values that are not text are returned
+    """Parses text as JSON, because a shell passes weights and pins as text. Values that are not text are returned
     unchanged.
     """
     if not isinstance(value, str):

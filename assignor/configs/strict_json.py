@@ -5,7 +5,7 @@ from typing import NoReturn
 
 
 def strict_json(text: str) -> object:
-    """Parses the text. Raises ValueError for faulty JSON, RecursionError for JSON that is nested too deeply."""
+    """Parses the text. Raises ValueError for faulty JSON, and RecursionError for JSON that is nested too deeply."""
     parsed: object = json.loads(text, object_pairs_hook=_without_repetition, parse_constant=_refuse_constant)
     return parsed
 

@@ -83,8 +83,8 @@ _HASH_BY_TYPE: dict[type, Callable[..., int]] = {
 
 
 def java_hash(key: Hashable) -> int:
-    """The `hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for a key of an unknown
-    type.
+    """Returns the `hashCode` of a string, task, process, partition, host or Java int. Raises TypeError for a key of an
+    unknown type.
     """
     hash_of = _HASH_BY_TYPE.get(type(key))
     if hash_of is None:

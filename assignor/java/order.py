@@ -18,10 +18,11 @@ hash maps and hash sets is part of Kafka's behaviour. The order follows from fou
 Rules 1 to 3 give a short way to compute the order of a table in which no bucket ever became a tree. If no bucket ever
 became a tree, the keys are in the order of a stable sort by `spread & (capacity - 1)`: keys of one bucket stay in the
 order in which they were added. So the order depends only on the final capacity of the table and on the order in which
-keys were added. In nearly all tables no bucket ever becomes a tree, so that `uncrowded_order` can compute their order.
+keys were added. In nearly all tables no bucket ever becomes a tree, so `uncrowded_order` can compute the order of these
+tables.
 
 A bucket may become a tree, and the table may then grow until no bucket is crowded any more. The order that the tree
-gave to the bucket's list remains even if the bucket is no tree any more. Therefore `uncrowded_capacity` checks the
+gave to the bucket's list remains even if the bucket is no longer a tree. Therefore `uncrowded_capacity` checks the
 buckets at each capacity that the table had, with the keys that the table held at that time. If a bucket became a tree,
 `JavaHashSet` computes the order: it carries out all four rules step by step. `JavaHashSet` also supports the removal of
 keys.
@@ -66,7 +67,7 @@ _SPARSE = 16
 def hash_set_order(
     items: Iterable[K], hash_of: Callable[[K], int] = java_hash, initial_capacity: int = DEFAULT_INITIAL_CAPACITY
 ) -> list[K]:
-    """The order of a `HashSet` to which `items` were added one by one."""
+    """Returns the order of a `HashSet` to which `items` were added one by one."""
     keys = list(dict.fromkeys(items))
     if len(keys) > 1:
         spreads = spreads_of_tasks(keys) if hash_of is task_hash else None
@@ -80,13 +81,13 @@ def hash_set_order(
 
 
 def hash_map_copy_order(keys: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of `new HashMap<>(map)`. `keys`: the keys of `map`, in the iteration order of `map`."""
+    """Returns the order of `new HashMap<>(map)`. `keys`: the keys of `map`, in the iteration order of `map`."""
     return list(JavaHashSet(keys, initial_capacity=capacity_to_copy(len(keys)), hash_of=hash_of))
 
 
 def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of a `new HashMap<>()` after one call of `computeIfAbsent` for each of `keys`, which may contain a key
-    twice.
+    """Returns the order of a `new HashMap<>()` after one call of `computeIfAbsent` for each of `keys`, which may
+    contain a key twice.
     """
     table: JavaHashSet[K] = JavaHashSet(hash_of=hash_of)
     for key in keys:
@@ -95,7 +96,7 @@ def compute_if_absent_order(keys: Iterable[K], hash_of: Callable[[K], int] = jav
 
 
 def hash_set_copy_order(items: Collection[K], hash_of: Callable[[K], int] = java_hash) -> list[K]:
-    """The order of `new HashSet<>(items)`."""
+    """Returns the order of `new HashSet<>(items)`."""
     return list(JavaHashSet.copy_of(items, hash_of))
 
 
@@ -118,7 +119,8 @@ class JavaHashSet(MutableSet[K]):
         self._hash_of = hash_of
         self._capacity = table_size_for(initial_capacity)
         self._spreads: dict[K, int] = {}
-        # the keys by bucket; None if no bucket is a tree: `order` then sorts `_spreads`, and `add` first fills the bins
+        # the keys by bucket; if it is None, no bucket is a tree, `order` sorts `_spreads` instead, and `add` fills the
+        # bins before it adds a key
         self._bins: dict[int, list[K] | JavaTreeBin[K]] | None = {}
         self._order: list[K] | None = None
         self.add_all(items)
@@ -144,9 +146,8 @@ class JavaHashSet(MutableSet[K]):
         return f"JavaHashSet({self.order()!r})"
 
     def order(self) -> list[K]:
-        """All keys of the set, in the order in which Java iterates over the set. The set reuses the list; do not modify
-        the
-        list.
+        """Returns all keys of the set, in the order in which Java iterates over the set. Do not modify the list,
+        because the set reuses it.
         """
         if self._order is None:
             bins = self._bins
@@ -158,7 +159,9 @@ class JavaHashSet(MutableSet[K]):
         return self._order
 
     def add_all(self, keys: Iterable[K]) -> None:
-        """Adds each key as `add` does; a call is much faster than calls of `add` if the set is empty."""
+        """Adds each key as `add` does. If the set is empty, `add_all` is much faster than one call of `add` for each
+        key.
+        """
         if self._spreads:
             for key in keys:
                 self.add(key)
@@ -222,8 +225,8 @@ class JavaHashSet(MutableSet[K]):
         self._remove(value, JavaTreeBin.remove)
 
     def remove_while_iterating(self, key: K) -> None:
-        """Removes the key as Java's `Iterator.remove` does, after which the keys of a tree can have another order than
-        after `discard`.
+        """Removes the key as Java's `Iterator.remove` does, which can leave the keys of a tree in another order than
+        `discard`.
         """
         self._remove(key, JavaTreeBin.remove_while_iterating)
 
@@ -292,7 +295,7 @@ class JavaHashSet(MutableSet[K]):
 
 
 def capacity_to_copy(size: int) -> int:
-    """The capacity that Java computes for a copy of `size` entries, before rounding up to a power of two."""
+    """Returns the capacity that Java computes for a copy of `size` entries, before rounding up to a power of two."""
     return size * 4 // 3 + 1
 
 
@@ -304,7 +307,7 @@ def spread_hash(hash_code: int) -> int:
 
 
 def table_size_for(capacity: int) -> int:
-    """The lowest power of two that is not below `capacity`."""
+    """Returns the lowest power of two that is at least `capacity`."""
     return min(1 << (capacity - 1).bit_length(), MAXIMUM_CAPACITY) if capacity > 1 else 1
 
 
@@ -312,8 +315,8 @@ def spreads_of_tasks(tasks: Sequence[Any]) -> list[int] | None:
     """Returns the spread hash of each task. Returns None if a task has a topology name, or numbers so large that a hash
     code would have to be wrapped.
 
-    Tasks are hashed more often than all other keys, and this function needs no call of `task_hash` for each task, which
-    would take most of the time.
+    Tasks are hashed more often than all other keys. This function does not call `task_hash` for each task, because
+    these calls would take most of the time.
     """
     fields: list[Any] = list(chain.from_iterable(tasks))
     subtopologies, partitions, names = fields[::3], fields[1::3], fields[2::3]
@@ -331,7 +334,7 @@ def _usual_spreads(subtopologies: list[int], partitions: list[int]) -> list[int]
             if not 0 <= code <= largest:
                 return None
             spreads.append(code ^ code >> 16)
-    except OverflowError:  # raised only if this module is compiled, where the numbers are C longs
+    except OverflowError:  # raised only in the compiled module, in which the numbers are C longs
         return None
     return spreads
 

@@ -62,7 +62,9 @@ class JavaPriorityQueue(Generic[E]):
         return first
 
     def remove(self, element: E) -> bool:
-        """Removes the first element of the array that equals `element`. Returns False if no element equals it."""
+        """Removes the first element of the array that equals `element`. Returns False if no element equals
+        `element`.
+        """
         try:
             at = self._heap.index(element)
         except ValueError:

@@ -26,8 +26,8 @@ Three operations convert between a list and a tree:
   child is missing.
 
 A bucket becomes a tree only if nine keys share the bucket (or eight keys with `computeIfAbsent`). Tasks with equal 31 *
-subtopology + partition have equal hash codes; nine such tasks exist in an application of nine subtopologies with 249
-partitions each, or more.
+subtopology + partition have equal hash codes; nine such tasks exist in an application with at least nine subtopologies
+of at least 249 partitions each.
 Source: `HashMap.TreeNode` of Java 17.
 
 Differs from Java: Java orders keys with equal hashes and no natural order (`TopicPartition`, `HostInfo`) by their
@@ -75,7 +75,7 @@ class _BinEntry(Generic[K]):
 
 
 class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
-    """The entries of one bucket; an iteration yields the keys in Java's order."""
+    """The entries of one bucket. An iteration yields the keys in Java's order."""
 
     __slots__ = ("_entries", "_first")
 
@@ -146,7 +146,9 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return _tree_or_list(low), _tree_or_list(high)
 
     def _is_small(self) -> bool:
-        """Java's test for a small tree, which checks the shape of the tree before the removal and counts no entries."""
+        """Carries out Java's test for a small tree. The test checks the shape of the tree before the removal and does
+        not count the entries.
+        """
         assert self._root is not None
         left, right = self._root.children
         return left is None or right is None or left.children[LEFT] is None
@@ -176,7 +178,7 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
             self._list_behind(None, self._root.entry)
 
     def _insert(self, entry: _BinEntry[K]) -> Node[_BinEntry[K]] | None:
-        """Adds a leaf and balances the tree. Returns the parent that the leaf had before balancing, None for the
+        """Adds a leaf and balances the tree. Returns the parent that the leaf had before balancing, or None for the
         root.
         """
         parent, side, place = None, LEFT, self._root
@@ -187,8 +189,8 @@ class JavaTreeBin(RedBlackTree[_BinEntry[K]]):
         return parent
 
     def _uproot(self, node: Node[_BinEntry[K]]) -> None:
-        """Removes the node's entry from the tree. If the node has two children, it swaps its entry with its successor,
-        and the successor is removed instead.
+        """Removes the node's entry from the tree. If the node has two children, it swaps its entry with its successor
+        node, and the successor node is removed instead.
         """
         left, successor = node.children
         if left is not None and successor is not None:

@@ -1,6 +1,6 @@
 """Loads the public names of a package when they are first used (PEP 562), so that the import of the package is cheap.
 
-A package lists its public names once, as imports that only type checkers execute:
+A package lists its public names once, as imports that Python does not execute:
 
 ```python
 if TYPE_CHECKING:

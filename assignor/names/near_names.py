@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 _CLOSE = 0.6
 _PART_COUNTS = 0.9
-"""The factor for the match of a part of a name, so that a match of the whole name ranks before it."""
+"""The match of a part of a name is multiplied by this factor, so that a match of the whole name ranks higher."""
 
 
 def near_name(wrong: str, known: Iterable[str], at_least: float = _CLOSE) -> str | None:

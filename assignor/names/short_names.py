@@ -42,17 +42,17 @@ class ShortNames:
         return "nobody" if process is None else self._short.get(process, str(process))
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
-        """Returns the name of a thread of the process. `member`: the instance id, client id or member id of the thread;
-        if it is None, the name is an empty text.
+        """Returns the name of a thread of the process. `member`: the instance id, client id or member id of the thread.
+        If `member` is None, the name is an empty text.
         """
         return called(member)
 
 
 class InstanceNames(ShortNames):
-    """Short names by client id: the common beginning of the client ids of a process's threads, if it is short and no
-    other process has it. If the config `client.id` is not set, the client ids begin with the whole process id, so their
-    common beginning is not short. `names`: for each process, the common beginning of its client ids, or None if they
-    have no common beginning.
+    """Short names of processes, made from client ids. The short name is the common beginning of the client ids of the
+    process's threads, if this beginning is short and no other process has it. If the config `client.id` is not set, the
+    client ids begin with the whole process id, so their common beginning is not short. `names`: for each process, the
+    common beginning of its client ids, or None if they have no common beginning.
     """
 
     def __init__(self, names: Mapping[ProcessId, str | None]) -> None:
@@ -69,7 +69,7 @@ class InstanceNames(ShortNames):
 
     def thread(self, process: ProcessId | None, member: str | None) -> str:
         """Returns a name such as `thread 2` if the client ids of the process's threads differ only in the thread
-        number; otherwise returns the short name of the member.
+        number. If the client ids differ in another way, returns the short name of the member.
         """
         beginning = None if process is None else self._beginnings.get(process)
         shown = called(member)
@@ -92,13 +92,13 @@ class FullNames(InstanceNames):
 
 
 def called(member: str | None) -> str:
-    """Returns the member id without the UUID that the broker appended; returns an empty text for None."""
+    """Returns the member id without the UUID that the broker appended. Returns an empty text for None."""
     return "" if member is None else _APPENDED_UUID.sub("", member)
 
 
 def short_member(member: str | None) -> str:
-    """Returns a short form of the member id: without the UUID that the broker appended, without Kafka Streams'
-    `-consumer`, and with only the first eight digits of any other UUID in it. Returns an empty text for None.
+    """Returns a short form of the member id, without the UUID that the broker appended and without Kafka Streams'
+    `-consumer`. Any other UUID in the member id is cut to its first eight digits. Returns an empty text for None.
     """
     return _INNER_UUID.sub(lambda found: found[0][:_DIGITS], called(member).removesuffix("-consumer"))
 

@@ -11,16 +11,16 @@ def named_object(reference: str, where: str, searched: str = "to import") -> obj
     """Imports the module of `module:name`, which runs the module's code, and returns the object. `name` may contain
     dots, as in `Class.method`.
 
-    `searched`: the last words of the message about a missing module. Raises InputError; its message differs between a
-    missing module and a module whose import fails.
+    `searched`: the last words of the error message "there is no module ...". Raises InputError, with different messages
+    for a missing module and for a module whose import fails.
     """
     module_name, _, path = reference.partition(":")
     try:
         found: object = import_module(module_name)
-    # the message of an InputError is clear without more context, for example for an unknown config
+    # an InputError of the module, for example about an unknown config, has a clear message of its own
     except InputError as error:
         raise InputError(str(error), where) from error
-    except Exception as error:  # a user's module can raise anything
+    except Exception as error:  # a user's module can raise any exception
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and f"{module_name}.".startswith(f"{missing}."):
             raise InputError(f"there is no module {missing!r} {searched}", where) from error

@@ -1,17 +1,18 @@
 """Steps 3 and 4: the partitions of each host, and the assignment that the leader sends to each member.
 
 The host maps contain every process with an endpoint. A process without tasks is included, because it would otherwise
-request another rebalance at once. The host maps show the places of tasks after this rebalance, also of tasks that
-another process still has to revoke. If several processes have the same endpoint, the host maps contain only the last of
-these processes in the order of the leader's HashMap.
+request another rebalance at once. The host maps show the places of tasks after this rebalance, even if another process
+still has to revoke a task. If several processes have the same endpoint, the host maps contain only the last of these
+processes in the order of the leader's HashMap.
 
-If another member still owns a partition of a task, the task is held back until that member has revoked it. The
-assignment of the task's new owner requires it to rejoin at once (next rebalance 0). If the new owner's process had a
-standby of the task, the new owner gets the task as a temporary standby, so that the task's state stays open.
+If another member still owns a partition of a task, the task is held back until that member has revoked the partition.
+The assignment of the task's new owner requires the new owner to rejoin at once (next rebalance 0). If the new owner's
+process had a standby of the task, the new owner gets the task as a temporary standby, so that the task's state stays
+open.
 
-If a process has to request the next rebalance, the assignment of its first member contains the time of this rebalance.
-The leader's process has to request a probing rebalance. If the first member of a process has to rejoin at once for
-another reason, no member of the process gets the time of the next rebalance.
+If a process has to request the next rebalance, the assignment of its first member contains the time of the next
+rebalance. The leader's process has to request a probing rebalance. If the first member of a process has to rejoin at
+once for another reason, no member of the process gets the time of the next rebalance.
 
 The partitions of a task are written in the order of the HashSet that Kafka's partition grouper fills
 (`PartitionsInJavaOrder`). The order of the partitions of a task affects only the bytes: decoders read the partitions of
@@ -121,8 +122,8 @@ def host_maps(
 
 def _partitions(tasks: Iterable[TaskId], partitions: PartitionsInJavaOrder) -> tuple[TopicPartition, ...]:
     """Returns the partitions of the tasks. Raises NullPointerError for a task that the group does not have. Only an
-    assignor of the public interface can return a task that the group does not have, if Kafka's check stopped at another
-    error first.
+    assignor of the public interface can return a task that the group does not have, and only if Kafka's check has
+    stopped at another error before.
     """
     try:
         as_added = [partition for task in tasks for partition in partitions.of(task)]
@@ -151,7 +152,9 @@ class ConsumerAssignments:
 
 @dataclass(frozen=True, slots=True)
 class _GroupAssignment:
-    """The data from which the assignments of all members are made, and the result to which they are added."""
+    """The data from which the assignments of all members are made, and the result to which the assignments are
+    added.
+    """
 
     group: GroupMetadata
     partitions_for_task: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -166,8 +169,9 @@ class _GroupAssignment:
 def rebalance_deadlines(
     placement: Placement, leader: ProcessId | None, probing_rebalance_at_ms: int
 ) -> dict[ProcessId | None, int]:
-    """Returns each process that has to request the next rebalance, with the time. The leader's process has to request a
-    probing rebalance, at a time that is a sum of two Java longs, which can wrap to a time in the past.
+    """Returns each process that has to request the next rebalance, with the time of the request. The leader's process
+    has to request a probing rebalance. The time of the probing rebalance is a sum of two Java longs, which can wrap to
+    a time in the past.
 
     Differs from Kafka: a leader outside the group (None) keeps the deadline itself. The sum for a leader outside the
     group is capped and does not wrap, so that the time stays in the future.
@@ -192,9 +196,10 @@ def consumer_assignments(
     drained_members: frozenset[str] = frozenset(),
 ) -> ConsumerAssignments:
     """Spreads the tasks over members and encodes all assignments. `members`: all members of the group, in the order of
-    the result. `partitions_for_task`: the sorted partitions of each task. `deadlines_ms`: see `rebalance_deadlines`.
-    `drained_members`: members that get no tasks as long as their process has other members. Raises IllegalStateError if
-    a member would get a partition that another member still owns.
+    the result. `partitions_for_task`: the sorted partitions of each task. `deadlines_ms`: the deadlines that members
+    keep (see `rebalance_deadlines`); empty if the leader is outside the group. `drained_members`: members that get no
+    tasks as long as their process has other members. Raises IllegalStateError if a member would get a partition that
+    another member still owns.
     """
     versions = group.versions
     encoder = AssignmentInfoEncoder(versions.min_received, versions.min_supported, hosts.active, hosts.standby)
@@ -270,9 +275,9 @@ def _of_consumer(
 def _hand_out(
     group_assignment: _GroupAssignment, state: ClientState, consumer: str, tasks: Sequence[TaskId]
 ) -> tuple[list[tuple[TopicPartition, TaskId]], list[TaskId]]:
-    """Returns the partitions that the consumer gets, sorted, each with its task; and the tasks that are held back. If a
-    task is held back, the consumer gets none of its partitions. Raises NullPointerError as `_partitions_of_standbys`
-    does.
+    """Returns the partitions that the consumer gets, sorted, each with its task. Also returns the tasks that are held
+    back. If a task is held back, the consumer gets none of its partitions. Raises NullPointerError as
+    `_partitions_of_standbys` does.
     """
     assigned: list[tuple[TopicPartition, TaskId]] = []
     held_back: list[TaskId] = []

@@ -35,8 +35,8 @@ class Member:
 @dataclass(frozen=True, slots=True)
 class ClusterView:
     """The data that the leader reads from the cluster for a rebalance. `changelog_end_offsets`: None if the look-up of
-    end offsets failed, in which case the tasks are placed without lags. `created_internal_topics`: the descriptions of
-    the topics that this rebalance has created, which a rack-aware strategy needs; None before the topics are created.
+    end offsets failed; the tasks are then placed without lags. `created_internal_topics`: the descriptions of the
+    topics that this rebalance has created, which a rack-aware strategy needs; None before the topics are created.
     """
 
     cluster: Cluster
@@ -48,7 +48,7 @@ class ClusterView:
 
     def with_created(self, created: Iterable[str], after: ClusterView) -> ClusterView:
         """Returns this view with the descriptions of the topics that the rebalance has created. `after`: a view that
-        was read after the topics of `created` were created; only the descriptions of the topics of `created` are taken
+        was read after the topics of `created` were created. Only the descriptions of the topics of `created` are taken
         from `after`. The topics of `created` still count as created by this rebalance.
         """
         existing = after.existing_internal_topics
@@ -62,12 +62,12 @@ class RebalanceSnapshot:
     names of the look-ups that failed, see `rebalance/1`.
 
     `leader_process_id`: None if the leader is not a member of the group. `future_process_id`: the id of the dummy
-    client for members of an unknown future version; the id is random in Kafka, and is used only if the group has
-    members of an unknown future version. `created_internal_topics`: the descriptions of the topics that this rebalance
-    creates. A recorder always records the descriptions of created topics; a leader reads the descriptions only if a
-    rack-aware strategy needs them. `topics_refusal`: the brokers' error for the call about internal topics that failed
-    (see `failures`), as `"SimpleName: message"`; None if the error is unknown. `steering`: the instructions of
-    operators.
+    client for members of an unknown future version. In Kafka, the id of the dummy client is random. The dummy client
+    exists only if the group has members of an unknown future version. `created_internal_topics`: the descriptions of
+    the topics that this rebalance creates. A recorder always records the descriptions of created topics; a leader reads
+    the descriptions only if a rack-aware strategy needs them. `topics_refusal`: the brokers' error for the failed call
+    about internal topics (see `failures`), as `"SimpleName: message"`; None if the error is unknown. `steering`: the
+    instructions of operators.
     """
 
     assignor: str
@@ -104,13 +104,13 @@ class RebalanceResult:
     """The complete output of a rebalance.
 
     `assignments`: the ConsumerProtocolAssignment of every member, by member id; empty if `error` is set.
-    `internal_topics`: every internal topic that the tasks need, with its partition count (after an error, only the
-    created topics); `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time of the
+    `internal_topics`: every internal topic that the tasks need, with its partition count; after an error, only the
+    created topics. `created_topics`: the topics that have to be created. `probing_rebalance_at_ms`: the time of the
     next probing rebalance, in milliseconds since 1970. `followup_rebalance`: True if the group has to rebalance again
     at once, because a task waits until its owner revokes it. `error_code`: the code in an error assignment. `error`:
-    the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, before they are
-    assigned to threads and held back; None if no task was placed. `problem`: the input of the task assignor, with every
-    client's lags and previous tasks; None if the rebalance ended before the task assignor ran.
+    the exception that Kafka's leader would have thrown. `placement`: the tasks of each process, before tasks are
+    assigned to threads and before tasks are held back; None if no task was placed. `problem`: the input of the task
+    assignor, with every client's lags and previous tasks; None if the rebalance ended before the task assignor ran.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)

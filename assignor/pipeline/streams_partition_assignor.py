@@ -1,4 +1,5 @@
-"""The whole rebalance: subscription bytes in, assignment bytes out. `_steps` carries out the steps of a rebalance:
+"""Computes a whole rebalance, from subscription bytes to assignment bytes. `_steps` carries out the steps of a
+rebalance:
 
 0. group the members' subscriptions by process
 1. count and check the repartition topics, and list those to create
@@ -74,8 +75,8 @@ topics that it created.
 @dataclass(frozen=True, slots=True)
 class GroupTasks:
     """The tasks of a group. `partitions`: every task with its source partitions. `task_by_partition`: each source
-    partition, with the task that reads it. `internal_topics`: every internal topic that these tasks need, with its
-    partition count. `sources`: the source topics with their partition counts, from which the tasks are made.
+    partition, with the task that reads it. `internal_topics`: every internal topic that the tasks of the group need,
+    with its partition count. `sources`: the source topics with their partition counts, from which the tasks are made.
     """
 
     partitions: Mapping[TaskId, tuple[TopicPartition, ...]]
@@ -94,7 +95,7 @@ def gather_members(snapshot: RebalanceSnapshot) -> GroupMetadata:
 def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created: CreatedTopics) -> GroupTasks:
     """Carries out step 1 (repartition topics), and step 2 up to the changelogs. Adds the topics to create to `created`.
 
-    Raises KafkaError if Kafka's leader would throw, InputError for more partitions than a group can have.
+    Raises KafkaError if Kafka's leader would throw, and InputError for more partitions than a group can have.
     """
     topology, configs = snapshot.topology, snapshot.configs
     catalog = InternalTopicCatalog(snapshot.existing_internal_topics, snapshot.failures, snapshot.topics_refusal)
@@ -104,7 +105,7 @@ def make_tasks(snapshot: RebalanceSnapshot, versions: ReceivedVersions, created:
     sources = counted_sources(topology, repartition.cluster)
     partitions = source_partitions(sources)
     if versions.future is not None:
-        # called for its error: it raises if a member's version is too old for version probing
+        # this call only checks: it raises an error if a member's version is too old for version probing
         versions.is_version_probing()
     if repartition.created:
         catalog = catalog.with_created(repartition.created)
@@ -131,14 +132,16 @@ STREAMS_GROUP_STICKY = "StreamsGroupStickyTaskAssignor"
 
 @dataclass(frozen=True, slots=True)
 class _Effects:
-    """The topics that a rebalance has created so far, and its decisions, which a failed rebalance reports as well."""
+    """The topics that a rebalance has created and the decisions that the rebalance has made so far. A failed rebalance
+    also reports its created topics and its decisions.
+    """
 
     created: CreatedTopics = field(default_factory=dict)
     log: DecisionLog = field(default_factory=DecisionLog)
 
     def partition_counts(self) -> dict[str, int]:
-        """The partition counts of the created topics. For a failed rebalance, only the partition counts of created
-        topics are certain.
+        """Returns the partition counts of the created topics. For a failed rebalance, only the partition counts of
+        created topics are certain.
         """
         return {name: topic.partitions for name, topic in self.created.items()}
 
@@ -310,7 +313,7 @@ def _placement_problem(
 def _rack_information(
     snapshot: RebalanceSnapshot, tasks: GroupTasks, states: Mapping[ProcessId, ClientState], is_public: bool
 ) -> RackInformation | None:
-    """Returns the racks of partitions for the task assignor; returns None if a client has no rack. An assignor of the
+    """Returns the racks of partitions for the task assignor. Returns None if a client has no rack. An assignor of the
     public interface always gets the racks of partitions, because it may use them itself.
     """
     if not is_public and any(state.metadata.rack is None for state in states.values()):
@@ -344,8 +347,9 @@ def _changelogs(tasks: GroupTasks) -> set[str]:
 
 
 def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lags_known: bool) -> TaskAssignor:
-    """Returns the task assignor. If lags are unknown, FallbackPrior replaces every assignor, with these exceptions:
-    LegacySticky and the assignor of streams groups, which do not use lags, and assignors of the public interface.
+    """Returns the task assignor. If lags are unknown, FallbackPrior replaces the assignor, with three exceptions.
+    LegacySticky and the assignor of streams groups are not replaced, because they do not use lags. Assignors of the
+    public interface are not replaced either.
 
     This function never imports a class that a snapshot names: snapshots come over the network, and loading a class runs
     code.
@@ -362,8 +366,9 @@ def _chosen(snapshot: RebalanceSnapshot, task_assignor: TaskAssignor | None, lag
 def _kept_deadline(
     snapshot: RebalanceSnapshot, members: ConsumerAssignments, deadlines_ms: Mapping[ProcessId | None, int]
 ) -> int | None:
-    """Returns the earliest deadline of the next rebalance that the leader or a member keeps: a leader outside the group
-    keeps all deadlines itself; otherwise, a member keeps the deadline that its assignment contains.
+    """Returns the earliest of the deadlines for the next rebalance that the leader or a member keeps. A leader outside
+    the group keeps all deadlines itself. If the leader is a member, each member keeps the deadline in its own
+    assignment.
     """
     kept = deadlines_ms.values() if snapshot.leader_process_id is None else members.deadlines_encoded_ms
     return min((deadline_ms for deadline_ms in kept if 0 < deadline_ms < JAVA_LONG_MAX), default=None)

@@ -1,11 +1,11 @@
 """Assigns the tasks of one process to its stream threads.
 
 The tasks are assigned in three passes: stateful active tasks, standbys, stateless active tasks. The load of a thread is
-the number of its tasks over all passes; the fair share is the number of tasks per thread, rounded down. Each pass
+the number of its tasks over all passes. The fair share is the number of tasks per thread, rounded down. Each pass
 assigns its tasks in three steps:
 
 1. A thread keeps the tasks that it had before, smallest lag first, until its load is the fair share.
-2. Threads below the fair share get the next tasks in sorted order, in turns.
+2. Threads below the fair share take turns to get the next tasks in sorted order.
 3. The remaining tasks go to threads whose load is exactly the fair share, first to previous owners. The last of the
    remaining tasks are given out in the order of the array of a `java.util.PriorityQueue`, so this array must be the
    same as in Java.
@@ -33,10 +33,12 @@ from assignor.task_assignors.decisions import Decision, DecisionKind, DecisionLo
 from assignor.types import ProcessId, Role, TaskId
 
 ThreadTasks = dict[str, list[TaskId]]
-"""The tasks of each member, by member id, in the order of assignment; a member without tasks may be missing."""
+"""The tasks of each member, by member id, in the order of assignment. A member without tasks may be missing."""
 
 ThreadDecisions = list[tuple[DecisionKind, Sequence[TaskId], Iterable[str]]]
-"""Decisions: their kind, their tasks, and the consumer of each task. The consumers can be iterated over only once."""
+"""Groups of decisions, each with its kind, its tasks and the consumer of each task. The consumers of a group can be
+iterated over only once.
+"""
 
 Walk = Callable[[Collection[TaskId]], Collection[TaskId]]
 """A function that returns tasks in the iteration order of the leader's Java collection. The argument of the function:
@@ -75,7 +77,7 @@ def tasks_of_threads(
     standby_of_threads = assign(standby, previous, Role.STANDBY)
     for consumer, tasks in assign(stateless, {}, Role.ACTIVE, _hash_order).items():
         active_of_threads[consumer] = [*active_of_threads.get(consumer, ()), *tasks]
-    # no lambda: in a compiled module, a lambda would also refer to `log`, which would be a reference cycle
+    # no lambda: in a compiled module, a lambda would also refer to `log`, and so form a reference cycle
     log.later(partial(_decisions, decided, placed.warm_ups, state.metadata.process_id))
     return TasksOfThreads(active_of_threads, standby_of_threads)
 
@@ -102,10 +104,10 @@ def assign_tasks_to_threads(
     decided: ThreadDecisions,
     walk: Walk = tuple,
 ) -> ThreadTasks:
-    """Runs one pass. `tasks`: their order does not matter if there is a single consumer. `walk`: called only if the
-    iteration order of the tasks changes the result. `previous_tasks_by_lag`: each consumer that had tasks, with its
-    previous tasks, in the order of `consumers`, which are sorted; empty in the pass of stateless tasks. `thread_load`:
-    the number of tasks of each consumer so far; this function updates `thread_load`.
+    """Runs one pass. `tasks`: the tasks, in any order if there is a single consumer. `walk`: a function that is called
+    only if the iteration order of the tasks changes the result. `previous_tasks_by_lag`: each consumer that had tasks,
+    with its previous tasks, in the order of `consumers`, which are sorted; empty in the pass of stateless tasks.
+    `thread_load`: the number of tasks of each consumer so far; this function updates `thread_load`.
     """
     if len(consumers) == 1:
         return {consumers[0]: _all_to_one(tasks, previous_tasks_by_lag, consumers[0], thread_load, decided)}
@@ -123,7 +125,7 @@ def assign_tasks_to_threads(
 
 @dataclass(frozen=True, slots=True)
 class _Threads:
-    """The threads in one pass. `assignment`: the tasks of this pass; `load`: the number of tasks of each thread in this
+    """The threads in one pass. `assignment`: the tasks of this pass. `load`: the number of tasks of each thread in this
     pass and in the earlier passes. A thread with a load below `fair_share` has room.
 
     `load` and `assignment` have no entry for a thread without tasks, because in a process of thousands of threads most
@@ -164,7 +166,7 @@ def _keep_with_previous_owner(
 ) -> dict[int, str]:
     """Carries out step 1: threads keep tasks that they had before. Returns the ranks of the tasks whose previous owner
     had no room, each with its previous owner. If a task has several previous owners without room, the result has the
-    last of them.
+    last of these owners.
     """
     skipped: dict[int, str] = {}
     kept: list[TaskId] = []
@@ -217,7 +219,7 @@ def _fill_in_turns(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str
 
 
 def _hand_out_rest(queue: _TaskQueue, threads: _Threads, consumers: Sequence[str], skipped: Mapping[int, str]) -> None:
-    """Carries out step 3 of a pass. At the start of step 3, every thread has its fair share or one task more; each
+    """Carries out step 3 of a pass. At the start of step 3, every thread has its fair share or one task more. Each
     thread with exactly its fair share may get one more task.
     """
     assignment, load, fair_share = threads.assignment, threads.load, threads.fair_share
@@ -244,10 +246,10 @@ class _TaskQueue:
 
     The rank of a task is its index among the sorted tasks; the queue represents a task by its rank. A poll returns the
     lowest ranks in the queue, which are known without the heap's array. So the heap's array is built only for the
-    iteration over the tasks that are left at the end, and only if there are more than two. `heapq` builds and polls the
-    heap. `heapq` moves elements differently from Java, but because all ranks differ, the resulting array is the same.
-    To remove a task, Java searches the array from the front, which makes the whole pass quadratic; this class stores
-    the position of each rank and needs no search.
+    iteration over the tasks that are left at the end, and only if more than two tasks are left. `heapq` builds and
+    polls the heap. `heapq` moves elements differently from Java, but because all ranks differ, the resulting array is
+    the same. To remove a task, Java searches the array from the front, which makes the whole pass quadratic; this class
+    stores the position of each rank and needs no search.
     """
 
     __slots__ = ("_as_given", "_polled", "_removed", "_tasks", "_walk", "gone", "ranks")
@@ -258,7 +260,7 @@ class _TaskQueue:
         self.ranks = dict(zip(self._tasks, range(len(tasks)), strict=True))
         self.gone = bytearray(len(tasks))
         self._removed: list[int] = []
-        """The ranks that were polled or removed, in the order in which this happened."""
+        """The ranks that left the queue by a poll or a removal, in the order in which they left."""
         self._polled = slice(0, 0)
         """The slice of `_removed` with the ranks that were polled; the other ranks were removed."""
 

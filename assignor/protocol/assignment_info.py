@@ -1,16 +1,17 @@
 """AssignmentInfo: the user data of the assignment that the leader sends to a Kafka Streams consumer.
 
-An AssignmentInfo contains the active tasks (one for each assigned partition, in the order of the partitions), the
-standby tasks with their partitions, the partitions of each host for queries, an error code, and the time of the next
-rebalance. Since version 5, the host maps refer to topics by index, and a dictionary of the topics precedes the host
-maps.
+An AssignmentInfo contains the active tasks, the standby tasks with their partitions, the partitions of each host for
+queries, an error code, and the time of the next rebalance. The list of active tasks has one task for each assigned
+partition, in the order of the partitions. Since version 5, the host maps refer to topics by index, and a dictionary of
+the topics precedes the host maps.
 
 All members of a rebalance get the same versions and the same host maps, which are by far the longest part. In the
 assignments of a rebalance, only the tasks and the time of the next rebalance differ between members. So there is one
 `AssignmentInfoEncoder` for each rebalance: it encodes the common part once, and is then called for each member. Kafka
-writes hosts, partitions and topics in the order of its hash maps. `AssignmentInfoEncoder` writes every mapping and
-tuple in its own order. The topic dictionary is written in the order in which Kafka's hash map would contain the topics
-of the given hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`; KIP-441, KIP-535.
+writes hosts, partitions and topics in the order of its hash maps. `AssignmentInfoEncoder` writes the elements of each
+mapping and tuple in the order in which they are given. The topic dictionary is written in the order in which Kafka's
+hash map would contain the topics of the given hosts and partitions. Source: `AssignmentInfo`, `ConsumerProtocolUtils`;
+KIP-441, KIP-535.
 """
 
 import struct
@@ -82,8 +83,8 @@ class AssignedTasks(NamedTuple):
 
 
 def decode_assigned_tasks(data: bytes | memoryview) -> AssignedTasks:
-    """Decodes the tasks of an AssignmentInfo and not the host maps after them, which contain every partition of the
-    group. Raises DecodeError.
+    """Decodes only the tasks of an AssignmentInfo. Skips the host maps after the tasks, because the host maps contain
+    every partition of the group. Raises DecodeError.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -153,8 +154,8 @@ def split_assignment(assignment: bytes) -> AssignmentParts:
 def decode_assignment_info(data: bytes | memoryview) -> AssignmentInfo:
     """Decodes an AssignmentInfo. Raises DecodeError.
 
-    Differs from Kafka: a topology name of negative length is an error, while Kafka treats it as no name. A topic index
-    that is not in the dictionary is an error, while Kafka decodes it as a partition of the topic null.
+    Differs from Kafka: a topology name of negative length is an error, while Kafka treats it as a missing name. A topic
+    index that is not in the dictionary is an error, while Kafka decodes it as a partition of the topic null.
     """
     reader = Reader(data, "AssignmentInfo")
     version, commonly_supported = _read_versions(reader)
@@ -278,8 +279,8 @@ class AssignmentInfoEncoder:
     """Encodes the user data of all members of one rebalance. The part that all members share is encoded only once.
 
     `topic_dictionary`: each topic of the host maps with its index, in the order in which to write the topics; None for
-    the dictionary that Kafka would make. Raises IllegalArgumentError for a version outside 1 to 11, InputError for a
-    value that does not fit its field.
+    the dictionary that Kafka would make. Raises IllegalArgumentError for a version outside 1 to 11, and InputError for
+    a value that does not fit its field.
     """
 
     def __init__(

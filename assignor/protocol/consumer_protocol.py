@@ -38,7 +38,7 @@ _ASSIGNMENT = "ConsumerProtocolAssignment"
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """The topics and the owned partitions of a member. `generation_id`: None if the member sent no generation; `rack`:
+    """The topics and the owned partitions of a member. `generation_id`: None if the member sent no generation. `rack`:
     None if the member sent no rack or an empty rack.
     """
 
@@ -110,8 +110,8 @@ def encode_assignment(assignment: Assignment, version: int = HIGHEST_VERSION) ->
 def assignment_parts(
     partitions: Iterable[TopicPartition], user_data: AssignmentParts | None, version: int = HIGHEST_VERSION
 ) -> AssignmentParts:
-    """Encodes an assignment as `encode_assignment` does, but from and into parts. The head of the result contains the
-    length of the whole user data.
+    """Encodes an assignment as `encode_assignment` does, but takes the user data in parts and returns parts. The head
+    of the result contains the length of the whole user data.
     """
     before, shared, tail = user_data or _NO_BYTES
     size = _INT32.pack(_NULL if user_data is None else len(before) + len(shared) + len(tail))
@@ -120,7 +120,7 @@ def assignment_parts(
 
 
 class UserDataStart(NamedTuple):
-    """The start of the user data in an assignment. `reader`: a reader at the first byte of the user data; `length`: the
+    """The start of the user data in an assignment. `reader`: a reader at the first byte of the user data. `length`: the
     length of the user data in bytes, as the assignment declares it.
     """
 
@@ -140,7 +140,9 @@ def user_data_of_head(data: bytes | memoryview) -> UserDataStart | None:
 
 
 def decode_assignment(data: bytes | memoryview) -> Assignment:
-    """Decodes an assignment. Partitions keep the order on the wire, which is grouped by topic. Raises DecodeError."""
+    """Decodes an assignment. Partitions keep the order on the wire, where they are grouped by topic. Raises
+    DecodeError.
+    """
     reader, _ = _after_version(data, _ASSIGNMENT)
     return Assignment(reader.topic_partitions("assigned partitions"), reader.nullable_byte_array("user data"))
 

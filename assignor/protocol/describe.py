@@ -1,7 +1,7 @@
 """Converts the bytes of a subscription or assignment to plain data, for people and for JSON.
 
-Tasks are written `0_3`, partitions `[topic, partition]`, hosts `host:port`. The user data of a message are decoded as
-well, in the field `user_data`.
+Tasks are written as `0_3`, partitions as `[topic, partition]`, and hosts as `host:port`. The user data of a message are
+decoded as well, in the field `user_data`.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -23,7 +23,7 @@ _ERROR_NAMES = {code.value: code.name for code in AssignorErrorCode}
 
 def describe(kind: str, data: bytes) -> dict[str, Described]:
     """Returns the decoded bytes as plain data. `kind`: the kind of the bytes, one of KINDS. Raises DecodeError for
-    bytes of another kind, InputError for an unknown kind.
+    bytes of another kind, and InputError for an unknown kind.
     """
     described = _DESCRIBED_BY_KIND.get(kind)
     if described is None:

@@ -44,8 +44,8 @@ _KIND_OF_KEY = {3: GroupKind.CONSUMER, 11: GroupKind.SHARE, 17: GroupKind.STREAM
 
 @dataclass(frozen=True, slots=True)
 class GroupMetadataKey:
-    """The key of a classic group. The record's value has the generation and all members; a record without a value
-    means that the group was deleted.
+    """The key of a classic group. The record's value has the generation and all members. A record without a value means
+    that the group was deleted.
     """
 
     group: str
@@ -91,8 +91,8 @@ class GroupMetadataValue:
     them.
 
     `protocol`, `leader`: None for a group without members. `state_timestamp_ms`: the time at which the group entered
-    the state in which the record was written (for a new generation, the time at which the last member joined); None if
-    the record does not contain this time.
+    the state in which the record was written; None if the record does not contain this time. For a new generation,
+    `state_timestamp_ms` is the time at which the last member joined.
     """
 
     protocol_type: str

@@ -75,7 +75,9 @@ def from_utf16_units(raw: bytes) -> str:
 
 
 def to_modified_utf8(text: str) -> bytes:
-    """Returns the bytes of `writeUTF(text)` without the length. NUL takes two bytes, each surrogate three bytes."""
+    """Returns the bytes of `writeUTF(text)` without the length. NUL takes two bytes, and each surrogate takes three
+    bytes.
+    """
     if text.isascii() and "\0" not in text:
         return text.encode("ascii")
     units = to_utf16_units(text)
@@ -89,7 +91,7 @@ def _modified_unit(unit: int) -> bytes:
 
 
 def malformed_modified_utf8_at(raw: bytes) -> int | None:
-    """Returns the index of the first byte at which `readUTF` would fail, None if `readUTF` would not fail."""
+    """Returns the index of the first byte at which `readUTF` would fail, or None if `readUTF` would not fail."""
     if raw.isascii():
         return None
     match = _MODIFIED_TEXT.match(raw)
@@ -350,8 +352,8 @@ def pack_ints(values: Sequence[int], field: str) -> bytes:
 def pack_modified_utf8(value: str, field: str) -> bytes:
     """Returns the bytes of `DataOutputStream.writeUTF(value)`: an unsigned 16-bit length and modified UTF-8.
 
-    Raises TaskAssignmentError if the length does not fit 16 bits, because Kafka's leader sends an error assignment for
-    so long a host name.
+    Raises TaskAssignmentError if the length does not fit 16 bits, because Kafka's leader sends an error assignment if a
+    host name is too long.
     """
     raw = to_modified_utf8(value)
     if len(raw) > MAX_MODIFIED_UTF8_BYTES:

@@ -64,7 +64,9 @@ class SharedAssignments(Mapping[str, bytes]):
         return all(self[member_id] == raw for member_id, raw in other.items())
 
     def __reduce__(self) -> tuple[Callable[..., SharedAssignments], tuple[list[str], list[list[bytes]]]]:
-        """Pickles the parts in columns, because thousands of single AssignmentParts would take many times as long."""
+        """Pickles the parts in columns, because pickling thousands of single AssignmentParts would take many times as
+        long.
+        """
         columns = list(map(list, zip(*self.parts.values(), strict=True)))
         return _from_columns, (list(self.parts), columns)
 

@@ -1,14 +1,14 @@
 """SubscriptionInfo: the user data of a Kafka Streams consumer's subscription, with its process, tasks and offsets.
 
-`decode_member` decodes a SubscriptionInfo together with its subscription; `decode_members` decodes all members of a
-group.
+`decode_member` decodes a SubscriptionInfo together with its subscription. `decode_members` decodes the subscriptions of
+all members of a group.
 
 Up to version 6, a SubscriptionInfo lists previous active tasks and standby tasks. Since version 7, a SubscriptionInfo
-has an offset sum for every task with state, which is LATEST_OFFSET for running active tasks. `SubscriptionInfo` has
-offset sums for all versions: a task that version 6 or earlier lists as active has the sum LATEST_OFFSET, and a task
-that version 6 or earlier lists as standby has the sum UNKNOWN_OFFSET_SUM. If the version is above
-LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`, `SubscriptionInfoData`;
-KIP-441, KIP-708.
+has an offset sum for every task with state, which is LATEST_OFFSET for running active tasks. The class
+`SubscriptionInfo` has offset sums for all versions. If version 6 or earlier lists a task as active, the task gets the
+sum LATEST_OFFSET. If version 6 or earlier lists a task as standby, the task gets the sum UNKNOWN_OFFSET_SUM. If the
+version is above LATEST_SUPPORTED_VERSION, only the two version numbers are read. Source: `SubscriptionInfo`,
+`SubscriptionInfoData`; KIP-441, KIP-708.
 """
 
 import struct
@@ -48,10 +48,10 @@ class SubscriptionInfo:
     """A decoded SubscriptionInfo. `task_offset_sums` keep the order on the wire. Fields that `version` does not have
     keep their defaults.
 
-    `unique_field`: int8; a member changes it so that its subscription differs from the previous one. `error_code`: an
-    AssignorErrorCode, or a number of a later Kafka version. `listed_twice`: the tasks that a subscription of version 1
-    to 6 lists as active and also as standby; their offset sum is UNKNOWN_OFFSET_SUM. Raises IllegalArgumentError if the
-    versions contradict each other.
+    `unique_field`: an int8 that a member changes so that its subscription differs from its previous subscription.
+    `error_code`: an AssignorErrorCode, or a number of a later Kafka version. `listed_twice`: the tasks that a
+    subscription of version 1 to 6 lists as active and also as standby; their offset sum is UNKNOWN_OFFSET_SUM. Raises
+    IllegalArgumentError if the versions contradict each other.
     """
 
     version: int
@@ -95,7 +95,7 @@ class MemberSubscription(NamedTuple):
     info: SubscriptionInfo
 
 
-@lru_cache(maxsize=64)  # cached, because all members of a group send the same two versions, which are checked twice
+@lru_cache(maxsize=64)  # cached, because all members of a group send the same versions
 def _version_problem(version: int, latest_supported: int) -> str | None:
     if latest_supported == UNKNOWN_VERSION:
         if 1 <= version <= FIRST_VERSION_WITH_LATEST_SUPPORTED - 1:
@@ -109,7 +109,7 @@ def _version_problem(version: int, latest_supported: int) -> str | None:
 def encode_subscription_info(info: SubscriptionInfo) -> bytes:
     """Returns the bytes that Kafka writes if its map of tasks iterates in the order of `info.task_offset_sums`.
 
-    Raises TaskAssignmentError for a named topology before version 10, IllegalStateError for a future version,
+    Raises TaskAssignmentError for a named topology before version 10, IllegalStateError for a future version, and
     InputError for a value that does not fit its field.
     """
     version = info.version

@@ -1,10 +1,11 @@
 """The versions of SubscriptionInfo and AssignmentInfo in a group, and their change during a rolling upgrade.
 
 The leader encodes all assignments in the lowest version that it received. A member with a version that the leader does
-not know can still join if all other members have version 3 or later (version probing): the member gets an empty
-assignment with the version that all members support, lowers its own version and rejoins. `received_versions` in
-`clients/client_metadata.py` computes the versions of a group. Source: `StreamsAssignmentProtocolVersions`,
-`StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`, `maybeUpdateSubscriptionVersion`;
+not know can still join if all other members have version 3 or later. The join of a member with an unknown version is
+called version probing. The member gets an empty assignment with the version that all members support, lowers its own
+version and rejoins. `received_versions` in `clients/client_metadata.py` computes the versions of a group. Source:
+`StreamsAssignmentProtocolVersions`, `StreamsPartitionAssignor.checkMetadataVersions`, `validateMetadataVersions`,
+`maybeUpdateSubscriptionVersion`;
 KIP-268.
 """
 
@@ -37,7 +38,7 @@ def next_subscription_version(used: int, received: int, commonly_supported: int)
     """Returns the version of a member's next subscription. If the returned version differs from `used`, the member has
     to rejoin at once.
 
-    `used`: the version of the subscription that the member sent; `received`, `commonly_supported`: the two versions of
+    `used`: the version of the subscription that the member sent. `received`, `commonly_supported`: the two versions of
     the assignment. Raises TaskAssignmentError if the assignment has a higher version than the subscription, or a
     commonly supported version above LATEST_SUPPORTED_VERSION.
     """

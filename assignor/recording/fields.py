@@ -1,6 +1,6 @@
 """Reads JSON strictly: a wrong type, or a missing, repeated or unknown field, raises InputError with the field's path.
 
-Paths look like `input.topology.subtopologies[0].stores[1].name`, so that a person finds the faulty field in a long
+Paths have the form `input.topology.subtopologies[0].stores[1].name`, so that a person finds the faulty field in a long
 line. Numbers have the bounds of Kafka's types. If a count determines how much memory is allocated, its bound is smaller
 than in Kafka, because a document may come from an untrusted source.
 """
@@ -22,13 +22,13 @@ from assignor.types import JAVA_INT_MAX, JAVA_LONG_MAX, ProcessId, TaskId
 Value = TypeVar("Value")
 
 MAX_PARTITIONS = 1_000_000
-"""The greatest number of partitions of one topic. This limit bounds the memory that one line can make this process
-allocate, and is far above the numbers in real Kafka clusters.
+"""The greatest number of partitions of one topic. This limit bounds the memory that this process allocates for one
+line. The limit is far above the numbers of partitions in real Kafka clusters.
 """
 
 
 class Fields:
-    """The fields of one JSON object. The constructor checks the names of the fields; a method that reads a field checks
+    """The fields of one JSON object. The constructor checks the names of the fields. A method that reads a field checks
     its value.
     """
 
@@ -53,14 +53,14 @@ class Fields:
         return child(self.where, name)
 
     def raw(self, name: str) -> object:
-        """The unchecked value of a field; None if the field is absent."""
+        """Returns the unchecked value of a field. Returns None if the field is absent."""
         return self._values.get(name)
 
     def read(self, name: str, reader: Callable[[object, str], Value]) -> Value:
         return reader(self._values.get(name), self.at(name))
 
     def read_or_none(self, name: str, reader: Callable[[object, str], Value]) -> Value | None:
-        """The value of a field, read by `reader`; None if the field is absent or null."""
+        """Returns the value of a field, read by `reader`. Returns None if the field is absent or null."""
         value = self._values.get(name)
         return None if value is None else reader(value, self.at(name))
 
@@ -275,5 +275,5 @@ def as_configs(value: object, where: str) -> AssignmentConfigs:
         return AssignmentConfigs.from_dotted(value, where)
     except InputError:
         raise
-    except ValueError as error:  # int() raises for some texts that look like a number
+    except ValueError as error:  # int() raises ValueError for some texts that look like a number
         raise InputError(str(error), where) from None

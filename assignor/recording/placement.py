@@ -43,9 +43,8 @@ class RecordedPlacement:
 
 
 def parse_recorded_placement(document: Mapping[str, object]) -> RecordedPlacement:
-    """Reads a whole line of placement/1. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a
-    later
-    release.
+    """Reads a whole line of placement/1. Raises InputError with the path of the mistake, and NotBuiltYet for a feature
+    of a later release.
     """
     fields = Fields(
         document,

@@ -58,8 +58,8 @@ class RecordedOutput:
 
 @dataclass(frozen=True, slots=True)
 class RecordedRebalance:
-    """A line of rebalance/1. `led_by`: the software of the leader, if it was not Kafka Streams 4.3.1, so that `output`
-    can differ from the output of 4.3.1.
+    """A line of rebalance/1. `led_by`: the software of the leader if it was not Kafka Streams 4.3.1. The `output` of
+    other software can differ from the output of 4.3.1.
 
     `interrupted`: True if the generation began but never got an assignment. An interrupted rebalance has no output, and
     its input is the input of the next generation.
@@ -78,9 +78,8 @@ class RecordedRebalance:
 
 
 def parse_recorded_rebalance(document: Mapping[str, object]) -> RecordedRebalance:
-    """Reads a whole line of rebalance/1. Raises InputError with the path of the mistake, NotBuiltYet for a feature of a
-    later
-    release.
+    """Reads a whole line of rebalance/1. Raises InputError with the path of the mistake, and NotBuiltYet for a feature
+    of a later release.
     """
     fields = Fields(
         document,
@@ -124,7 +123,9 @@ def parse_rebalance(document: Mapping[str, object]) -> RebalanceSnapshot:
 
 
 def parse_rebalance_input(value: object, where: str = "input") -> RebalanceSnapshot:
-    """Reads the `input` of rebalance/1. Raises InputError with the path of the mistake, NotBuiltYet."""
+    """Reads the `input` of rebalance/1. Raises InputError with the path of the mistake, and NotBuiltYet for a feature
+    of a later release.
+    """
     fields = Fields(
         value,
         where,

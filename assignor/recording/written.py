@@ -1,4 +1,4 @@
-"""Writes rebalance/1 and placement/1. If the written documents are read by this package, the result has the same
+"""Writes rebalance/1 and placement/1. If this package reads a document that it has written, the result has the same
 values.
 """
 
@@ -43,8 +43,8 @@ def rebalance_document(
     result: RebalanceResult | None = None,
     explanations: Sequence[Mapping[str, object]] = (),
 ) -> dict[str, object]:
-    """Returns one line of a recording. `explanations`: the results of `explain.explanation_document`, which become a
-    part of `output`.
+    """Returns one recorded rebalance as JSON data. `explanations`: the results of `explain.explanation_document`, which
+    become a part of `output`.
     """
     document: dict[str, object] = {
         "format": REBALANCE_FORMAT,

@@ -8,7 +8,8 @@ for its placement to the log. The pipeline also runs assignors of Kafka's public
 `validate_placement` checks the rules that every placement must keep. If a rule is broken, `validate_placement` raises
 the error of Kafka's leader: a StreamsException with the name of the `AssignmentError`. Differs from Kafka: a task that
 no client runs is an error here, while Kafka accepts it. Two copies of a task on one client are an error here, while
-Kafka cannot express them. The placement of an assignor of the public interface is checked by Kafka's own rules only.
+Kafka's classes cannot represent them. The placement of an assignor of the public interface is checked by Kafka's own
+rules only.
 
 Source: `LegacyTaskAssignor`, `TaskAssignor.AssignmentError`, `TaskAssignmentUtils.validateTaskAssignment`,
 `RackAwareTaskAssignor.racksForPartition`.
@@ -58,7 +59,7 @@ class RacksOnDemand(Mapping[str, tuple[Racks, ...]]):
 class RackInformation:
     """The partitions of tasks, and the racks of partitions.
 
-    `task_partitions`: every task with its source partitions; `changelog_partitions`: every stateful task with its
+    `task_partitions`: every task with its source partitions. `changelog_partitions`: every stateful task with its
     changelog partitions. `partition_racks[topic][p]`: the racks of the brokers with a replica of partition p; unknown
     topics are absent.
     """
@@ -108,9 +109,9 @@ class RackInformation:
 @dataclass(frozen=True, slots=True)
 class PlacementClient:
     """A process in the input of a task assignor. `capacity`: the number of the process's threads, which is the number
-    of `consumers` if these are known. `host`: the process's `application.server`. `reported_tasks`: each consumer that
-    reported state, with the tasks whose state it reported. `active_owners`: each task of which a consumer owns a
-    partition, with this consumer.
+    of `consumers` if the consumers are known. `host`: the process's `application.server`. `reported_tasks`: each
+    consumer that reported state, with the tasks whose state it reported. `active_owners`: each task of which a consumer
+    owns a partition, with this consumer.
     """
 
     process_id: ProcessId
@@ -149,8 +150,8 @@ class PlacementProblem:
 class ClientPlacement:
     """The tasks of one client. `warm_ups`: the tasks of `standby` whose copies exist only until they have caught up.
 
-    `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. If an
-    assignor of the public interface returns the tasks, the leader keeps them in hash order.
+    `active_order`, `standby_order`: the order in which Kafka's leader keeps the tasks; None means sorted. If the tasks
+    come from an assignor of the public interface, the leader keeps the tasks in hash order.
     """
 
     active: frozenset[TaskId]
@@ -225,8 +226,8 @@ class PublicInterfaceAssignor(TaskAssignor, Protocol):
     def on_assignment_computed(
         self, assignment: Mapping[str, bytes], subscription: Mapping[str, bytes], error: AssignmentError
     ) -> None:
-        """Called by the pipeline with the assignment and the subscription of each member. `assignment`: empty if
-        `error` is fatal.
+        """Receives the assignment and the subscription of each member from the pipeline. `assignment`: empty if `error`
+        is fatal.
         """
         ...
 
@@ -250,7 +251,7 @@ def validate_placement(problem: PlacementProblem, placement: Placement, assignor
 
 
 def refusal(name: str, assignor: str, detail: str | None = None) -> StreamsError:
-    """Returns the error that Kafka's leader throws. `name`: the name of the fault; `detail`: the task or process
+    """Returns the error that Kafka's leader throws. `name`: the name of the fault. `detail`: the task or process
     concerned, if known.
     """
     severity = "a fatal error" if name in _FATAL else "an error"

@@ -1,8 +1,9 @@
 """Queues of clients for the sticky assignor, sorted by their free room.
 
-For each task, Kafka iterates over all candidates and takes the client with the lowest load per thread; of clients with
-equal loads, it takes the client with the most threads, or else the first client. Kafka's iteration ends at an empty
-client. A heap gives the same client as Kafka's iteration if equal clients are sorted in Kafka's iteration order.
+For each task, Kafka iterates over all candidates and takes the client with the lowest load per thread. Of several
+clients with equal loads, Kafka takes the client with the most threads. Of several clients with equal loads and equally
+many threads, Kafka takes the first client. Kafka's iteration ends as soon as it reaches an empty client. A heap gives
+the same client as Kafka's iteration if equal clients are sorted in Kafka's iteration order.
 
 For standbys, Kafka's iteration order is that of a `HashSet`, which Kafka fills for each standby with the clients that
 do not hold the task. In a hash table of a given capacity, the order of the contained clients does not depend on the
@@ -32,7 +33,8 @@ EMPTY: Room = (-1.0, 0)
 @dataclass(slots=True)
 class Client:
     """A client and the tasks that are assigned to it so far. `number`: the index of the client in the leader's order.
-    `prefers_more_threads`: True if, of two clients with the same load, the one with more threads has more room.
+    `prefers_more_threads`: True if, of two clients with the same load, the client with more threads counts as having
+    more room.
     """
 
     number: int
@@ -65,7 +67,7 @@ class Client:
 
 def roomiest(candidates: Iterable[Client], prefers: Callable[[Client], bool]) -> Client | None:
     """Returns the client with the most room that `prefers` accepts. If `prefers` accepts no candidate, returns the
-    candidate with the most room; returns None if there are no candidates. Of clients with equal room, returns the first
+    candidate with the most room. Returns None if there are no candidates. Of clients with equal room, returns the first
     candidate.
     """
     by_room = sorted(candidates, key=_room_of)
@@ -85,7 +87,7 @@ class ClientQueue:
         heapify(self._heap)
 
     def first(self) -> Client | None:
-        """Returns the first client, None if there are no clients."""
+        """Returns the first client, or None if there are no clients."""
         heap = self._heap
         while heap:
             room, rank, number = heap[0]
@@ -97,7 +99,7 @@ class ClientQueue:
 
     def first_without(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
         """Returns the first client that is not in `holders` (a bit mask) and that `prefers` accepts. If `prefers`
-        accepts no client outside `holders`, returns the first client outside `holders`; returns None if all clients are
+        accepts no client outside `holders`, returns the first client outside `holders`. Returns None if all clients are
         in `holders`.
         """
         heap, clients = self._heap, self._clients
@@ -139,8 +141,8 @@ class StandbyCandidates:
 
     def first(self, holders: int, prefers: Callable[[Client], bool]) -> Client | None:
         """Returns the candidate with the most room that `prefers` accepts. If `prefers` accepts no candidate, returns
-        the candidate with the most room; returns None if there is no candidate. `holders`: a bit mask of the clients
-        that are no candidates.
+        the candidate with the most room. Returns None if there is no candidate. `holders`: a bit mask of the clients
+        that are not candidates.
         """
         queue = self._queue(holders.bit_count())
         if queue is not None:
@@ -159,8 +161,8 @@ class StandbyCandidates:
         return queue
 
     def _capacity(self, left_out: int) -> int | None:
-        """Returns the capacity of a set of all but `left_out` of the clients. Returns None if a bucket could become
-        crowded while the set is filled (`java/order.py`).
+        """Returns the capacity of a set that contains all clients except a number `left_out` of clients. Returns None
+        if a bucket could become crowded while the set is filled (`java/order.py`).
         """
         size, capacity = len(self._clients) - left_out, DEFAULT_INITIAL_CAPACITY
         while True:

@@ -1,4 +1,4 @@
-"""The rule by which standbys prefer clients with other tags (KIP-708), for every assignor that knows tags.
+"""The rule that places standbys on clients whose tags differ from the tags of the task's other copies (KIP-708).
 
 `standby_assignors.py` uses the rule for HighAvailabilityTaskAssignor, `minimal/spread.py` for
 MinimalMovementTaskAssignor, and `assignor/assignment/standbys.py` for assignors of the public interface.
@@ -22,13 +22,12 @@ Tag = tuple[str, str]
 class ClientTags(Generic[C]):
     """The configured tags (zone, cluster, host, ...) of clients, and the rule for the copies of one task.
 
-    The tags of the clients that have a copy are the used tags; a client with a used tag gets no standby. As in Kafka, a
+    The tags of the clients that have a copy are the used tags. A client with a used tag gets no standby. As in Kafka, a
     client that lacks a tag key counts as different from all others, so Kafka prefers this client to clients with a used
-    value of the key. When a client gets a copy and the number of clients with a copy has then reached the number of
-    values of one of its tag keys, all values of this key become unused, so that the key excludes no client for this
-    task.
+    value of the key. If a client gets a copy, and one of its tag keys has no more values than there are clients with a
+    copy, all values of this key become unused. A key without used values excludes no client.
 
-    `of`: for each client, the tags of the client whose keys are configured.
+    `of`: for each client, those of its tags whose keys are configured.
     """
 
     def __init__(self, tags: Mapping[C, Mapping[str, str]], keys: Collection[str]) -> None:
@@ -94,8 +93,8 @@ class ClientTags(Generic[C]):
                 used.add(tag)
 
     def _exclude_everybody(self, used: set[Tag]) -> bool:
-        """True if every client has a used tag. Cached, because most tasks of a large group share few combinations of
-        tags.
+        """True if every client has a used tag. The result is cached, because only few combinations of used tags occur
+        in a large group.
         """
         key = frozenset(used)
         excludes = self._excludes_everybody.get(key)

@@ -5,10 +5,10 @@ process id. An entry of the queue in this file is one number made of load and pr
 smaller of two entries comes first.
 
 The load of a client changes while the client is in the queue, but the queue does not move the client. Until Kafka
-offers the client again, an entry in the heap may be less than its parent: the heap is out of order. A poll from a heap
-out of order need not return the least entry; the result of the poll depends on the position of each entry in the array.
-To return the same clients as Kafka, this queue has to have each entry at the same position as Kafka's array after every
-step. A step of the queue is of one of three kinds:
+offers the client again, an entry in the heap may be less than its parent. A heap with such an entry is called out of
+order. A poll from a heap out of order need not return the least entry; the result of the poll depends on the position
+of each entry in the array. To return the same clients as Kafka, this queue has to have each entry at the same position
+as Kafka's array after every step. A step of the queue is of one of three kinds:
 
 - A draw polls clients until one of them is acceptable. Kafka collects the rejected clients in a HashSet, and then
   offers them to the queue again, in the order of this HashSet.
@@ -21,30 +21,30 @@ observations avoid most of the polls and offers:
 1. If the heap is in order, a poll returns the least entry, whatever the positions are. So a draw from a heap in order
    returns the least acceptable entry, which a comparison of the acceptable clients finds. If only one client is
    acceptable, a draw returns this client, whether the heap is in order or not. So the array is not needed if the heap
-   is in order or only one client is acceptable: `ConstrainedPrioritySet` only appends the draw to a list of deferred
-   steps.
+   is in order or only one client is acceptable. If the array is not needed, `ConstrainedPrioritySet` only appends the
+   draw to a list of deferred steps.
 2. The array is needed only if several clients are acceptable and the heap may be out of order. When the array is
    needed, a `ClientHeap` carries out the deferred steps. If the heap is in order after the deferred steps, observation
    1 applies again.
 3. A draw that finds no acceptable client pushes all clients again with their present loads, so the heap is in order
    after the draw. If the heap was also in order before the draw, the draw has polled the clients in sorted order, so
-   the new array depends only on the present entries, and all earlier deferred steps are dropped (REFILLED). If the heap
-   was out of order before the draw, the order of the polls depends on the old array, so the earlier deferred steps are
-   still needed (DRAINED).
+   the new array depends only on the present entries. All earlier deferred steps are then dropped (REFILLED). If the
+   heap was out of order before the draw, the order of the polls depends on the old array, so the earlier deferred steps
+   are still needed (DRAINED).
 
 An offer can put the heap out of order. `breaking_range_after` returns a range of entries: the offers can put the heap
 out of order only if an entry in the heap lies in this range.
 
 The array is a `heapq` heap, because `heapq` is written in C. As long as the heap is in order, `heapq` and Java give the
-same array. The reasons follow. `heapq` and Java push in the same way: the new entry starts at the end of the array and
-rises while its parent is greater. To poll, `heapq` and Java remove the root of the heap, which leaves a hole. The hole
-sinks: the lesser of its two children moves up into the hole, again and again. Finally the last entry of the array moves
-into the hole. Java stops the sinking as soon as the last entry is less than both children of the hole, while `heapq`
-lets the hole sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. In a heap
-in order, the entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each
-entry contains its client's number. So only one position on the path is right for the last entry, and `heapq` and Java
-find the same position. In a heap out of order, the entries need not grow along the path on which the hole sinks, so
-`_java_poll` carries out Java's algorithm.
+same array. `heapq` and Java push in the same way: the new entry starts at the end of the array and rises while its
+parent is greater. To poll, `heapq` and Java remove the root of the heap, which leaves a hole. The hole sinks: the
+lesser of its two children moves up into the hole, again and again. Finally the last entry of the array moves into the
+hole. Java stops the sinking as soon as the last entry is less than both children of the hole. `heapq` lets the hole
+sink to the bottom, and then lets the last entry rise along the path on which the hole has sunk. In a heap in order, the
+entries grow along the path on which the hole sinks. No two entries of the heap are equal, because each entry contains
+its client's number. So only one position on the path is right for the last entry, and `heapq` and Java find the same
+position. In a heap out of order, the entries need not grow along the path on which the hole sinks, so `_java_poll`
+carries out Java's algorithm.
 
 Source: `ConstrainedPrioritySet`, `java.util.PriorityQueue`.
 """
@@ -92,13 +92,13 @@ def breaking_range_after(offers: Offers) -> BreakingRange | None:
     this range. Returns None if the offers cannot break the order.
 
     The offers cannot break the order if no queued client's entry has changed. If the entry of a queued client has
-    changed, only the usual case has a narrow range; in all other cases the result is ANYWHERE. In the usual case, the
+    changed, the result is a narrow range in the usual case, and ANYWHERE in all other cases. In the usual case, the
     first client is not queued, and the second client is queued and its entry has become less. When the first client is
-    pushed, the second client is still at its old position, too deep in the heap for its new entry, and the first client
-    may be put below the second client. When the second client is then removed, the first client may rise to the old
-    position of the second client. At the second client's old position, the first client breaks the order if its entry
-    is less than the entry of the parent. The parent's entry is less than the second client's old entry, so it lies
-    between the two entries that this function returns.
+    pushed, the second client is still at its old position, which is too deep in the heap for its new entry. The push
+    may put the first client below the second client. When the second client is then removed, the first client may rise
+    to the old position of the second client. At the second client's old position, the first client breaks the order if
+    its entry is less than the entry of the parent. The parent's entry is less than the second client's old entry, so
+    the parent's entry lies between the two entries that this function returns.
     """
     first_before, second_before, first, second = offers
     if first_before != NOT_QUEUED:
@@ -227,8 +227,8 @@ class _HashSetOrder:
 
     def _may_crowd_a_bucket(self, entries: list[Entry], capacity: int) -> bool:
         """True if a bucket gets more than eight keys at the final capacity, or at an earlier capacity of 64 or more. If
-        a bucket gets more than eight keys, the order depends on all four rules of `java/order.py`. (Below a capacity of
-        64, more than eight keys in a bucket only double the table.)
+        a bucket gets more than eight keys, the order depends on all four rules of `java/order.py`. If the capacity is
+        below 64, more than eight keys in a bucket only double the table.
         """
         size = min(capacity, MIN_TREEIFY_CAPACITY)
         while size <= capacity:
@@ -312,7 +312,7 @@ class ConstrainedPrioritySet:
         """Offers every client to the queue, in the order of `processes`, which are sorted. A client is represented by
         its index in `processes`.
 
-        A client's load is `copies[client] / capacity[client]`; `copies` is read again at each offer.
+        A client's load is `copies[client] / capacity[client]`; the current value of `copies` is read at each offer.
         """
         self._copies = copies
         self._bits = load_bits(capacity)
@@ -373,7 +373,8 @@ class ConstrainedPrioritySet:
 
     def _is_in_order(self) -> bool:
         """True if the heap is in order. If no entry lies in the breaking range, the heap is in order without further
-        checks. If an entry lies in the breaking range, this method carries out the deferred steps to find out.
+        checks. If an entry lies in the breaking range, this method carries out the deferred steps to find out if the
+        heap is in order.
         """
         assert self._breaking_range is not None
         least, most = self._breaking_range

@@ -1,6 +1,6 @@
-"""The log of decisions. The code that decides about a task also appends the decision to the log.
+"""The log of decisions. The code that makes a decision about a task also appends the decision to the log.
 
-A decision is data; `explain.py` turns it into sentences. Kafka has no log of decisions.
+A decision is data, which `explain.py` converts to sentences. Kafka has no log of decisions.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from assignor.types import ProcessId, Role, TaskId
 
 
 class DecisionKind(StrEnum):
-    """The kinds of decisions, in the order in which the steps of a rebalance can log them."""
+    """The kinds of decisions, in the order of the steps that log them in a rebalance."""
 
-    # the target: the client that should run the task when every client is caught up
+    # decisions about the target of a copy: the client that should hold the copy when every client is caught up
     TARGET = "target"  # process = owner by round robin over sorted process ids (or, for a standby, the chosen host)
     BALANCED = "balanced"  # process = receiver, other = giver: balanceTasksOverThreads moved the target
     RACK_MOVED = "rack-moved"  # process = receiver, other = giver; detail = partitions fewer read across racks
     NO_STANDBY_HOST = "no-standby-host"  # detail = number of standbys that found no client
-    # the client that runs the task for now, given the lags
-    KEPT = "kept"  # process = target, which is caught up, or no other client has a smaller lag
+    # decisions about the client that holds the copy for now, given the lags
+    KEPT = "kept"  # process = target, which is caught up or has the smallest lag
     SWAPPED = "swapped"  # process = caught-up standby that becomes active, other = target that becomes its standby
     MOVED_TO_CAUGHT_UP = "moved-to-caught-up"  # process = caught-up client, other = target
     MOVED_TO_MOST_CAUGHT_UP = "moved-to-most-caught-up"  # process = client with the least lag, other = target
     WARM_UP = "warm-up"  # process = target, which restores the state while `other` runs the task
     WARM_UP_BUDGET_SPENT = "warm-up-budget-spent"  # process = target that gets no copy in this rebalance
-    NOWHERE_TO_MOVE = "nowhere-to-move"  # process = target of a standby, which stays: all better clients have a copy
+    NOWHERE_TO_MOVE = "nowhere-to-move"  # process = target of a standby that stays, as all better clients have a copy
     STATELESS = "stateless"  # process = client with the lowest load per thread
-    # MinimalMovementTaskAssignor logs these instead of TARGET and BALANCED, and then also logs KEPT, SWAPPED and so on
+    # MinimalMovementTaskAssignor logs these kinds in place of TARGET and BALANCED; it also logs KEPT, SWAPPED and so on
     TARGET_KEPT = "target-kept"  # process = owner, which has no more than its share
     TARGET_MOVED = "target-moved"  # process = receiver, other = owner, which has more than its share
     TARGET_PINNED = "target-pinned"  # process = receiver, other = owner, where a pin forbids the task
@@ -38,9 +38,9 @@ class DecisionKind(StrEnum):
     # racks
     PIN_SET_ASIDE = "pin-set-aside"  # process = receiver; the pins are ignored, because no client can keep them
     HANDED_OVER = "handed-over"  # process = caught-up target, other = owner until now
-    WAITS = "waits"  # process = owner until `other`, the target, has caught up
-    NO_STATE = "no-state"  # process = target of a stateless task, which can run there at once
-    # the sticky and the fallback assignors log these
+    WAITS = "waits"  # process = owner, which runs the task until the target `other` has caught up
+    NO_STATE = "no-state"  # process = target of a stateless task, which can move at once
+    # the sticky and the fallback assignors log these kinds
     PREVIOUS_ACTIVE = "previous-active"  # process = client that ran the task before
     PREVIOUS_STANDBY = "previous-standby"  # process = client that had a standby of the task
     LEAST_LOADED = "least-loaded"  # process = client with the most room
@@ -51,7 +51,7 @@ class DecisionKind(StrEnum):
     KEPT_OWNED = "kept-owned"  # process = owner, which keeps the task because running tasks do not move
     AWAY_PASSED_OVER = "away-passed-over"  # process = present client that gets the task, other = client that is away
     AWAY_KEEPS = "away-keeps"  # process = client that is away, other = present client that would have got the task
-    # the assignment of tasks to threads logs these
+    # the assignment of tasks to threads logs these kinds
     THREAD_PREVIOUS_OWNER = "thread-previous-owner"  # consumer = thread that ran the task or had a standby of it
     THREAD_BALANCED = "thread-balanced"  # consumer = thread that had room
     WAITING_FOR_REVOCATION = "waiting-for-revocation"  # consumer = receiver, other_consumer = owner of a partition
@@ -59,7 +59,9 @@ class DecisionKind(StrEnum):
 
 
 class Decision(NamedTuple):
-    """One decision. The comments of `DecisionKind` give the meaning of the fields; `detail` is a count."""
+    """One decision. The comments in `DecisionKind` describe the fields for each kind of decision. `detail` is always a
+    count.
+    """
 
     kind: DecisionKind
     task: TaskId
@@ -75,7 +77,8 @@ class DecisionLog(Sequence[Decision]):
     """The decisions of a rebalance, in the order in which they were made; decisions can only be appended.
 
     A rebalance of thousands of tasks makes tens of thousands of decisions, and most of them are never read. So a step
-    that decides about many tasks at once passes a function to `later`, which the log calls when it is first read.
+    that decides about many tasks at once passes a function to `later`. The log calls the function when the log is first
+    read.
     """
 
     __slots__ = ("_blocks", "_open")

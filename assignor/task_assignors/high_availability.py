@@ -12,11 +12,11 @@ With a rack-aware strategy, tasks are swapped three times to save cross-rack tra
 targets, of the standbys, and of the stateless tasks.
 
 Balancing moves tasks from clients with many tasks per thread to clients with few tasks per thread, in Kafka's order.
-For each source in process order, and for each destination in process order, the lowest tasks move as long as a move
-narrows the gap between the two loads. The loops over sources and destinations repeat until no task moves. Kafka checks
-all pairs of clients, and sorts the source's tasks for each pair. This module compares two numbers, one per client, to
-find out if a task can move between a pair of clients. A client is skipped as a source if no task could move from it
-even to the least loaded client.
+The loops visit each pair of source and destination, both in process order. The lowest tasks move from the source to the
+destination as long as a move narrows the gap between the two loads. The loops over sources and destinations repeat
+until no task moves. Kafka checks all pairs of clients, and sorts the source's tasks for each pair. This module compares
+two numbers, one per client, to find out if a task can move between a pair of clients. A client is skipped as a source
+if no task could move from this client even to the least loaded client.
 
 Source: `HighAvailabilityTaskAssignor`, KIP-441, KIP-925.
 """
@@ -116,7 +116,9 @@ class HighAvailabilityTaskAssignor:
     name = "HighAvailabilityTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError (no clients or threads), IllegalStateError (a lag or a partition's racks are missing)."""
+        """Raises InputError if there are no clients or threads, and IllegalStateError if a lag or the racks of a
+        partition are missing.
+        """
         configs = problem.configs
         state = WorkingState.of(problem, log)
         traffic = RackTraffic.of(problem, state.processes)

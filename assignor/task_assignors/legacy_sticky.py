@@ -1,4 +1,5 @@
-"""The two assignors that use previous owners and ignore lags: LegacySticky, and FallbackPrior for unknown lags.
+"""Two assignors that use previous owners and ignore lags: LegacySticky, and FallbackPrior, which is used if lags are
+unknown.
 
 LegacySticky and FallbackPrior consist of the steps in `StickyPlacement`, each with its own parameters. The order of
 Java's collections breaks ties: clients are in the order of the leader's map, tasks and previous owners in hash order.
@@ -39,7 +40,7 @@ class StickyPlacement:
     clients have no threads.
 
     Differs from Kafka in two points. A client without threads raises an error at once, while Kafka throws only when it
-    first compares the client. More than 46,341 tasks are no error, while Kafka's number of pairs overflows.
+    first compares the client. More than 46,341 tasks are allowed, while Kafka's number of pairs overflows.
     """
 
     prefers_more_threads = True
@@ -72,14 +73,14 @@ class StickyPlacement:
         self._map_previous()
 
     def _ranks(self) -> Sequence[int]:
-        """The rank of each client, by client number; of equally suitable clients, the one with the lowest rank is
-        chosen.
+        """Returns the rank of each client, by client number. Of several equally suitable clients, the client with the
+        lowest rank is chosen.
         """
         return range(len(self._clients))
 
     def _map_previous(self) -> None:
-        """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later of them
-        counts as its owner. The map of previous owners is in Java's order.
+        """Maps tasks to their previous owners and standbys. If two clients claim a task as active, the later client
+        counts as the owner of the task. The map of previous owners is in Java's order.
         """
         active: list[tuple[TaskId, Client]] = []
         standby: dict[TaskId, list[ProcessId]] = {}
@@ -115,8 +116,8 @@ class StickyPlacement:
 
     def place_remaining_active(self) -> None:
         """Places the remaining active tasks, in the order of their ids. A remaining task goes to its previous owner, or
-        else to a client that had a standby of it, unless that client is full and another client has more room.
-        Remaining tasks that get no client in this way, also tasks without a previous client, go to the client with the
+        else to a client that had a standby of it. A client is passed over if it is full and another client has more
+        room. A task without a previous client, or whose previous clients are passed over, goes to the client with the
         most room.
         """
         for task in sorted(self._unassigned):
@@ -208,7 +209,7 @@ class StickyPlacement:
 
     def _unassigned_in_set_order(self) -> list[TaskId]:
         """Returns the unassigned tasks in Kafka's order. Kafka copies the set of all tasks and removes the assigned
-        tasks. If a bucket is crowded (`java/order.py`), removals change the order of the other tasks in it.
+        tasks. If a bucket is crowded (`java/order.py`), removals change the order of the other tasks in the bucket.
         """
         unassigned = JavaHashSet.copy_of(self._problem.tasks, task_hash)
         assigned = [task for task in self._previous_active if task in unassigned and task not in self._unassigned]
@@ -226,8 +227,8 @@ class StickyPlacement:
     def _find_client(
         self, task: TaskId, least_loaded: Callable[[TaskId], Client]
     ) -> tuple[Client, DecisionKind, Client | None]:
-        """Returns the client for one more copy of `task`, the kind of decision, and the previous owner or standby that
-        was not chosen because of its load (None if there is none).
+        """Returns the client for one more copy of `task`, and the kind of the decision. Also returns the client that
+        would have been chosen if its load were lower, or None: the previous owner, or a client that had a standby.
         """
         if len(self._clients) - self._pairs.holder_count(task) == 1:
             return least_loaded(task), DecisionKind.LEAST_LOADED, None
@@ -246,8 +247,8 @@ class StickyPlacement:
         return client.reached_capacity() and self._roomiest_of_all().room < client.room
 
     def _roomiest_of_all(self, _: TaskId | None = None) -> Client:
-        """Returns the client with the most room. Pairs are not checked, because every pair with a task without copies
-        is new.
+        """Returns the client with the most room. Pairs are not checked, because the task has no copies yet, so each
+        pair with this task is new.
         """
         client = self._by_room.first()
         assert client is not None, "no clients"
@@ -279,8 +280,8 @@ class StickyPlacement:
         return [self._by_process[process_id] for process_id in order]
 
     def _brings_new_pair(self, task: TaskId, client: Client) -> bool:
-        """True if the client brings a new pair of tasks together, or if it is empty: Kafka takes an empty client
-        without a check of pairs.
+        """True if the client brings a new pair of tasks together. The result is also True if the client is empty,
+        because Kafka takes an empty client without a check of pairs.
         """
         return client.room == EMPTY or self._pairs.has_new_pair(task, client.number)
 

@@ -46,7 +46,7 @@ def task_assignor_named(name: str) -> TaskAssignor:
 
 def task_assignor_from(assignor_class: object, path: str, name: str) -> TaskAssignor:
     """Returns an instance of the class with the interface that the pipeline runs. `path`: the class as `module:Class`,
-    for error messages; `name`: the assignor's name in configs. Raises InputError if the class is invalid.
+    for error messages. `name`: the assignor's name in configs. Raises InputError if the class is invalid.
     """
     instance = _instance_of(assignor_class, path)
     # no isinstance check: this file must not import `assignor.assignment`

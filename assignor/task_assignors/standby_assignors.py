@@ -7,9 +7,9 @@ the order inside of Java's heap changes no result, and `heapq` gives the same cl
 results of the placement by tags: standbys for which every client has a used tag are placed last, in the order of a
 HashMap of tasks.
 
-Kafka's StandbyTaskAssignorFactory has a third way, by the racks of the clients. HighAvailabilityTaskAssignor of Kafka
-4.3.1 never places standbys by racks, because it passes no RackAwareTaskAssignor to Kafka's factory of standby
-assignors. So standbys are placed by the tags of clients and never by their `client.rack`.
+Kafka's StandbyTaskAssignorFactory has a third way to place standbys, by the racks of the clients.
+HighAvailabilityTaskAssignor of Kafka 4.3.1 never places standbys by racks, because it passes no RackAwareTaskAssignor
+to Kafka's factory of standby assignors. So standbys are placed by the tags of clients and never by their `client.rack`.
 Source: `StandbyTaskAssignorFactory`, `DefaultStandbyTaskAssignor`, `ClientTagAwareStandbyTaskAssignor`.
 """
 

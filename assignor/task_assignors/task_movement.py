@@ -1,14 +1,14 @@
 """Moves tasks from their targets to clients that can run them now. A task stays on its target, swaps with a caught-up
 standby, or runs on another client while its target warms up.
 
-If the target of a task or standby is not caught up and another client has a smaller lag, another client gets the task
-or standby for the time being. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and
-gets the task or standby in a later rebalance.
+If the target of a task or standby is not caught up and another client has a smaller lag, the task or standby goes to
+another client for now. The target restores the state as a warm-up, as far as max.warmup.replicas allows, and gets the
+task or standby in a later rebalance.
 
 `LagRanking` finds the caught-up clients of a task, and the clients that come next by lag. Kafka builds two sets for
 every task: the sorted caught-up clients, and all clients sorted by lag. But only a few clients report a given task, and
-all clients that do not report it have the same lag on it. So `LagRanking` stores the reported lags by task, and one
-unreported lag of each task for all other clients, which are sorted by process id.
+all other clients have one common lag on this task. So `LagRanking` stores the reported lags by task, and one unreported
+lag of each task for all other clients, which are sorted by process id.
 
 Source: `TaskMovement`, `HighAvailabilityTaskAssignor.tasksToCaughtUpClients`, `tasksToClientByLag`; KIP-441.
 """
@@ -32,7 +32,7 @@ from assignor.types import JAVA_LONG_MAX, LATEST_OFFSET, Role, TaskId
 class LagRanking:
     """The lags of all clients on all tasks. Tasks and clients are numbers, as in `WorkingState`.
 
-    `reported[task]`: the lags of the clients that reported the task, by client; `unreported[task]`: the lag of the
+    `reported[task]`: the lags of the clients that reported the task, by client. `unreported[task]`: the lag of the
     clients that did not report the task; None only if every client has reported the task. `caught_up[task]`: a cache of
     the caught-up clients, because `caught_up_instead_of` is called for each copy of the task.
     """
@@ -76,8 +76,8 @@ class LagRanking:
 
     def caught_up_instead_of(self, task: int, client: int) -> list[int] | None:
         """Returns the caught-up clients, sorted, if `client` is not caught up and another client has a smaller lag.
-        Returns None if `client` is caught up or no client has a smaller lag. The returned list is cached; do not change
-        it.
+        Returns None if `client` is caught up or no client has a smaller lag. Do not change the returned list, because
+        it is cached.
         """
         reported, unreported = self.reported[task], self.unreported[task]
         lag = reported.get(client)
@@ -101,7 +101,7 @@ class LagRanking:
         return self.caught_up_instead_of(task, client) is not None
 
     def nearest_ahead_of(self, task: int, client: int) -> int | None:
-        """Returns the first client that `ahead_of` yields; returns None if it yields no client."""
+        """Returns the first client that `ahead_of` yields. Returns None if `ahead_of` yields no client."""
         reported, unreported = self.reported[task], self.unreported[task]
         nearest = min([(lag, other) for other, lag in reported.items()], default=None)
         if unreported is not None and (nearest is None or unreported <= nearest[0]):
@@ -156,7 +156,9 @@ def rank_by_lag(state: WorkingState, acceptable_recovery_lag: int) -> LagRanking
 
 
 def _own_lags(lags: TaskLags, shared: Mapping[TaskId, int], tasks: list[TaskId]) -> Mapping[TaskId, int]:
-    """Returns the lags of the client that may differ from `shared`, or all its lags if it does not use `shared`."""
+    """Returns those lags of the client that may differ from `shared`. Returns all lags of the client if the client does
+    not use `shared`.
+    """
     if lags.unreported is shared or lags.unreported == shared:
         return lags.reported
     return {task: lags.lag_for(task) for task in tasks}
@@ -173,7 +175,7 @@ collector. Decisions are made from the list only when the log is read.
 
 
 class WarmUpBudget:
-    """The remaining number of warm-ups under max.warmup.replicas. Active tasks use the budget before standbys."""
+    """The number of warm-ups that max.warmup.replicas still allows. Active tasks use the budget before standbys."""
 
     def __init__(self, remaining: int) -> None:
         self.remaining = remaining
@@ -212,8 +214,8 @@ def _active_movements(lags: LagRanking, owners: list[int], kept: list[int]) -> l
 
 
 def _fewest_caught_up_first(lags: LagRanking, tasks: list[int]) -> list[int]:
-    """Sorts tasks by their number of caught-up clients. `tasks`: sorted; `lags.caught_up` is filled for all of
-    `tasks`.
+    """Sorts tasks by their number of caught-up clients. `tasks`: the tasks, sorted, for all of which `lags.caught_up`
+    is filled.
     """
     counts = [len(lags.caught_up[task]) for task in tasks]
     return [tasks[place] for place in sorted(range(len(tasks)), key=counts.__getitem__)]
@@ -258,7 +260,7 @@ def _move_active(state: WorkingState, lags: LagRanking, budget: WarmUpBudget, mo
 
 
 def _decisions_to_keep(names: NamedNumbers, kept: list[int], clients: Iterable[int], role: Role) -> Iterator[Decision]:
-    """Yields the decisions about tasks that stay. `kept`: the tasks; `clients`: the client of each task of `kept`."""
+    """Yields the decisions about tasks that stay. `kept`: the tasks. `clients`: the client of each task of `kept`."""
     for task, client in zip(kept, clients, strict=True):
         yield Decision(DecisionKind.KEPT, names.tasks[task], role, names.processes[client])
 
@@ -316,9 +318,9 @@ def _in_drawing_order(lags: LagRanking, movements: list[_Movement]) -> list[_Mov
 def _move_standbys(
     state: WorkingState, lags: LagRanking, budget: WarmUpBudget, movements: list[_Movement]
 ) -> tuple[_DecisionFields, int]:
-    """Moves each standby to a caught-up client without a copy. If every caught-up client has a copy, moves the standby
-    to the client without a copy that has the smallest lag, if this client comes before the target by (lag, process id).
-    Returns the decisions and the number of moves.
+    """Moves each standby to a caught-up client without a copy. If every caught-up client has a copy, considers the
+    client without a copy that has the smallest lag. The standby moves to the considered client only if this client
+    comes before the target by (lag, process id). Returns the decisions and the number of moves.
     """
     owners, standbys, caught_up_on = state.owner, state.standby, lags.caught_up
     queue = ConstrainedPrioritySet(state.processes, state.assigned, state.capacity)

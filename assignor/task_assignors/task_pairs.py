@@ -1,15 +1,15 @@
 """The pairs of tasks that already shared a client. The sticky assignor prefers clients on which new pairs come
 together.
 
-Kafka stores every pair of tasks that was ever placed on one client; the number of pairs is quadratic in the number of
+Kafka stores every pair of tasks that was ever placed on one client. The number of pairs is quadratic in the number of
 tasks. As long as no tasks are swapped, no client loses a task. So a pair is known exactly if some client holds both
-tasks, and the tasks that form known pairs with a given task are the tasks of all clients that hold the given task. This
+tasks. The tasks that form known pairs with a given task are the tasks of all clients that hold the given task. This
 module represents a set of tasks as one number with a bit for each task.
 
 With a rack-aware strategy, active tasks are swapped between clients before the standbys are placed, and Kafka does not
-record the pairs that the swaps create. After active tasks were swapped, a pair is known if its two tasks were active on
-one client before the swaps, or if a client holds both tasks and at least one of the two tasks was placed on the client
-as a standby.
+record the pairs that the swaps create. After active tasks were swapped, a pair is known if both tasks were active on
+one client before the swaps. A pair is also known if a client holds both tasks, and got at least one of them as a
+standby.
 Source: `LegacyStickyTaskAssignor.TaskPairs`.
 """
 
@@ -17,7 +17,7 @@ from assignor.types import TaskId
 
 
 class TaskPairs:
-    """The known pairs of tasks. Clients are numbered from 0; a set of clients is a bit mask."""
+    """The known pairs of tasks. Clients are numbered from 0. A set of clients is a bit mask."""
 
     __slots__ = (
         "_active",
@@ -39,8 +39,8 @@ class TaskPairs:
         self._active = [0] * clients
         self._active_before_swaps = self._active
         self._standby = [0] * clients
-        # a cache: for each client, one task that formed a new pair in the last call of `has_new_pair`, and usually
-        # forms a new pair in the next call as well
+        # a cache: for each client, one task that formed a new pair in the last call of `has_new_pair`; it usually forms
+        # a new pair in the next call, too
         self._witness = [0] * clients
         # the task of the last call of `has_new_pair`, and the tasks that share a client with this task
         self._current: TaskId | None = None

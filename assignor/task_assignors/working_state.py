@@ -34,7 +34,7 @@ _DOUBLE = Struct(">d")
 
 class NamedNumbers(NamedTuple):
     """The ids of the numbers in a `WorkingState`. The functions that make decisions later (`DecisionLog.later`) keep
-    this tuple and not the whole state: the state refers to the log, so a function in the log that refers to the state
+    this tuple and not the whole state. The state refers to the log, so a function in the log that refers to the state
     would form a reference cycle.
     """
 
@@ -43,12 +43,13 @@ class NamedNumbers(NamedTuple):
 
 
 class WorkingState:
-    """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted; `places`: the index of each task
-    in `tasks`; `clients`: sorted by process id. The fields besides `tasks`, `places` and `clients` are indexed by the
-    number of a task or client.
+    """The placement of the stateful tasks so far. `tasks`: the stateful tasks, sorted. `places`: the index of each task
+    in `tasks`. `clients`: the clients, sorted by process id. The fields besides `tasks`, `places` and `clients` are
+    indexed by the number of a task or client.
 
-    `owner[task]`: the client with the active copy, -1 as long as the task has no active copy. `assigned[client]`: the
-    number of active and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are warm-ups.
+    `owner[task]`: the client with the active copy, or -1 as long as the task has no active copy. `assigned[client]`:
+    the number of active and standby copies. `warm_ups[client]`: the tasks of `standby[client]` whose copies are
+    warm-ups.
     """
 
     def __init__(self, places: Mapping[TaskId, int], clients: list[PlacementClient], log: DecisionLog) -> None:
@@ -83,7 +84,9 @@ class WorkingState:
         return cls(places_in_order(problem.stateful_tasks), clients, log)
 
     def load(self, client: int) -> float:
-        """The client's copies per thread, as Java's double. Source: `ClientState.assignedTaskLoad`."""
+        """Returns the client's number of copies per thread, as Java's double. Source:
+        `ClientState.assignedTaskLoad`.
+        """
         return self.assigned[client] / self.capacity[client]
 
     def holds(self, client: int, task: int) -> bool:
@@ -115,8 +118,8 @@ class WorkingState:
         self.assigned[destination] += 1
 
     def swap_active_and_standby(self, owner: int, standby: int, task: int) -> None:
-        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby; loads stay the
-        same.
+        """Makes the client `standby` the owner of the task, and gives the client `owner` a standby, which leaves all
+        loads unchanged.
         """
         self.active[owner].remove(task)
         self.standby[owner].add(task)

@@ -15,9 +15,9 @@ from assignor.topology.group_topology import GroupTopology, RepartitionTopic, Su
 
 
 def assemble(definition: TopologyDefinition, application_id: str) -> GroupTopology:
-    """Returns the group's topology. Raises TopologyError if co-partitioned topics have different fixed counts, if the
-    subtopology of a store does not read the source topic that serves as its changelog, or if the name of an internal
-    topic is not legal in Kafka.
+    """Returns the group's topology. Raises TopologyError if co-partitioned topics have different fixed counts, or if
+    the name of an internal topic is not legal in Kafka. Also raises TopologyError if the subtopology of a store does
+    not read the source topic that serves as the changelog of the store.
     """
     _check_fixed_counts(definition)
     global_nodes = definition.global_nodes()
@@ -115,8 +115,8 @@ def _check_fixed_counts(definition: TopologyDefinition) -> None:
 
 def _copartition_groups(definition: TopologyDefinition, application_id: str) -> tuple[tuple[str, ...], ...]:
     """Returns the co-partitioned groups of topics. A group that shares a topic with an earlier group is merged into the
-    earlier group. As in Kafka, a group that shares topics with several earlier groups is merged only into the first of
-    them that is found.
+    earlier group. As in Kafka, a group that shares topics with several earlier groups is merged only into the group
+    that Kafka finds first.
     """
     groups: list[list[str]] = []
     group_of: dict[str, int] = {}

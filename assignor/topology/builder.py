@@ -1,7 +1,7 @@
 """Builds a topology node by node. The subtopologies and their numbers are the same as in Kafka.
 
-Every call of the builder is checked at once; a call that raises an error changes nothing. The builder takes the user's
-names of topics; `build` adds the application id as prefix to the names of internal topics.
+Every call of the builder is checked at once. A call that raises an error changes nothing. The builder takes the user's
+names of topics. The method `build` adds the application id as prefix to the names of internal topics.
 Source: `InternalTopologyBuilder`, `Topology`. Differs from Kafka: the builder supports no sources by pattern, and no
 sinks that choose a topic for each record.
 """
@@ -178,8 +178,8 @@ class TopologyBuilder:
     def add_global_store(
         self, name: str, *, source: str, topic: str, processor: str, supplier: object = None
     ) -> TopologyBuilder:
-        """Adds a store that every instance reads completely from `topic`. The two nodes of a global store have no
-        tasks, but they use up a subtopology number.
+        """Adds a store that every instance fills with all records of `topic`. The two nodes of a global store have no
+        tasks, but they take a subtopology number.
         """
         self._check_new_node(source)
         self._check_unread_topic(topic)
@@ -234,7 +234,7 @@ class TopologyBuilder:
                 raise _invalid(f"Parent node {parent} is unknown{' (self-reference)' if parent == name else ''}.")
             if isinstance(self._nodes[parent], SinkNode):
                 raise _invalid(f"Sink {parent} cannot be used as a parent.")
-            # Differs from Kafka: Kafka raises no error, and the whole subtopology gets no tasks
+            # Differs from Kafka: Kafka accepts this parent, and the whole subtopology then gets no tasks
             if parent in global_nodes:
                 raise _invalid(f"Node {parent} of a global store cannot be used as a parent.")
         return names

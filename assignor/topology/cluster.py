@@ -25,7 +25,7 @@ class Broker:
 
 @dataclass(frozen=True, slots=True)
 class TopicMetadata:
-    """A topic. `replicas[p]`: the ids of the brokers with a replica of partition p; `leaders[p]`: the id of the broker
+    """A topic. `replicas[p]`: the ids of the brokers with a replica of partition p. `leaders[p]`: the id of the broker
     that leads partition p. `replicas` and `leaders` are None if they are unknown.
     """
 
@@ -51,7 +51,7 @@ class Cluster:
         return Cluster(self.brokers, {**self.topics, **topics}) if topics else self
 
     def racks(self, topic: TopicMetadata) -> tuple[Racks, ...]:
-        """Returns the racks of each partition; a partition whose replicas are unknown has no racks."""
+        """Returns the racks of each partition. A partition whose replicas are unknown has no racks."""
         if topic.replicas is None:
             return (frozenset(),) * topic.partitions
         rack_of = {broker.id: broker.rack for broker in self.brokers}

@@ -26,7 +26,7 @@ class SourceNode:
 
 @dataclass(frozen=True, slots=True)
 class ProcessorNode:
-    """A node that processes records. `stores`: the state stores that the node may use; `supplier`: an opaque object
+    """A node that processes records. `stores`: the state stores that the node may use. `supplier`: an opaque object
     with which the runtime creates the processor.
     """
 
@@ -63,7 +63,9 @@ class StoreDefinition:
 
 @dataclass(frozen=True, slots=True)
 class GlobalStore:
-    """A store whose topic every instance reads completely. The two nodes of a global store have no tasks."""
+    """A store that every instance fills with all records of the store's topic. The two nodes of a global store have no
+    tasks.
+    """
 
     name: str
     source: str
@@ -87,7 +89,9 @@ class TopologyDefinition:
     copartitioned_sources: tuple[tuple[str, ...], ...]
 
     def source_topics(self, node: str) -> tuple[str, ...]:
-        """Returns the topics that the node reads, without application id. A node that is no source reads no topics."""
+        """Returns the topics that the node reads, without application id. The result is empty if the node is not a
+        source.
+        """
         source = self.nodes.get(node)
         return source.topics if isinstance(source, SourceNode) else ()
 

@@ -1,8 +1,8 @@
 """Describes the node graph by the text of Kafka's `Topology#describe`, to compare the graph with Kafka's.
 
 The nodes of a subtopology are sorted by their size, largest first, then by name. The size of a node is one more than
-the number of paths that lead from it to other nodes. The neighbours of a node are sorted by the sizes that they had
-when they were linked.
+the number of paths that lead from the node to other nodes. The neighbours of a node are sorted by the sizes that they
+had when they were linked.
 Source: `InternalTopologyBuilder.describe`, `TopologyDescription`.
 """
 
@@ -25,8 +25,8 @@ from assignor.types import utf16_order
 
 
 class _Described:
-    """A node with its neighbours. `size`: one more than the number of paths that lead from it to other nodes, which
-    grows while nodes are linked. `number`: the node's index; parents have lower numbers.
+    """A node with its neighbours. `size`: one more than the number of paths that lead from this node to other nodes.
+    `size` grows while nodes are linked. `number`: the node's index, which is higher than the indices of its parents.
     """
 
     __slots__ = ("node", "number", "predecessors", "size", "successors")
@@ -39,11 +39,12 @@ class _Described:
         self.successors: JavaTreeSet[_Described] = JavaTreeSet(_compare)
 
     def grow(self, by: int) -> None:
-        """Adds `by` to the size of this node. Adds `by` also to the size of each node above this node, once for each
+        """Adds `by` to the size of this node. Also adds `by` to the size of each node above this node, once for each
         path that leads from the node above to this node.
 
         Kafka follows each path, but the number of paths can double with every split and merge. So this method visits
-        each node above only once, after all nodes below that node, and adds the sum over all paths.
+        each node above this node only once, and adds the sum over all paths to it. A node is visited after all nodes
+        below it.
         """
         growth = {self.number: by}
         waiting = [(-self.number, self)]

@@ -135,9 +135,9 @@ def changelogs_walk(changelogs: Mapping[str, ChangelogConfig]) -> list[str]:
 
 
 def java_hash_code(subtopology: Subtopology) -> int:
-    """Returns `TopicsInfo.hashCode()` as int32. The hash of the source topics is in the high half of a long, the hash
-    of the changelog configs in the low half; the hash code is the remainder of this long when it is divided by 2^32 -
-    1.
+    """Returns `TopicsInfo.hashCode()` as int32. A long has the hash of the source topics in its high half, and the hash
+    of the changelog configs in its low half. `TopicsInfo.hashCode()` is the remainder of this long divided by
+    `2**32-1`.
     """
     sources = sum(string_hash(topic) for topic in set(subtopology.source_topics))
     changelogs = sum(

@@ -8,16 +8,16 @@ which is Java's hash order.
 
 After the counts are known, all topics of a co-partitioned group get the same count. If a co-partitioned group has only
 repartition topics, their common count is the user's fixed count, or else the largest count. If a co-partitioned group
-has a topic that is no repartition topic, the repartition topics get the count of this topic.
+has a topic that is not a repartition topic, the repartition topics get the count of this topic.
 
 Step 2 finds the changelogs of stateful tasks. A task is stateful if its subtopology has a changelog. A source topic
 that serves as changelog makes the tasks of its subtopology stateful; a store without changelog does not. A changelog
 that is created in this rebalance has no offsets yet, so its offsets are not looked up.
 
-An internal topic has the configs of Kafka Streams; the application's `topic.` configs override them, and the store's
-configs override the configs of Kafka Streams and of the application. The retention of a windowed changelog and the
-compaction lag of a versioned changelog are computed, and only the store's configs override the computed values. An
-existing internal topic must have exactly the computed partition count.
+An internal topic has the configs of Kafka Streams. The application's `topic.` configs override the configs of Kafka
+Streams. The store's configs override the configs of Kafka Streams and of the application. The retention of a windowed
+changelog and the compaction lag of a versioned changelog are computed, and only the store's configs override the
+computed values. An existing internal topic must have exactly the computed partition count.
 
 Source: `RepartitionTopics`, `CopartitionedTopicsEnforcer`, `ChangelogTopics`, `InternalTopicManager.makeReady`,
 `RepartitionTopicConfig`, `UnwindowedUnversionedChangelogTopicConfig`, `WindowedChangelogTopicConfig`,
@@ -129,7 +129,8 @@ def _computed(changelog: ChangelogConfig, configs: AssignmentConfigs) -> dict[st
 
 @dataclass(frozen=True, slots=True)
 class InternalTopicCatalog:
-    """The internal topics that existed before this rebalance. `failures`: see `failures` of rebalance/1.
+    """The internal topics that existed before this rebalance. `failures`: the names of the failed look-ups, as in
+    `failures` of rebalance/1.
 
     `refusal`: the brokers' error for a failed call about topics, as `"SimpleName: message"`; None if the error is
     unknown.
@@ -147,7 +148,7 @@ class InternalTopicCatalog:
 
 @dataclass(frozen=True, slots=True)
 class ReadyTopics:
-    """The result of `make_ready`. `created`: the topics to create now; `ready`: all requested topics with their
+    """The result of `make_ready`. `created`: the topics to create now. `ready`: all requested topics with their
     partition counts.
     """
 
@@ -158,10 +159,11 @@ class ReadyTopics:
 def make_ready(
     topics: Mapping[str, InternalTopic], catalog: InternalTopicCatalog, configs: AssignmentConfigs
 ) -> ReadyTopics:
-    """Checks those of `topics` that exist, and returns the other topics as topics to create.
+    """Checks the topics of `topics` that exist, and returns the topics of `topics` that do not exist as topics to
+    create.
 
-    Raises StreamsError for an existing topic with another partition count, for a topic without a count, and if a call
-    to the brokers failed. Differs from Kafka: a failed call is not repeated, while Kafka repeats it until a timeout.
+    Raises StreamsError if an existing topic has another partition count, if a topic has no count, or if a call to the
+    brokers failed. Differs from Kafka: a failed call is not repeated, while Kafka repeats it until a timeout.
     """
     in_kafkas_maps = hash_set_order(hash_set_order(topics, string_hash), string_hash)
     walk = hash_set_copy_order(in_kafkas_maps, string_hash)
@@ -199,7 +201,9 @@ def _first_asked_for(missing: Mapping[str, CreatedTopic]) -> str:
 
 
 def _new_topic_hash(name: str, topic: CreatedTopic) -> int:
-    """Source: `NewTopic.hashCode`. The fourth field of a NewTopic, the replicas by partition, is null."""
+    """Source: `NewTopic.hashCode`. The hash code of the fourth field is 0, because this field of a NewTopic (the
+    replicas by partition) is null.
+    """
     configs = string_map_hash(topic.configs)
     return hash_of_fields(string_hash(name), topic.partitions, topic.replication_factor, 0, configs)
 
@@ -217,7 +221,9 @@ def _could_not_create(topic: str, call: str, refusal: str | None) -> StreamsErro
 
 
 _LOG_PREFIX = "stream-thread [] "
-"""The prefix of some messages of Kafka; in Kafka, it contains the leader's `client.id`, which a leader here lacks."""
+"""The prefix of some of Kafka's messages. In Kafka, the prefix contains the leader's `client.id`; a leader of this
+project has no `client.id`.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,9 +242,9 @@ def prepare_repartition_topics(
 ) -> RepartitionTopics:
     """Computes the partition counts of the repartition topics, checks the topics, and returns the topics to create.
 
-    Raises MissingSourceTopicError if the cluster lacks a source topic, TaskAssignmentError if a count cannot be
-    computed, TopologyError for topics that are not co-partitioned, StreamsError as `make_ready` does. As in Kafka,
-    co-partitioning is checked only if there are repartition topics.
+    Raises MissingSourceTopicError if the cluster lacks a source topic, and TaskAssignmentError if a count cannot be
+    computed. Raises TopologyError for topics that are not co-partitioned, and StreamsError as `make_ready` does. As in
+    Kafka, co-partitioning is checked only if there are repartition topics.
     """
     missing = missing_source_topics(topology, cluster)
     if missing:
@@ -391,8 +397,8 @@ class ChangelogTopics:
     subtopology with changelogs, with the sorted changelogs of its tasks. `changelog_partitions`: each stateful task
     with its changelog partitions.
 
-    `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all changelogs that
-    are no source topics, both existing changelogs and changelogs to create.
+    `source_topics`: the source topics that serve as changelogs. `ready`: the partition counts of all existing
+    changelogs and of all changelogs to create, except source topics.
     """
 
     stateful_tasks: tuple[TaskId, ...] = ()
@@ -421,7 +427,7 @@ def prepare_changelog_topics(
     """Finds and checks the changelogs, and returns the changelogs to create. `tasks_by_subtopology`: the tasks of each
     subtopology, by subtopology id, in Kafka's order. A subtopology without tasks needs no topics.
 
-    Raises StreamsError as `make_ready` does, InputError for more partitions than a group can have.
+    Raises StreamsError as `make_ready` does, and InputError for more partitions than a group can have.
     """
     partition_count = 0
     to_make_ready: dict[str, InternalTopic] = {}

@@ -1,5 +1,5 @@
-"""Step 2: makes tasks of partitions. Partition p of every source topic of a subtopology belongs to task
-`subtopology_p`.
+"""Makes tasks from partitions, in step 2 of a rebalance. Partition p of every source topic of a subtopology belongs to
+task `subtopology_p`.
 
 A subtopology has as many tasks as its largest source topic has partitions. Tasks and their partitions depend only on
 the topology and on partition counts, so they are the same in every rebalance of a group. Tasks and their partitions are
@@ -60,7 +60,7 @@ class ChangelogPartitions(Mapping[TaskId, tuple[TopicPartition, ...]]):
     """
 
     def __init__(self, tasks: Mapping[int, tuple[TaskId, ...]], topics: Mapping[int, tuple[str, ...]]) -> None:
-        """`tasks`: each subtopology with its stateful tasks, in the order of the result; `topics`: each subtopology
+        """`tasks`: each subtopology with its stateful tasks, in the order of the result. `topics`: each subtopology
         with its changelogs.
         """
         self._tasks = tasks
@@ -115,7 +115,7 @@ def counted_sources(topology: GroupTopology, cluster: Cluster) -> Sources:
     """Returns the source topics of each subtopology with their partition counts, from which the tasks are made.
     `cluster` includes the repartition topics. Raises UncheckedError for a source topic without partitions.
 
-    Differs from Kafka: raises InputError for more than MAX_GROUP_PARTITIONS, before memory is allocated.
+    Differs from Kafka: more than MAX_GROUP_PARTITIONS partitions raise InputError, before memory is allocated.
     """
     counts_by_subtopology = [
         (subtopology, _partition_counts(subtopology, cluster))

@@ -1,10 +1,10 @@
 """The racks of the partitions of a group's topics, which a rack-aware strategy needs (KIP-925).
 
-The cluster's metadata has the replicas of source topics. The leader describes all other topics: changelogs, and topics
-whose replicas are not in the metadata, such as repartition topics. If this rebalance creates a topic, the leader
-describes the topic after its creation. The description of a topic is not used if a partition of the topic has no
-replica, or has a replica on a broker without a rack. Source: `RackAwareTaskAssignor.validateTopicPartitionRack`,
-`populateTopicsToDescribe`.
+The cluster's metadata has the replicas of source topics. The leader asks the brokers for descriptions of all other
+topics: changelogs, and topics whose replicas are not in the metadata, such as repartition topics. If this rebalance
+creates a topic, the leader asks for its description after the creation. The description of a topic is not used if a
+partition of the topic has no replica, or has a replica on a broker without a rack. Source:
+`RackAwareTaskAssignor.validateTopicPartitionRack`, `populateTopicsToDescribe`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -30,8 +30,8 @@ class TopicRacks:
         self, sources: Iterable[str], internal: Mapping[str, int], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
         """Returns the racks of each partition, by topic. `internal`: each internal topic with its partition count. If a
-        topic of `sources` is internal, the metadata of the first partitions, up to this count, are ignored. The result
-        lacks a topic that has to be described but has no usable description.
+        topic of `sources` is internal, the metadata of its first partitions, up to its count in `internal`, are
+        ignored. The result lacks a topic that has to be described but has no usable description.
         """
         racks: dict[str, tuple[Racks, ...]] = {}
         to_describe = dict.fromkeys(changelogs)
@@ -54,11 +54,11 @@ class TopicRacks:
     def for_public_interface(
         self, sources: Iterable[str], internal: Iterable[str], changelogs: Iterable[str]
     ) -> dict[str, tuple[Racks, ...]]:
-        """Returns the racks of each partition, by topic, for assignors of the public interface, which may get a
-        partition some of whose replicas have unknown racks.
+        """Returns the racks of each partition, by topic, for assignors of the public interface. Assignors of the public
+        interface also get partitions for which the racks of some replicas are unknown.
 
         Unlike `of`, `for_public_interface` uses no description of a source topic that serves as changelog if the
-        metadata has its racks.
+        metadata has the racks of the topic.
         Source: `RackUtils.annotateTopicPartitionsWithRackInfo`.
         """
         repartition = frozenset(internal)

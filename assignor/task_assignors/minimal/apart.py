@@ -1,11 +1,10 @@
 """Places the active tasks that `apart` pins keep on different clients, before all other tasks are placed.
 
 The tasks of `apart` pins are placed one by one. A task stays on its home client (see `copies.py`) if the client has
-room and no task that is already placed on this client conflicts with it. If a task conflicts with other tasks on every
-client, it may take the place of one of them, and that task moves to another client, where it may displace a third task,
-and so on. A chain of displacements is an augmenting path in Kuhn's algorithm. If all tasks of one rule can be placed
-without conflict, the algorithm finds a place for each of them. If several rules name the same task, the algorithm may
-miss a solution.
+room and has no task that conflicts with it. If a task conflicts with other tasks on every client, it may displace one
+of these tasks. The displaced task moves to another client, where it may displace a third task, and so on. A chain of
+displacements is an augmenting path in Kuhn's algorithm. If all tasks of one rule can be placed without conflict, the
+algorithm finds a place for each of these tasks. If several rules name the same task, the algorithm may miss a solution.
 """
 
 from collections import Counter
@@ -82,8 +81,8 @@ class ApartPlacement:
         )
 
     def _has_room(self, number: int) -> bool:
-        """False if a rule of the task names more tasks than the clients have different values, so that no exchange can
-        resolve the conflict.
+        """Returns False if a rule of the task names more tasks than the clients have different values. If there are
+        more tasks than values, no exchange can resolve the conflict.
         """
         return all(self._named[rule] <= len(set(rule.value)) for rule in self._rules[number])
 

@@ -1,7 +1,8 @@
 """The copies of each task before the rebalance: its home, the levels of its copies, and its weight.
 
 The home of a task is the client that ran it. A task has no home if the client that ran it is not caught up and another
-client has a smaller lag: KIP-441 moves such a task at once, so it cannot stay on the client that ran it.
+client has a smaller lag. By the rules of KIP-441, a task without a home moves at once and cannot stay on the client
+that ran it.
 
 The level of a copy grows with the part of the state that is missing: from 0 (caught up) to `NO_COPY` (no state).
 MinimalMovementTaskAssignor compares levels instead of lags in records, so that a small change of a lag does not change
@@ -22,7 +23,9 @@ NO_COPY = 8
 NOBODY = -1
 
 _HEAVIEST = 1_000_000
-"""The weight of the heaviest task, as a whole number; the weights of all other tasks are scaled to it and rounded."""
+"""The weight of the heaviest task, as a whole number; the weights of all other tasks are scaled to this weight and
+rounded.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +96,8 @@ def _as_whole(weights: list[float]) -> list[int]:
 
 def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
     """Returns, for each task, the client that reports the task as running, or else a client that had the task active,
-    or else NOBODY. Of several clients that report the task as running, or that had it active, returns the first one.
+    or else NOBODY. Of several clients that report the task as running, or that had the task active, returns the first
+    client.
     """
     owner = [NOBODY] * len(state.tasks)
     place = state.places
@@ -110,7 +114,7 @@ def _previous_owners(state: WorkingState, lags: LagRanking) -> list[int]:
 
 def _with_unknown_as_whole(lags: LagRanking, whole: list[int]) -> LagRanking:
     """Replaces each unknown reported lag by the length of the whole changelog, and each unknown unreported lag by the
-    greatest long. (Kafka sorts unknown lags before all others, because UNKNOWN_OFFSET_SUM is negative.)
+    greatest long. Kafka sorts unknown lags before all other lags, because UNKNOWN_OFFSET_SUM is negative.
 
     `whole[task]`: the number of records that a client without state of the task has to restore, as far as known.
     """

@@ -1,19 +1,19 @@
 """An assignor that moves fewer tasks than Kafka's: a task stays on its client unless balance requires a move.
 
-Kafka has no counterpart of this assignor; a user has to choose it by its name. MinimalMovementTaskAssignor keeps
-Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing rebalances, and a task never moves from a
-caught-up client to a client that is not caught up. The placement is as balanced as that of Kafka's assignor; only the
-targets of tasks differ. Kafka's HighAvailabilityTaskAssignor deals out all tasks anew over the sorted process ids in
-each rebalance, so a new client changes the targets of nearly all tasks. With MinimalMovementTaskAssignor, only as many
-tasks move as the new client has to get.
+Kafka has no counterpart of this assignor. A user has to choose MinimalMovementTaskAssignor by its name.
+MinimalMovementTaskAssignor keeps Kafka's protocol: warm-ups, max.warmup.replicas, standbys, tags and probing
+rebalances. A task never moves from a caught-up client to a client that is not caught up. The placement is as balanced
+as that of Kafka's assignor; only the targets of tasks differ. In each rebalance, Kafka's HighAvailabilityTaskAssignor
+distributes all tasks anew over the sorted process ids. So a new client changes the targets of nearly all tasks. With
+MinimalMovementTaskAssignor, only as many tasks move as the new client has to get.
 
 If min_traffic or balance_subtopology is configured and all racks are known, cross-rack traffic decides between
 placements that move equally many tasks of equal total weight. No task moves only to save traffic, so the configured
 costs of traffic and non-overlap have no effect.
 
-The assignor makes its decisions in this order: the targets of active tasks (`targets.py`), the targets of standbys
-(`standby_targets.py`), the clients that may run tasks now, given their lags (`transition.py`), and the stateless tasks,
-which can move at once.
+The assignor first decides the targets of active tasks (`targets.py`) and the targets of standbys
+(`standby_targets.py`). Then the assignor uses the lags to decide which clients run the tasks for now (`transition.py`).
+Last, the assignor places the stateless tasks, which can move at once.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,9 @@ class MinimalMovementTaskAssignor:
     name = "MinimalMovementTaskAssignor"
 
     def assign(self, problem: PlacementProblem, log: DecisionLog) -> Placement:
-        """Raises InputError (no clients or threads), IllegalStateError (a lag or a partition's racks are missing)."""
+        """Raises InputError if there are no clients or threads, and IllegalStateError if a lag or the racks of a
+        partition are missing.
+        """
         configs = problem.configs
         state = WorkingState.of(problem, log)
         copies = copies_before(state, configs.acceptable_recovery_lag, configs.minimal_movement_task_weights)
@@ -94,7 +96,7 @@ def _assign_stateless_tasks(
     traffic: RackTraffic | None,
 ) -> list[list[TaskId]]:
     """Places the stateless tasks. Returns the tasks of each client. `counts[client]`: the number of stateful tasks
-    whose target is the client; `carried[client]`: the weight of these tasks.
+    whose target is the client. `carried[client]`: the weight of the stateful tasks whose target is the client.
     """
     names = sorted(set(problem.tasks).difference(state.tasks))
     previous = {
@@ -120,7 +122,7 @@ def _assign_stateless_tasks(
 
 @dataclass(frozen=True, slots=True)
 class _PlacedTasks:
-    """The result of placing tasks. `owner`: the client of each task; `set_aside`: the tasks whose pins no client can
+    """The result of placing tasks. `owner`: the client of each task. `set_aside`: the tasks whose pins no client can
     keep.
     """
 

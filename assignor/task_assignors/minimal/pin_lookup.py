@@ -1,7 +1,7 @@
 """The rules of the configured pins for the tasks and clients of one rebalance.
 
 If no client can keep a task's pin, the pin is ignored for this task, because the task has to run on some client. If a
-pin is ignored, a decision in the log reports it (PIN_SET_ASIDE).
+pin is ignored, the log gets a decision of the kind PIN_SET_ASIDE.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from assignor.task_assignors.base import PlacementClient
 from assignor.types import TaskId
 
 TagValue = str | int
-"""A value that an `apart` pin requires to differ between clients: the value of a client tag, or, for a pin by process,
-the client's number.
+"""A value that an `apart` pin requires to differ between clients. The conflict value is the value of a client tag, or
+the client's number if the pin separates copies by process.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class AllowedClients:
-    """The clients that may get a task. `clients`: the allowed clients, sorted; `members`: the allowed clients as a set.
+    """The clients that may get a task. `clients`: the allowed clients, sorted. `members`: the allowed clients as a set.
     `set_aside`: True if no client can keep the task's pins, so that all clients are allowed.
     """
 
@@ -41,8 +41,8 @@ class ApartRule:
     """The rule of one `apart` pin. Two rules are equal only if they are the same object.
 
     `value[client]`: the value that must differ between the clients of the pin's copies; None for a client without the
-    tag, which conflicts with no other client. `used`: each value with the number of copies on clients that have this
-    value.
+    tag. A client without the tag never conflicts with another client. `used`: each value with the number of copies on
+    clients that have this value.
     """
 
     pin: Pin
@@ -51,7 +51,7 @@ class ApartRule:
 
 
 class PinnedTasks:
-    """The clients that each task may go to. Tasks are looked up by id; clients are numbers."""
+    """The clients that each task may go to. Tasks are looked up by id. Clients are numbers."""
 
     def __init__(self, pins: Sequence[Pin], clients: Sequence[PlacementClient]) -> None:
         self._everybody = AllowedClients.of(range(len(clients)))
@@ -85,7 +85,7 @@ class PinnedTasks:
 
 def is_free(rules: Sequence[ApartRule], client: int, instead_of: int | None = None) -> bool:
     """True if a copy on `client` would conflict with no other copy. `instead_of`: the client whose copy would move to
-    `client`, so that this copy causes no conflict.
+    `client`, and so is not counted as a conflict.
     """
     for rule in rules:
         value = rule.value[client]

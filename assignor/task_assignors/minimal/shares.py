@@ -1,11 +1,11 @@
 """The number of tasks that each client should have, in proportion to its threads.
 
-A client's share is a fraction. The client gets the share rounded down or the share rounded up; these two numbers are
-the client's bounds. If no pin restricts a task to some of the clients and no client already has more than its share,
-the bounds are computed in whole numbers, so that no rounding error affects them. If a pin restricts a task or a client
-already has more than its share, tasks with the same allowed clients form a group, and the groups whose clients have the
-fewest threads are distributed first. A group of tasks goes to those of its allowed clients that have the fewest tasks
-per thread, until these clients have equally many tasks per thread.
+A client's share is a fraction. The client gets its share rounded down or rounded up. The share rounded down and the
+share rounded up are the client's bounds. If no pin restricts a task and no client already has more than its share, the
+bounds are computed in whole numbers, without rounding errors. If a pin restricts a task or a client already has more
+than its share, tasks with the same allowed clients form a group. The groups whose clients have the fewest threads are
+distributed first. A group of tasks goes to those of its allowed clients that have the fewest tasks per thread, until
+these clients have equally many tasks per thread.
 """
 
 import math
@@ -28,7 +28,7 @@ class ShareBounds:
 
 @dataclass(frozen=True, slots=True)
 class Shares:
-    """`of_client[client]`: the bounds for all tasks to be placed on the client; `of_class[class][client]`: the bounds
+    """`of_client[client]`: the bounds for all tasks to be placed on the client. `of_class[class][client]`: the bounds
     for the tasks of one class.
     """
 

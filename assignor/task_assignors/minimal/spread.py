@@ -56,8 +56,8 @@ class StandbySpread:
         return bool(self._tags) and not self._rules[task]
 
     def is_spread(self, task: int, standbys: Sequence[int]) -> bool:
-        """True if Kafka's rule could have chosen the clients `standbys` in some order; with more than four standbys,
-        only the given order is checked.
+        """True if Kafka's rule could have chosen the clients `standbys` in some order. If there are more than four
+        standbys, only the given order is checked.
         """
         if not self.spreads(task):
             return True
@@ -95,8 +95,8 @@ class StandbySpread:
         return True
 
     def may_move(self, task: int, source: int, destination: int, standbys: Iterable[int]) -> bool:
-        """True if a standby may move from `source` to `destination`, because the move violates no pin and the copies
-        stay spread over tags.
+        """True if the move of a standby from `source` to `destination` violates no pin and keeps the copies spread over
+        tags.
         """
         if self._state.holds(destination, task) or destination not in self._allowed[task].members:
             return False

@@ -3,12 +3,12 @@
 The method of this module keeps the number of restored standbys low, but does not find the optimum (see
 `standby_targets.py`):
 
-1. Every task keeps the copies that it has, also a copy on the client from which the active task moves away.
-2. Missing standbys go to the clients with the fewest copies per thread. With a rack-aware strategy, a standby goes to
-   the one of several equally loaded clients that reads the fewest of the task's partitions across racks.
+1. Every task keeps its present copies. A copy on the client from which the active task moves away is kept as well.
+2. Missing standbys go to the clients with the fewest copies per thread. With a rack-aware strategy, if several clients
+   are equally loaded, the standby goes to the client that reads the fewest of the task's partitions across racks.
 3. Standbys move from clients with more than their share of all copies to clients with less than their share. Standbys
-   of tasks of which the destination has some state move first, then standbys of tasks of which the source has the least
-   state.
+   move first if the destination has some state of their task. Next come the standbys of tasks of which the source has
+   the least state.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from assignor.task_assignors.working_state import WorkingState
 
 
 class SpreadStandbys:
-    """Places the standbys of `tasks` in `state`. `foreign`: see `assign_standby_targets`."""
+    """Places the standbys of `tasks` in `state`. `foreign`: the argument `foreign` of `assign_standby_targets`."""
 
     def __init__(
         self,
@@ -116,7 +116,7 @@ class SpreadStandbys:
 
     def _draw(self, queue: list[tuple[float, int]], task: int, on_unused_tags: bool) -> int | None:
         """Removes the least loaded client that may hold a standby of the task from the queue, and returns it. Of
-        several least loaded clients that may hold the standby, removes the one with the fewest cross-rack reads.
+        several least loaded clients that may hold the standby, removes the client with the fewest cross-rack reads.
         """
         spread = self._spread
         used: frozenset[Tag] = frozenset()
@@ -148,8 +148,8 @@ class SpreadStandbys:
 
     def _quotas(self) -> list[int]:
         """Returns the number of copies that each client should have: its share, rounded down or up. If only some shares
-        can be rounded up, the shares of clients that already have more copies than their share rounded down are rounded
-        up first, so that fewer copies move.
+        can be rounded up, clients that already have more copies than their share rounded down come first, so that fewer
+        copies move.
         """
         state = self._state
         active = [len(tasks) for tasks in state.active]
@@ -164,7 +164,7 @@ class SpreadStandbys:
 
     def _take_present_standbys(self, quota: list[int]) -> None:
         """Moves standbys from clients with too many copies to clients with too few copies that have some state of the
-        task. Moves to the clients with the least missing state come first.
+        task. The first moves are the moves to the clients with the least missing state.
         """
         copies, state = self._copies, self._state
         claims = sorted(
@@ -183,8 +183,9 @@ class SpreadStandbys:
                 self._move(task, source, client)
 
     def _give_one(self, source: int, quota: list[int]) -> bool:
-        """Moves one standby from `source` to the client that may hold it and lacks the most copies per thread. Tries
-        the tasks of which `source` has the least state first; of tasks with equal state, the lightest first.
+        """Moves one standby from `source` to another client. Of the clients that may hold the standby, chooses the
+        client that lacks the most copies per thread. Tries the tasks of which `source` has the least state first. Of
+        several tasks with equal state, tries the lightest task first.
         """
         state = self._state
         lacking = [client for client in range(len(quota)) if state.assigned[client] < quota[client]]
@@ -222,8 +223,8 @@ class SpreadStandbys:
         return False
 
     def _move_along(self, source: int, taker: int, came_from: dict[int, tuple[int, int]]) -> bool:
-        """Carries out the moves of the chain, the last move first. Stops at a move that is no longer allowed after the
-        moves already carried out, which only tags and pins can cause. Returns True if a standby has moved.
+        """Carries out the moves of the chain, the last move first. Stops if the moves carried out so far have made the
+        next move illegal, which only tags and pins can cause. Returns True if a standby has moved.
         """
         moved = False
         while taker != source:

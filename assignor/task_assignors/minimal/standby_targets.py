@@ -1,16 +1,16 @@
 """The targets of standbys, chosen so that as few standbys as possible have to be restored from nothing.
 
 Each client gets its share of all copies, active and standby, rounded down or up. A client from which an active task
-moves away has the whole state of the task, so it is as suitable for a standby of the task as a client that had a
-standby.
+moves away has the whole state of the task. So for a standby of a task, the client from which the active task moves away
+is as suitable as a client that had a standby.
 
 For small groups, this module finds the optimum: the cheapest flow of standbys from tasks to clients (`flow.py`). In the
 flow network, every task sends one unit for each of its standbys to clients other than its owner. The price of a unit
 grows with the state that the client has to restore. With a rack-aware strategy, if two clients have to restore equally
 much, the client that reads more partitions across racks has the higher price. The network has one arc for each pair of
 task and client, so the flow is computed only for networks of up to `MAX_ARCS` arcs. For larger groups, for tasks of the
-tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step, which are seldom worse than the
-optimum.
+tag rule and for tasks of `apart` pins, `spread_standbys.py` finds targets step by step. The targets that
+`spread_standbys.py` finds are seldom worse than the optimum.
 """
 
 from __future__ import annotations
@@ -81,8 +81,8 @@ def _log_reason(state: WorkingState, copies: Copies, task: int, standbys: list[i
 MAX_ARCS = 5_000
 
 _TOO_MANY = 4
-"""The number of copies above a client's share that cost more and more, each more than the previous copy; all further
-copies cost equally much. Only pins can force copies above a share.
+"""The number of copies above a client's share for which each copy costs more than the previous copy. All further copies
+have one price. Only pins can force copies above a share.
 """
 
 
@@ -109,7 +109,7 @@ def cheapest_standbys(
     price_of_all = units * prices.of_copy(NO_COPY, max(map(copies.weight.__getitem__, tasks)), True, 0)
     clients = _add_clients(network, sink, state, units, price_of_all + prices.foreign * most_foreign + 1)
     arcs: dict[int, list[tuple[int, int]]] = {}
-    # Tasks are added to the network in reverse order. If several flows are equally cheap, the network finds one in
+    # Tasks are added to the network in reverse order. If several flows are equally cheap, the network finds a flow in
     # which the tasks that were added first keep their copies. So the last tasks of `tasks` keep their copies, and
     # copies of the first tasks move. Warm-ups also begin with the first tasks of `tasks`.
     for task in reversed(tasks):
@@ -139,7 +139,7 @@ def cheapest_standbys(
 
 def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: int, uneven: int) -> list[int]:
     """Adds a node for each client to the network, with arcs to the sink. Returns the nodes. `uneven`: the price of the
-    copy by which a client exceeds its share rounded down; it must be more than the greatest possible price of all
+    copy by which a client exceeds its share rounded down; `uneven` must be more than the greatest possible price of all
     copies together.
     """
     most = [len(state.tasks)] * len(state.clients)
@@ -158,10 +158,10 @@ def _add_clients(network: FlowNetwork, sink: int, state: WorkingState, units: in
 
 @dataclass(frozen=True, slots=True)
 class _StandbyPrices:
-    """The prices of placing standbys: `level`, for each unit of weight and each level away from caught up; `foreign`,
-    for each partition that is read across racks. With a rack-aware strategy, `level` is more than the sum of all other
-    terms, and `foreign` is more than the sum of the terms after it, so that a comparison of two sums compares criterion
-    by criterion.
+    """The prices of placing standbys. `level`: the price of each unit of weight, for each level away from caught up.
+    `foreign`: the price of each partition that is read across racks. With a rack-aware strategy, `level` is more than
+    the sum of all other terms, and `foreign` is more than the sum of the terms after it. So a comparison of two sums
+    compares criterion by criterion.
     """
 
     level: int

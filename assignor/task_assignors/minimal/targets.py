@@ -1,8 +1,8 @@
 """The targets of active tasks, chosen so that as few tasks as possible change their client.
 
 Each client gets its share of all tasks, and of each subtopology's tasks, rounded down or up (`shares.py`). Several
-placements give each client its shares. Of the placements that give each client its shares, this module finds the best
-one by the following criteria, the first criterion being the most important:
+placements give each client its shares. This module finds the best of the placements that give each client its shares,
+by the following criteria, the most important criterion first:
 
 1. the fewest tasks away from home (`copies.py`); a task without a home is at home on each client where it is caught up
 2. the least weight away from home
@@ -10,13 +10,14 @@ one by the following criteria, the first criterion being the most important:
 4. the clients nearest to caught up, for the tasks that move
 
 The best placement is the cheapest flow of tasks to clients (`flow.py`). A later rebalance finds the same optimum as the
-earlier rebalance that began the moves: the racks do not change, and each finished move or warm-up only reduces the cost
-of the earlier optimum. So no later rebalance abandons a warm-up that has begun in favour of another target.
+earlier rebalance that began the moves. The optimum stays the same because the racks do not change, and because each
+finished move or warm-up only reduces the cost of the earlier optimum. So no later rebalance abandons a warm-up that has
+begun in favour of another target.
 
-Most tasks are placed without the flow. If a client is home to no more tasks of a subtopology than its share rounded
-down, the client keeps all of these tasks. If a client is home to more tasks of a subtopology than its share rounded
-down, it gets no other tasks of this subtopology. Tasks with the same clients and the same prices are equivalent, so the
-flow network has one node for all of them.
+Most tasks are placed without the flow. If a client is home to at most its rounded-down share of a subtopology's tasks,
+the client keeps all of these tasks. If a client is home to more than its rounded-down share of a subtopology's tasks,
+the client gets no other tasks of this subtopology. Tasks with the same clients and the same prices are equivalent, so
+the flow network has one node for all equivalent tasks.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ from assignor.types import TaskId
 
 @dataclass(frozen=True, slots=True)
 class Prices:
-    """The prices that turn the cost of placing tasks into one number. Each price is higher than the greatest possible
+    """The prices that convert the cost of placing tasks to one number. Each price is higher than the greatest possible
     total cost at all lower prices, so that a comparison of two sums compares criterion by criterion.
 
-    `foreign`: the price of each partition read across racks; `weight`: the price of each unit of weight away from home;
-    `move`: the price of each task away from home; `uneven_class`: the price of each task of a class that a client gets
-    above its share of this class rounded down; `uneven_client`: the price of each task that a client gets above its
-    share of all tasks rounded down.
+    `foreign`: the price of each partition read across racks. `weight`: the price of each unit of weight away from home.
+    `move`: the price of each task away from home. `uneven_class`: the price of each task of a class that a client gets
+    above its rounded-down share of this class. `uneven_client`: the price of each task that a client gets above its
+    rounded-down share of all tasks.
     """
 
     foreign: int
@@ -52,8 +53,8 @@ class Prices:
 
     @classmethod
     def of(cls, weights: Sequence[int], most_foreign: int) -> Prices:
-        """Computes the prices. `weights`: the weights of the tasks to place; `most_foreign`: the greatest number of
-        partitions that these tasks together can read across racks.
+        """Computes the prices. `weights`: the weights of the tasks to place. `most_foreign`: the greatest number of
+        partitions that the tasks to place can together read across racks.
         """
         total = sum(weights)
         foreign = NO_COPY * total + 1
@@ -94,9 +95,9 @@ def place_evenly(
     weights: Sequence[int],
     racks: Sequence[str] = (),
 ) -> list[int]:
-    """Returns the client of each task. `present[client]`: the number of tasks that the client has already;
-    `weights[client]`: the weight of these tasks. `racks`: the racks of the clients, empty without a rack-aware
-    strategy; two clients of one rack have equal values in each task's `foreign`.
+    """Returns the client of each task. `present[client]`: the number of tasks that the client has already.
+    `weights[client]`: the weight of the tasks that the client has already. `racks`: the racks of the clients, empty
+    without a rack-aware strategy; two clients of one rack have equal values in each task's `foreign`.
     """
     classes = _by_class(tasks)
     kinds = [TaskClass(len(members), tasks[members[0]].allowed.clients) for members in classes]
@@ -138,7 +139,7 @@ def _within(bounds: ShareBounds, count: int) -> bool:
 @dataclass(slots=True)
 class _TaskGroup:
     """A group of equivalent tasks. `arcs`: the arc in the network to each client that is a home or has some of the
-    tasks' state, with this client; `elsewhere`: the arcs to the hubs of all other clients, each with its hub.
+    tasks' state, with this client. `elsewhere`: the arcs to the hubs of all other clients, each with its hub.
     """
 
     members: list[int] = field(default_factory=list)
@@ -148,10 +149,9 @@ class _TaskGroup:
 
 @dataclass(slots=True)
 class _Cell:
-    """The bounds of one class of tasks on one client: `low` and `high` count the tasks that the client may get in
-    addition to the tasks that stay on it in any case. `hub`: the number of the client's hub. `takes_others`: True if
-    the client may get tasks whose home is another client. `node`, `from_hub`: the node of the cell, and the arc from
-    the hub to it.
+    """The bounds of one class of tasks on one client. `low` and `high` do not count the tasks that stay on the client
+    in any case. `hub`: the number of the client's hub. `takes_others`: True if the client may get tasks whose home is
+    another client. `node`, `from_hub`: the node of the cell, and the arc from the hub to it.
     """
 
     client: int
@@ -164,8 +164,9 @@ class _Cell:
 
 
 _GroupKey = tuple[tuple[int, ...], int, tuple[tuple[int, int], ...], int, bool, tuple[int, ...]]
-"""The fields that are equal for equivalent tasks: the homes with room, smallest lag first; the weight; the levels that
-affect the placement, by client; the level on all other clients; True if the task has any home; `foreign`.
+"""A key of six fields, which are equal for equivalent tasks: the homes with room, smallest lag first; the weight; the
+levels that affect the placement, by client; the level on all other clients; True if the task has a home, with or
+without room; `foreign`.
 """
 
 
@@ -197,7 +198,7 @@ class _EvenPlacement:
         self._may_be_uneven = may_be_uneven
         hubs = {rack: number for number, rack in enumerate(sorted(set(racks)))}
         self._hub_of = [hubs[rack] for rack in racks] or [0] * len(shares.of_client)
-        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # for each hub, one of its clients
+        self._of_hub = [self._hub_of.index(hub) for hub in range(max(1, len(hubs)))]  # one client of each hub
         self._owner = [NOBODY] * len(tasks)
         self._kept = [0] * len(shares.of_client)
         cells = [self._cells(members, bounds) for members, bounds in zip(classes, shares.of_class, strict=True)]
@@ -254,7 +255,7 @@ class _EvenPlacement:
 
     def _caught_up(self, number: int) -> list[int]:
         """Returns the clients where a task without a home is at home, smallest lag first. Returns no client if all
-        clients count as caught up, because then the choice of the client makes no difference.
+        clients count as caught up, because the choice of the client then makes no difference.
         """
         each = self._tasks[number]
         if each.elsewhere == CAUGHT_UP:
@@ -263,11 +264,11 @@ class _EvenPlacement:
 
     def _surely_kept(self, own: list[int], also: list[int], low: int) -> list[int]:
         """Returns the tasks of `own` that certainly stay on the client. Call this function only if `own` and `also`
-        together are more than `low` tasks; if they are not, all of `own` stay.
+        together have more than `low` tasks. If `own` and `also` together have `low` tasks or fewer, all tasks of `own`
+        stay.
 
-        The `low` heaviest tasks of `own` and `also` stay. Of the `low` heaviest tasks, only those that are heavier than
-        the lightest of them are returned, because a task that is as heavy as the lightest may be exchanged for another
-        task of equal weight.
+        The `low` heaviest tasks of `own` and `also` stay. Of the `low` heaviest tasks, the lightest tasks are not
+        returned, because another task of equal weight may stay in place of one of them.
         """
         if low == 0:
             return []
@@ -277,8 +278,8 @@ class _EvenPlacement:
     def _groups(self, members: Sequence[int], cells: Mapping[int, _Cell]) -> dict[_GroupKey, _TaskGroup]:
         groups: dict[_GroupKey, _TaskGroup] = {}
         taking = {client for client, cell in cells.items() if cell.takes_others}
-        # Tasks are added to groups in reverse order. If several flows are equally cheap, the network finds one in which
-        # the tasks that were added first stay at home. So tasks at the end of `members` stay, and tasks at the
+        # Tasks are added to groups in reverse order. If several flows are equally cheap, the network finds a flow in
+        # which the tasks that were added first stay at home. So tasks at the end of `members` stay, and tasks at the
         # beginning of `members` move. Warm-ups also begin with the first tasks, so the next rebalance moves the same
         # tasks.
         for number in reversed(members):

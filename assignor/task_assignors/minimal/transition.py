@@ -1,12 +1,13 @@
 """Moves tasks from their targets to clients that can run them now, by the rules of KIP-441 (`task_movement.py`).
 
-A task has to wait if its target is not caught up and another client has a smaller lag. A waiting task stays on its home
-client; if the task has no home, it goes to a caught-up client, or else to the client with the smallest lag. While the
-task waits, its target restores the state as a warm-up, as far as max.warmup.replicas allows. The target gets the
-waiting task in a later rebalance.
+A task has to wait if its target is not caught up and another client has a smaller lag. A waiting task that has a home
+stays on its home client. A waiting task without a home goes to a caught-up client, or else to the client with the
+smallest lag. While the task waits, its target restores the state as a warm-up, as far as max.warmup.replicas allows.
+The target gets the waiting task in a later rebalance.
 
-Differs from Kafka: a waiting task stays on the client that runs it, and its standbys stay where they are until their
-targets are caught up. Because waiting tasks and their standbys stay, few tasks move.
+Differs from Kafka: a waiting task stays on the client that already runs it. The standbys of a waiting task stay on
+their clients until the targets of these standbys are caught up. Because waiting tasks and their standbys stay, few
+tasks move.
 """
 
 from collections.abc import Sequence
@@ -94,7 +95,8 @@ class MovementTransition:
         for client in sorted(belong, key=lambda client: (client != owner, client)):
             here = client
             if client == owner:
-                # `client` runs the task for now, so it gets its standby only when the task has moved to its target.
+                # `client` runs the task for now, so `client` gets its standby only when the task has moved to its
+                # target.
                 here = substitutes.pop(0)
             elif substitutes and self._is_better_for_now(task, substitutes[0], client, target):
                 here = substitutes.pop(0)
@@ -112,8 +114,8 @@ class MovementTransition:
         """True if `substitute` should hold the standby for now instead of `client`, the target of the standby.
 
         `substitute` should hold the standby if `client` is behind another client and has a greater lag than
-        `substitute`. If the lags are equal, `substitute` should hold the standby if it is the target of the waiting
-        active task, so that the active task can move to it sooner.
+        `substitute`. If the lags are equal, `substitute` should hold the standby if `substitute` is the target of the
+        waiting active task. The active task can then move to its target sooner.
         """
         lags = self.copies.lags
         ahead = lags.lag(task, client) - lags.lag(task, substitute)
@@ -127,8 +129,8 @@ class MovementTransition:
 
     def _substitutes(self, task: int, target: int) -> list[int]:
         """Returns the clients that may hold a standby in place of its target, smallest lag first. A substitute is a
-        client that has some of the state, does not run the task and is no target of its copies. While the active task
-        waits, its target is a substitute as well.
+        client that has some of the state, does not run the task and is not a target of the task's copies. While the
+        active task waits, its target is a substitute as well.
         """
         owner = self.state.owner[task]
         needed = (owner, target, *self.standbys[task])

@@ -1,9 +1,10 @@
-"""Swaps tasks between clients so that fewer partitions are read across racks; no client's number of tasks changes.
+"""Swaps tasks between clients so that fewer partitions are read across racks. No client's number of tasks changes.
 
 A copy of a task costs `traffic cost` for each of its partitions that has no replica on the client's rack, plus
 `non-overlap cost` if the client does not have the copy already. All stateful active tasks are optimized together, and
-all stateless tasks are optimized together. Standbys are swapped between two clients on different racks, one pair of
-clients after the other, in at most four rounds over all pairs, and only if the standby assignor allows the swap.
+all stateless tasks are optimized together. Standbys are swapped between two clients on different racks, and only if the
+standby assignor allows the swap. The search goes over all pairs of clients, one after the other, in at most four
+rounds.
 
 Source: `RackAwareTaskAssignor.optimizeActiveTasks`, `optimizeStandbyTasks`, `canEnableRackAwareAssignor`,
 `validateClientRack`, `getCost`.
@@ -31,7 +32,7 @@ Foreign = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The costs of a placement. `traffic`: the cost of each partition read across racks; `non_overlap`: the cost of
+    """The costs of a placement. `traffic`: the cost of each partition read across racks. `non_overlap`: the cost of
     each copy that moves.
     """
 
@@ -39,8 +40,8 @@ class Costs:
     non_overlap: int
 
     def with_configs(self, configs: AssignmentConfigs) -> Costs:
-        """Returns a copy of these costs with `rack.aware.assignment.traffic_cost` and
-        `rack.aware.assignment.non_overlap_cost` if they are configured.
+        """Returns a copy of these costs, in which `rack.aware.assignment.traffic_cost` and
+        `rack.aware.assignment.non_overlap_cost` take precedence if they are configured.
         """
         traffic, non_overlap = configs.rack_aware_traffic_cost, configs.rack_aware_non_overlap_cost
         return Costs(
@@ -48,7 +49,7 @@ class Costs:
         )
 
     def of(self, foreign_partitions: int, has_copy: bool) -> int:
-        """Returns the cost of a copy on a client; the cost wraps to 32 bits as Java's int does."""
+        """Returns the cost of a copy on a client. The cost wraps to 32 bits as Java's int does."""
         return int32(foreign_partitions * self.traffic + (0 if has_copy else self.non_overlap))
 
 
@@ -60,7 +61,7 @@ at any time.
 
 @dataclass(slots=True)
 class RackTraffic:
-    """The cross-rack reads of tasks. `racks`: the rack of each client; clients are numbered in the order of their
+    """The cross-rack reads of tasks. `racks`: the rack of each client. Clients are numbered in the order of their
     process ids.
     """
 
@@ -133,9 +134,9 @@ STANDBY_ROUNDS = 4
 
 
 class RackMove(NamedTuple):
-    """A move of a task between clients. `task`: the index of the task among the tasks; `source`, `destination`: the
-    numbers of clients. `saved`: the number of cross-rack reads that the move saves, which is 0 or negative if the task
-    only makes room for another task.
+    """A move of a task between clients. `task`: the index of the task in the list of tasks. `source`, `destination`:
+    the numbers of clients. `saved`: the number of cross-rack reads that the move saves, which is 0 or negative if the
+    task only makes room for another task.
     """
 
     task: int
@@ -177,8 +178,8 @@ class Traffic(Protocol):
 def optimize_active_tasks(
     traffic: Traffic, tasks: Sequence[TaskId], owner: Sequence[int], costs: Costs, strategy: str
 ) -> list[RackMove]:
-    """Returns the moves to the cheapest placement. `tasks`: sorted; `owner[n]`: the client of tasks[n]. Raises
-    IllegalStateError as `RackTraffic.foreign_partitions` does.
+    """Returns the moves that lead to the cheapest placement. `tasks`: sorted. `owner[n]`: the client of tasks[n].
+    Raises IllegalStateError as `RackTraffic.foreign_partitions` does.
     """
     if not tasks:
         return []
@@ -237,10 +238,10 @@ def _moves(before: Sequence[int], after: Sequence[int], foreign: Sequence[Foreig
 
 class Standbys:
     """The copies that swaps of standbys read and change. Tasks are numbered in sorted order. Clients are numbered by
-    process id or in the leader's order; if they are numbered in the leader's order, `optimize_standby_tasks` needs
-    `ranks`.
+    process id or in the leader's order. `optimize_standby_tasks` needs `ranks` if clients are numbered in the leader's
+    order.
 
-    `active[client]`: the numbers of the client's active tasks; `standby[client]`: the numbers of the tasks of which the
+    `active[client]`: the numbers of the client's active tasks. `standby[client]`: the numbers of the tasks of which the
     client has a standby. Swaps change `standby`.
     """
 

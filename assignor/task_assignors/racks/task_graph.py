@@ -1,26 +1,26 @@
 """Finds the cheapest placement in which every client keeps its number of tasks, by Kafka's steps.
 
-Kafka finds the cheapest placement as a minimum-cost flow, in which one unit flows from the source to each task, from
-the task to the client that has it, and on to the sink. The arc from a task to a client has the cost of the task on this
-client. The arcs from the clients to the sink are full, because every client keeps its number of tasks.
+Kafka finds the cheapest placement as a minimum-cost flow. In this flow, one unit flows from the source to each task,
+from the task to the client that has it, and on to the sink. The arc from a task to a client has the cost of the task on
+this client. The arcs from the clients to the sink are full, because every client keeps its number of tasks.
 
-To lower the cost of a flow without changing its size, units have to be sent around a cycle of the residual graph. In
+To lower the cost of a flow without a change of its size, units have to be sent around a cycle of the residual graph. In
 the residual graph, a task has an arc to each client that does not have the task, with the cost of the task on this
 client. A client has an arc back to each of its tasks, with the negative of the task's cost on this client. A cycle in
-the residual graph is a ring of moves: each client on the cycle gives one task away and gets another task. If the costs
-around a cycle add up to less than zero (a negative cycle), its moves lower the total cost. If the graph has no negative
-cycle, the placement is the cheapest one.
+the residual graph is a ring of moves: each client on the cycle gives one task away and gets another task. A cycle is
+negative if the costs around it add up to less than zero. The moves of a negative cycle lower the total cost. If the
+graph has no negative cycle, no cheaper placement exists.
 
 The Bellman-Ford algorithm finds a negative cycle. The Bellman-Ford algorithm starts with the distance 0 for each node,
-and goes over all arcs in passes. If the distance at the start of an arc plus the cost of the arc is less than the
-distance at the end of the arc, the pass shortens the distance at the end, and the start becomes the parent of the end.
-If the graph has n nodes and no negative cycle, one of the first n passes shortens no distance. If even the n-th pass
-shortens the distance of a node, the parents from this node lead to a negative cycle. Kafka carries out the moves of the
-cycle, and searches again until there is no negative cycle. If several placements have the same cost, the order of the
-search determines which of them is found. So the search in this file visits the same nodes and arcs in the same order as
-Kafka's search, in the same number of passes.
+and goes over all arcs in passes. A pass shortens the distance at the end of an arc if the distance at the start of the
+arc plus the cost of the arc is less. The start of the arc then becomes the parent of its end. If the graph has n nodes
+and no negative cycle, one of the first n passes shortens no distance. If even the n-th pass shortens the distance of a
+node, the parents from this node lead to a negative cycle. Kafka carries out the moves of the cycle, and searches again
+until there is no negative cycle. If several placements have the same cost, the order of the search determines which
+placement is found. So the search in this file visits the same nodes and arcs in the same order as Kafka's search, in
+the same number of passes.
 
-The search in this file leaves out three kinds of steps of Kafka's search, because they change nothing:
+The search in this file leaves out three kinds of steps of Kafka's search that change nothing:
 
 - Tasks of one subtopology on one client whose costs are equal (`_Alike`) always have the same distance. When the first
   of several equal tasks has shortened a distance, the other equal tasks cannot shorten this distance further. So only
@@ -32,9 +32,9 @@ The search in this file leaves out three kinds of steps of Kafka's search, becau
   remain after the last whole period are carried out.
 
 The strategy balance_subtopology starts from a placement in which every subtopology is spread over the clients
-(`first_owners`). A client may have at most its share of the tasks of each subtopology: the same fraction as it has of
-all tasks, rounded up. Kafka fills the shares by a breadth-first search for one task after the other, so the first
-clients are filled first.
+(`first_owners`). A client may have at most its share of the tasks of each subtopology. The share is the fraction of all
+tasks that the client has, applied to the tasks of the subtopology and rounded up. Kafka fills the shares by a
+breadth-first search for one task after the other, so the first clients are filled first.
 
 Source: `Graph.solveMinCostFlow`, `detectNegativeCycles`, `calculateMaxFlow`; `MinTrafficGraphConstructor`,
 `BalanceSubtopologyGraphConstructor`.
@@ -60,7 +60,7 @@ _FROM_SOURCE = -1
 def shares(task_counts: Sequence[int], group_sizes: Sequence[int]) -> list[list[int]]:
     """Returns, for each subtopology, the number of its tasks that each client may have, computed in Java's doubles.
 
-    `task_counts`: the number of tasks of each client; `group_sizes`: the number of tasks of each subtopology.
+    `task_counts`: the number of tasks of each client. `group_sizes`: the number of tasks of each subtopology.
     """
     tasks = sum(group_sizes)
     return [[math.ceil(count * 1.0 / tasks * size) for count in task_counts] for size in group_sizes]
@@ -68,7 +68,8 @@ def shares(task_counts: Sequence[int], group_sizes: Sequence[int]) -> list[list[
 
 def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: Sequence[Sequence[int]]) -> list[int]:
     """Returns the client of each task in the first placement of balance_subtopology. `groups`: the tasks of each
-    subtopology; `task_counts`: the number of tasks that each client gets; `capacity[group][client]`: see `shares`.
+    subtopology. `task_counts`: the number of tasks that each client gets. `capacity[group][client]`: the result of
+    `shares`.
     """
     search = _PathSearch(groups, list(task_counts), capacity)
     for _ in range(sum(map(len, groups))):
@@ -78,7 +79,7 @@ def first_owners(groups: Sequence[range], task_counts: Sequence[int], capacity: 
 
 @dataclass(slots=True)
 class _PathSearch:
-    """Places tasks one by one. `room[client]`: the number of tasks that the client may still get;
+    """Places tasks one by one. `room[client]`: the number of tasks that the client may still get.
     `taken[group][client]`: the number of tasks of a subtopology that the client has.
     """
 
@@ -116,13 +117,13 @@ class _PathSearch:
 
     def _place_by_moving(self) -> None:
         """Places one task by moving other tasks. A breadth-first search over `(group, client)` pairs, tasks and clients
-        ends at the first client with room, and the moves on the path to this client are carried out.
+        ends at the first client with room. The moves on the path to this client are then carried out.
 
         `reached_by[group, client]`: the task that would move to the client, or None if the client would give a task of
         this subtopology away.
         """
         reached_by: dict[tuple[int, int], int | None] = {}
-        through: dict[int, int] = {}  # client to the group through which the search reached it
+        through: dict[int, int] = {}  # each client, with the group through which the search reached the client
         expanded = [self.waiting[group] < tasks.stop for group, tasks in enumerate(self.groups)]
         queue: deque[tuple[str, int, int]] = deque()
         for group, waits in enumerate(expanded):
@@ -184,7 +185,7 @@ Row = tuple[int, ...]
 class _Alike:
     """Tasks of one subtopology on one client that have the same cost on every client. `tasks` is a heap.
 
-    `moves`: the nodes of the other clients, each with the cost of a task on it; `cheapest_moves`: the elements of
+    `moves`: the nodes of the other clients, each with the cost of a task on it. `cheapest_moves`: the elements of
     `moves`, sorted by cost. `back`: the negative of a task's cost on its present client, as a Java int.
     """
 
@@ -198,10 +199,11 @@ class _Alike:
 
 @dataclass(slots=True)
 class TaskGraph:
-    """The graph of a placement. `owner[task]`: the client of the task. `groups`: the tasks of each subtopology;
-    `rows[task]`: the costs of the task. Tasks are treated as alike only if their rows are the same object.
-    `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for min_traffic,
-    which has one group of all tasks and limits no client's number of tasks of a subtopology.
+    """The graph of a placement. `owner[task]`: the client of the task. `groups`: the tasks of each subtopology.
+    `rows[task]`: the cost of the task on each client. Tasks are treated as alike only if their rows are the same
+    object. `capacity[group][client]`: the number of tasks of the subtopology that the client may have; None for
+    min_traffic. The strategy min_traffic has one group of all tasks, and does not limit the number of tasks of a
+    subtopology that a client may have.
 
     A client has one node for each group. Nodes are numbered by group, then by client.
     """
@@ -234,9 +236,9 @@ class TaskGraph:
     def solve(self) -> None:
         """Changes `owner` until no cycle of moves lowers the cost.
 
-        Raises InputError if the search would never end, as in Kafka's leader. The search can be endless only with a
-        cost of -2147483648, whose negative overflows to the same number: a move and its reversal can then both seem to
-        lower the cost.
+        Raises InputError if the search would never end, as the search of Kafka's leader would not end. The search can
+        be endless only with a cost of -2147483648, because the negative of this cost overflows to the same number. With
+        a cost of -2147483648, a move and its reversal can both seem to lower the total cost.
         """
         may_go_on = any(JAVA_INT_MIN in row for row in self.rows)
         seen: set[tuple[int, ...]] = set()
@@ -299,10 +301,11 @@ class _Pass(NamedTuple):
 class _CycleSearch:
     """One search for a negative cycle.
 
-    The search numbers its nodes as places, in this order: the nodes of the graph; if there is a capacity, one place for
-    each client, which joins the client's nodes; the first task of each `_Alike`, in task order; the source. `distance`
-    and `parent` are indexed by place. The sink and the node from which the search starts have no place, because no edge
-    of these two nodes can shorten a distance when all distances are 0. Source: `Graph.detectNegativeCycles`.
+    The search numbers its nodes as places: first the nodes of the graph, then one place for each client, then the first
+    task of each `_Alike` in task order, and last the source. The place of a client joins the client's nodes, and exists
+    only if there is a capacity. `distance` and `parent` are indexed by place. The sink and the node from which the
+    search starts have no place, because no edge of these two nodes can shorten a distance when all distances are 0.
+    Source: `Graph.detectNegativeCycles`.
     """
 
     def __init__(self, graph: TaskGraph) -> None:
@@ -426,12 +429,12 @@ class _CycleSearch:
         certain. `history`: the last passes, newest first.
 
         During the passes of one period, the distance of each place has fallen by some amount. In the next passes, the
-        distances fall by the same amounts again if two conditions hold. The first condition is that each edge that has
-        shortened a distance connects two places whose distances have fallen by the same amount; the edge then shortens
-        the distance again. The second condition is that no edge starts at a place whose distance has fallen by more
-        than the distance at the edge's end; an edge that has not shortened a distance then does not shorten it in the
-        next passes, either. If both conditions hold, each comparison of distances in the next passes gives the same
-        result as one period before.
+        distances fall by the same amounts again if two conditions hold. The first condition: if an edge has shortened a
+        distance, the distances at its two ends have fallen by the same amount. If the first condition holds, an edge
+        that has shortened a distance shortens it again in the next period. The second condition: at the start of each
+        edge, the distance has not fallen by more than at the end of the edge. If the second condition holds, an edge
+        that has shortened no distance shortens none in the next period. If both conditions hold, each comparison of
+        distances in the next passes gives the same result as one period before.
         """
         now = self.distance
         for period, oldest in enumerate(history, 1):
@@ -462,8 +465,8 @@ class _CycleSearch:
         return True
 
     def _cycle(self, place: int) -> list[tuple[int, int]]:
-        """Follows the parents from `place` until a place repeats. The repeated place lies on a cycle; returns the moves
-        of this cycle.
+        """Follows the parents from `place` until a place repeats. Returns the moves of the cycle on which the repeated
+        place lies.
         """
         visited: set[int] = set()
         while place not in visited:

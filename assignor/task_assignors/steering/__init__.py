@@ -1,7 +1,7 @@
 """Instructions of operators to a rebalance, in addition to Kafka's rules: instances to drain, and tasks to keep.
 
 `steered_assignor` wraps the task assignor of the group. Without instructions, no assignor is wrapped, and the rebalance
-is Kafka's. Kafka has no counterpart of instructions by operators.
+has the same result as in Kafka. Kafka has no counterpart of instructions by operators.
 """
 
 from dataclasses import dataclass
@@ -18,10 +18,10 @@ class Steering:
     """The instructions of operators.
 
     `drained_processes`: instances that should have no tasks as soon as other instances can run these tasks.
-    `drained_members`: the member ids of threads that should have no tasks as soon as other threads can run these tasks;
-    ids that the group does not have are ignored. `keeps_owned`: every task and standby stays on the client that reports
-    it; only tasks that no client runs are placed. `away_processes`: instances that keep their tasks and get no new
-    tasks.
+    `drained_members`: the member ids of threads that should have no tasks as soon as other threads can run these tasks.
+    Member ids that the group does not have are ignored. `keeps_owned`: True if every task and standby stays on the
+    client that reports it, and only tasks that no client runs are placed. `away_processes`: instances that keep their
+    tasks and get no new tasks.
     """
 
     drained_processes: frozenset[ProcessId] = frozenset()

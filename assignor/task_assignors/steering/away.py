@@ -2,9 +2,9 @@
 
 An instance that is away keeps the tasks that it ran, even if the wrapped assignor would move one of them. A present
 client keeps its standby of a task that an instance that is away ran. If the wrapped assignor would move a task to an
-instance that is away, the task stays on the client that runs it. A task that no client runs goes to a present client
-and not to an instance that is away: to the least loaded client that has caught up, or else to the least loaded client.
-No warm-up begins on an instance that is away. If no client is present, the placement is not changed.
+instance that is away, the task stays on the client that runs it. A task that no client runs goes to the least loaded
+present client that has caught up, or else to the least loaded present client. So an instance that is away does not get
+such a task. No warm-up begins on an instance that is away. If no client is present, the placement is not changed.
 
 Kafka has no counterpart: a static member that is away (KIP-345) gets new tasks like any other member.
 """
@@ -58,8 +58,8 @@ def _give(
 
 
 def _keep(problem: PlacementProblem, copies: ChangingPlacement, present: Iterable[ProcessId]) -> Iterable[Decision]:
-    """Gives each task back to the client that is away and ran it, unless a present client reports that it runs the
-    task. If several clients that are away ran a task, the first of them gets it.
+    """Gives tasks back to the clients that are away and ran these tasks, except tasks that a present client reports as
+    running. If several clients that are away ran a task, the first of these clients gets it.
     """
     here = frozenset(present)
     run_here = frozenset(task for process in here for task in problem.clients[process].previous_active)

@@ -28,14 +28,14 @@ _WHERE_IT_BELONGS = frozenset(
         DecisionKind.PIN_SET_ASIDE,
     }
 )
-"""The kinds of decisions of the wrapped assignor that are still true if the task stays on a drained client for now."""
+"""Decisions of these kinds by the wrapped assignor are still true if the task stays on a drained client for now."""
 
 
 _WarmUp = tuple[ProcessId, TaskId]
 
 
 class DrainingAssignor:
-    """Wraps an assignor. `processes`: the drained processes; `members`: the drained members; `away`: the processes that
+    """Wraps an assignor. `processes`: the drained processes. `members`: the drained members. `away`: the processes that
     get no new tasks.
     """
 
@@ -87,8 +87,8 @@ class DrainingAssignor:
 
 @dataclass(slots=True)
 class _Draining:
-    """A placement with drained clients. `left`: the clients that are not drained; `present`: the clients of `left` that
-    are not away; `placed`: the placement of the wrapped assignor; `log`: the decisions of the wrapped assignor.
+    """A placement with drained clients. `left`: the clients that are not drained. `present`: the clients of `left` that
+    are not away. `placed`: the placement of the wrapped assignor. `log`: the decisions of the wrapped assignor.
     """
 
     problem: PlacementProblem

@@ -1,9 +1,9 @@
 """Keeps all tasks on their clients, as long as an operator has not approved another placement.
 
 Every task and standby stays on the client that reports it, whatever the client's load. A task that no client runs goes
-to the client that the wrapped assignor chooses. The assignor adds and removes no warm-ups. A subscription does not
-distinguish warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, the standbys with the
-greatest lags are treated as warm-ups.
+to the client that the wrapped assignor chooses. The keeping assignor neither adds nor removes warm-ups. A subscription
+does not distinguish warm-ups from standbys. So, if a task has more standbys than num.standby.replicas, the standbys
+with the greatest lags are treated as warm-ups.
 """
 
 from collections.abc import Iterable

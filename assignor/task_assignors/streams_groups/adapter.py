@@ -4,10 +4,10 @@ Every consumer counts as a member of the streams group. The previous active task
 owns; its previous standbys are all other tasks that it reported. If only the process of a previous task is known, the
 task is attributed to the process's members in turn.
 
-Differs from Kafka in three points. The previous tasks of a member come from its subscription, in which state on its
-disk counts as a standby, while a broker uses the member's previous target assignment. The leader spreads a process's
-tasks over its threads again (step 4 of the pipeline), while a broker's assignment to a member is final.
-`num.standby.replicas` comes from the members, not from the group's config on the broker.
+Differs from Kafka in three points. The previous tasks of a member come from its subscription, while a broker uses the
+member's previous target assignment. In the subscription, state on the member's disk counts as a standby. The leader
+spreads a process's tasks over its threads again (step 4 of the pipeline), while a broker's assignment to a member is
+final. `num.standby.replicas` comes from the members, not from the group's config on the broker.
 """
 
 from collections.abc import Iterator

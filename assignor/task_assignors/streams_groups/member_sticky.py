@@ -1,20 +1,22 @@
-"""The sticky task assignor of streams groups. The assignor assigns tasks to members; a member is the client of one
+"""The sticky task assignor of streams groups. The assignor assigns tasks to members. A member is the client of one
 thread.
 
-1. Active tasks stay with the member that had them, up to the member's quota: the number of active tasks divided by the
+1. An active task stays with the member that had it, up to the member's quota: the number of active tasks divided by the
    number of members, rounded up.
-2. Active tasks that are not placed yet go to the least loaded member that had a standby of them, up to its quota.
+2. An active task that is not placed yet goes to the least loaded member that had a standby of the task, up to this
+   member's quota.
 3. The remaining active tasks go to the process with the fewest tasks per member, and to the member of this process with
    the fewest tasks.
 4. Standbys go to the member that had the task active, or else to a member that had a standby of the task, up to the
-   member's quota of all copies. Of the processes without the task, the process with the fewest tasks per member gets a
-   standby that is still not placed.
+   member's quota of all copies. A standby that is still not placed goes to the process with the fewest tasks per member
+   among the processes without the task.
 
-A quota is computed again whenever a member reaches it. The assignor ignores lags, racks and tags, and makes no
-warm-ups. If the order of Java's maps or heaps decides between equal members or processes, this order is reproduced:
-members and processes are iterated in the order of the hashes of their ids. Differs from Kafka: members whose ids share
-a bucket are in the order of the input, while on a broker they are in the order of the broker's own map. Source:
-`StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
+A quota is computed again whenever a member reaches the quota. The assignor ignores lags, racks and tags, and makes no
+warm-ups. The order of Java's maps and heaps is reproduced where it decides between equal members or processes. For this
+purpose, members and processes are iterated in the order of the hashes of their ids. Differs from Kafka: if the ids of
+several members share a bucket, these members are in the order of the input. On a broker, members whose ids share a
+bucket are in the order of the broker's own map.
+Source: `StickyTaskAssignor` of `org.apache.kafka.coordinator.group.streams.assignor` (KIP-1071).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -130,7 +132,7 @@ class _Quota:
 
 
 class StreamsGroupPlacement:
-    """Places all tasks of the group. `members`: the members by member id. `tasks`: the tasks of all subtopologies;
+    """Places all tasks of the group. `members`: the members by member id. `tasks`: the tasks of all subtopologies.
     `stateful`: the tasks with a changelog.
     """
 
@@ -155,7 +157,7 @@ class StreamsGroupPlacement:
         for member_id in walked:
             spec = members[member_id]
             member = _PreviousMember(member_id, self._processes[spec.process_id])
-            # if several members had the task active, the last of them counts
+            # if several members had the task active, the last of these members counts as its owner
             self._had_active.update(dict.fromkeys(spec.active, member))
             for task in spec.standby:
                 self._had_standby.setdefault(task, []).append(member)
@@ -272,7 +274,7 @@ def _processes(members: Mapping[str, MemberSpec], walked: Iterable[str]) -> Java
 
 
 def _least_loaded(members: Sequence[_PreviousMember], without: TaskId | None = None) -> _PreviousMember | None:
-    """Returns the first of `members`, unless a later member has fewer tasks and its process has less load.
+    """Returns the first of `members`, or a later member that has fewer tasks and whose process has a lower load.
 
     `without`: a task that the member's process must not have. As in Kafka, returns None if the process of the first
     member has this task, even if the processes of other members do not have it.
