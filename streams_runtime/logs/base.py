@@ -1,17 +1,17 @@
 """A partitioned log: the interface through which the runtime reads and writes records, in Kafka's terms.
 
-Rules that every implementation keeps (and `tests/streams_runtime/logs/conformance` checks):
-- The offsets of a partition rise, but need not be dense: compaction and transaction markers leave gaps. A position is
-  the offset of the next record to read. An end offset is the offset that the next record will get, or a higher offset.
-- A transaction covers records of several partitions and consumer offsets, and is all or nothing. READ_COMMITTED readers
-  never see a record of an aborted transaction, nor a record of a transaction that is still open.
+Rules that every implementation keeps, and that `tests/streams_runtime/logs/conformance` checks:
+- The offsets of a partition rise, and may have gaps, which compaction and transaction markers leave. A position is the
+  offset of the next record to read. An end offset is the offset that the next record will get, or a higher offset.
+- A transaction contains records of several partitions and committed offsets of groups. A transaction takes effect as a
+  whole or not at all. READ_COMMITTED readers get no records of aborted transactions and of open transactions.
 - A producer with a transactional id fences the producer that had the id before. A claim of a group's partitions fences
-  earlier claims of these partitions: the owner of a fenced claim can no longer commit transactions or offsets.
+  earlier claims of these partitions. The owner of a fenced claim can no longer commit transactions or offsets.
 
 A claim takes the place of the group's generation in Kafka's `sendOffsetsToTransaction` (KIP-447). The group's
 coordinator is not part of the log, so the log itself has to know the owner that may move a partition's offset. A task
-claims its partitions before it reads any offset. Batches are columns, because bulk paths (restore, standby) never need
-single records. Source: `Consumer`, `Producer`, `Admin` of kafka-clients.
+claims its partitions before it reads any offset. Batches are columns, because restores and standbys never need single
+records. Source: `Consumer`, `Producer`, `Admin` of kafka-clients.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class OffsetReset(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class RecordBatch:
-    """Consecutive records of one partition, as columns of the same length, never empty.
+    """Consecutive records of one partition, at least one, as columns of the same length.
 
-    `offsets`: in rising order; a `range` if there are no gaps. `timestamps_ms`: since the epoch. `values`: None is a
-    tombstone. `headers`: None if no record of the batch has any.
+    `offsets`: offsets in rising order; a `range` if the offsets have no gaps. `timestamps_ms`: milliseconds since the
+    epoch. `values`: the value None is a tombstone. `headers`: None if no record of the batch has headers.
     """
 
     partition: TopicPartition
@@ -61,7 +61,7 @@ class RecordBatch:
         return len(self.offsets)
 
     def part(self, start: int, stop: int) -> RecordBatch:
-        """The records with the indices from `start` up to, but not including, `stop`."""
+        """Returns the records with the indices from `start` up to, but not including, `stop`."""
         if start <= 0 and stop >= len(self.offsets):
             return self
         offsets = self.offsets[start:stop]
@@ -78,7 +78,7 @@ class RecordBatch:
         )
 
     def taken(self, indices: Sequence[int]) -> RecordBatch | None:
-        """The records at these indices, which are in rising order; None if there are no indices."""
+        """Returns the records at these indices, or None if there are no indices. The indices are in rising order."""
         if not indices:
             return None
         return RecordBatch(
@@ -92,7 +92,7 @@ class RecordBatch:
 
 
 def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
-    """Joins batches of one partition, at least one and in order, into a single one."""
+    """Joins batches of one partition into a single batch. There is at least one batch, and the batches are in order."""
     if len(batches) == 1:
         return batches[0]
     first, last = batches[0], batches[-1]
@@ -113,12 +113,14 @@ def concatenated(batches: Sequence[RecordBatch]) -> RecordBatch:
 
 
 BATCH_BYTES = 256 * 1024
-"""A writer closes a batch before its keys, values and headers have more bytes than this; only a single record can be
-larger.
+"""The most bytes of keys, values and headers in a batch that a writer makes. Only a batch of one record can have more
+bytes.
 """
 
 BATCH_RECORDS = 4_096
-"""A writer closes a batch when it has this many records. Batches read from Kafka's brokers may have more."""
+"""The most records in a batch that a writer makes. Batches that were read from Kafka's brokers may have more
+records.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,7 +141,9 @@ class TopicDescription:
 
 
 class OffsetAndMetadata(NamedTuple):
-    """A committed offset. `offset`: the offset of the next record to process. `metadata`: any text of the committer."""
+    """A committed offset. `offset`: the offset of the next record to process. `metadata`: a text that the committer may
+    choose freely.
+    """
 
     offset: int
     metadata: str = ""
@@ -149,8 +153,8 @@ class OffsetAndMetadata(NamedTuple):
 class Claim:
     """The right to move a group's offsets of these partitions.
 
-    `epochs`: numbers that the log assigns; a higher epoch fences lower epochs. `mark`: a text by which a log may
-    recognise the claim; comparisons of claims ignore it.
+    `epochs`: numbers that the log assigns to the partitions. A higher epoch fences lower epochs. `mark`: a text by
+    which a log may recognise the claim. Comparisons of claims ignore the mark.
     """
 
     group_id: str
@@ -158,27 +162,29 @@ class Claim:
     mark: str = field(default="", compare=False, repr=False)
 
     def part(self, partitions: Iterable[TopicPartition]) -> Claim:
-        """The claim, limited to these of its partitions. Raises KeyError for a partition that is not claimed."""
+        """Returns the claim, limited to these of its partitions. Raises KeyError for a partition that is not
+        claimed.
+        """
         return Claim(self.group_id, {partition: self.epochs[partition] for partition in partitions}, self.mark)
 
 
 def claims_topic(group_id: str) -> str:
-    """The topic for the claims of a group, in a log that has no other storage for claims."""
+    """Returns the name of the topic for a group's claims, for a log that has no other storage for claims."""
     return f"{group_id}-claims"
 
 
 OffsetsToCommit = Sequence[tuple[Claim, Mapping[TopicPartition, OffsetAndMetadata]]]
-"""Claims, each with the offsets to commit. The offsets of a claim belong to the claim's partitions."""
+"""Pairs of a claim and the offsets to commit. The offsets of a claim are offsets of the claim's partitions."""
 
 
 class Consumer(Protocol):
-    """Reads partitions that were assigned to it. One thread uses a consumer; only `wakeup` may be called by another
-    thread.
+    """Reads partitions that were assigned to it. Only one thread may use a consumer, but any thread may call
+    `wakeup`.
     """
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions. Partitions that were assigned before keep their position and pause; a new
-        partition has no position until `seek`.
+        """Read exactly these partitions. A partition that was assigned before keeps its position, and stays paused if
+        it was paused. A new partition has no position until `seek`.
         """
 
     def assignment(self) -> frozenset[TopicPartition]: ...
@@ -186,12 +192,12 @@ class Consumer(Protocol):
     def seek(self, partition: TopicPartition, offset: int) -> None: ...
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record that `poll` will return; None before `seek`."""
+        """Returns the offset of the next record that `poll` will return, or None before `seek`."""
 
     def known_end(self, partition: TopicPartition) -> int | None:
-        """The end offset up to which this consumer can read, if it is known without a request: the log has pushed an
-        end offset beyond `position`, or pushes each new end offset at once. If the result is None, call
-        `Log.end_offsets`.
+        """Returns the end offset up to which this consumer can read, or None if the end offset is not known without a
+        request. The end offset is known if the log has pushed an end offset beyond `position`, or if the log pushes
+        each new end offset at once. If the result is None, call `Log.end_offsets`.
         """
 
     def pause(self, partitions: Iterable[TopicPartition]) -> None: ...
@@ -201,11 +207,11 @@ class Consumer(Protocol):
     def paused(self) -> frozenset[TopicPartition]: ...
 
     def poll(self, timeout_ms: int, max_records: int) -> list[RecordBatch]:
-        """The next records, at most `max_records` in all, shared fairly between partitions.
+        """Returns the next records, at most `max_records` in all, shared fairly between partitions.
 
-        Waits up to `timeout_ms` for the first record; empty on time-out and after `wakeup`. Positions move past the
-        records (and past gaps). Partitions without a position are skipped. Raises OffsetOutOfRange, LogTimeout,
-        UnknownTopicOrPartition.
+        Waits up to `timeout_ms` for the first record. The result is empty after a time-out or a `wakeup`. The positions
+        of the partitions move past the returned records and past gaps. Partitions without a position are skipped.
+        Raises OffsetOutOfRange, LogTimeout, UnknownTopicOrPartition.
         """
 
     def wakeup(self) -> None:
@@ -215,8 +221,8 @@ class Consumer(Protocol):
 
 
 class Producer(Protocol):
-    """Writes records. One thread uses a producer. A producer with a transactional id sends and commits only inside
-    transactions.
+    """Writes records. Only one thread may use a producer. A producer with a transactional id sends and commits only
+    inside transactions.
 
     Raises ProducerFenced, CommitFenced, RecordTooLarge, InvalidRecord, UnknownTopicOrPartition, LogTimeout. After
     ProducerFenced or CommitFenced, the producer can only be aborted and closed.
@@ -227,7 +233,7 @@ class Producer(Protocol):
     @property
     def lingers(self) -> bool:
         """True if the producer itself writes a record after `linger.ms`. If `lingers` is False, the producer's owner
-        calls `send_now` by then.
+        has to call `send_now` when `linger.ms` is over.
         """
 
     def send(
@@ -238,7 +244,7 @@ class Producer(Protocol):
         timestamp_ms: int,
         headers: Headers = (),
     ) -> None:
-        """Take the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
+        """Accept the record. The record is written later, at the latest by `send_now`, `flush` or a commit."""
 
     def send_columns(
         self,
@@ -247,13 +253,13 @@ class Producer(Protocol):
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Take the rows, as `send` does, without headers. After an error no row is taken.
+        """Accept the rows, as `send` accepts a record, without headers. After an error no row is accepted.
 
         The caller makes sure that no row exceeds the limits of `limits_of`.
         """
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        """The limits of the partition's topic for one record."""
+        """Returns the limits of the partition's topic for one record."""
 
     def send_now(self) -> None:
         """Write the pending records without waiting for `linger.ms`. `send_now` may return before all records are
@@ -266,29 +272,33 @@ class Producer(Protocol):
         """Write all pending records, and wait until they are written."""
 
     def commit_transaction(self, offsets: OffsetsToCommit = ()) -> None:
-        """Commit: records and group offsets become visible together, or, after an error, not at all."""
+        """Commit the transaction. Its records and group offsets become visible together or, after an error, not at
+        all.
+        """
 
     def abort_transaction(self) -> None:
-        """Abort: no record or offset of the transaction ever becomes visible."""
+        """Abort the transaction: its records and offsets never become visible."""
 
     def commit_offsets(self, offsets: OffsetsToCommit) -> None:
-        """Write the pending records, and then commit all of the offsets, without a transaction. After an error no
-        offset has moved.
+        """Write the pending records, and then commit the offsets, without a transaction. After an error no offset has
+        moved.
 
         A log that writes records and offsets in one step writes nothing if a claim was fenced.
         """
 
     def guard(self, claims: Sequence[Claim]) -> None:
         """Write records only while these claims hold, until the next call of `guard`. Call `guard` only on a producer
-        without transactions. A log that can check claims while it writes raises CommitFenced and writes no record.
-        Other logs need not check claims.
+        without transactions. After a claim was fenced, a log that can check claims while it writes raises CommitFenced
+        and writes no record. Other logs do not have to check claims.
         """
 
     def discard(self) -> None:
-        """Forget the records that are not written yet. The only call that may follow is `close`."""
+        """Forget the records that are not written yet. After `discard`, only `close` may be called."""
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """The offset, by partition, of the last record of this producer that is acknowledged (and committed)."""
+        """Returns, for each partition, the offset of this producer's last acknowledged record. With transactions, only
+        records of committed transactions count.
+        """
 
     def close(self) -> None:
         """Abort an open transaction. A producer without transactions writes its pending records, unless they were
@@ -297,7 +307,7 @@ class Producer(Protocol):
 
 
 ConfigChanges = Mapping[str, str | None]
-"""The new value by the config's name; None resets the config to its default."""
+"""The new values of configs, by the name of the config. The value None resets a config to its default."""
 
 
 class Log(Protocol):
@@ -306,7 +316,8 @@ class Log(Protocol):
     """
 
     def cluster_id(self) -> str | None:
-        """The id of this log: the same for all its users, unchanging, and different from other logs. None: unknown.
+        """Returns the id of this log, or None if the id is not known. The id never changes, and no other log has the
+        same id.
 
         Source: `DescribeClusterResult.clusterId`.
         """
@@ -317,23 +328,24 @@ class Log(Protocol):
         """
 
     def alter_topic(self, name: str, partitions: int | None, configs: ConfigChanges) -> None:
-        """Raise the number of partitions to `partitions` (None: keep it), and change configs.
+        """Raise the number of partitions to `partitions`, and change configs. If `partitions` is None, the number does
+        not change.
 
-        Raises UnknownTopicOrPartition, and InvalidTopic for fewer partitions than there are and for a config that no
-        topic can have. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
+        Raises UnknownTopicOrPartition. Raises InvalidTopic if the topic already has more partitions than `partitions`,
+        or for a config that no topic can have. Source: `Admin.createPartitions`, `Admin.incrementalAlterConfigs`.
         """
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics. On return none of the topics exists, and soon after that no group has offsets of the topics.
-        Raises UnknownTopicOrPartition, and deletes no topic, if one of the topics does not exist. Source:
+        """Delete topics. When the call returns, none of the topics exists. Soon after the call, no group has offsets of
+        the topics. If one of the topics does not exist, raises UnknownTopicOrPartition and deletes no topic. Source:
         `Admin.deleteTopics`.
         """
 
     def topics(self) -> Mapping[str, TopicDescription]: ...
 
     def partitions_of(self, topic: str) -> int:
-        """The number of partitions; 0 if there is no such topic. The number may be some minutes old. The call is
-        cheaper than `topics`.
+        """Returns the number of the topic's partitions, or 0 if the topic does not exist. The number may be some
+        minutes old. The call is cheaper than `topics`.
         """
 
     def begin_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]: ...
@@ -341,32 +353,34 @@ class Log(Protocol):
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """The end offsets; with READ_COMMITTED, the last stable offsets. Raises UnknownTopicOrPartition, as
+        """Returns the end offsets or, with READ_COMMITTED, the last stable offsets. Raises UnknownTopicOrPartition, as
         `begin_offsets` does.
         """
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
-        """The lowest offset of each partition whose record has this timestamp or a later timestamp. Partitions without
-        such a record are left out. Raises UnknownTopicOrPartition. Source: `Consumer.offsetsForTimes`.
+        """Returns, for each partition, the lowest offset of a record with this timestamp or a later timestamp.
+        Partitions that have no such record are left out. Raises UnknownTopicOrPartition. Source:
+        `Consumer.offsetsForTimes`.
         """
 
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The committed offsets of a group; partitions without a committed offset are left out. `partitions`: None for
-        all partitions of which the group has offsets.
+        """Returns the committed offsets of a group, without partitions that have no committed offset. `partitions`:
+        None for all partitions of which the group has offsets.
         """
 
     def claim(self, group_id: str, partitions: Iterable[TopicPartition], owner: str | None = None) -> Claim:
         """Claim the partitions: from now on only the new claim can move the group's offsets of these partitions.
 
-        `owner`: the transactional id that will commit with the claim; its producer is open already. A log in which open
-        transactions block readers may fence earlier owners, which aborts their transactions. An owner that has released
-        its claim is not fenced.
+        `owner`: the transactional id that will commit with the claim. The producer of the id `owner` is open already. A
+        log in which open transactions block readers may fence earlier owners, which aborts the owners' transactions. An
+        owner that has released its claim is not fenced.
         """
 
     def release(self, *claims: Claim) -> None:
-        """Release claims: their owner has committed everything, so later claims need not fence it.
+        """Release claims. The owner of the claims has committed everything, so later claims do not have to fence the
+        owner.
 
         Never raises LogTimeout. A log that records releases writes all releases of a group in one step.
         """
@@ -374,20 +388,23 @@ class Log(Protocol):
     def consumer(self, isolation: IsolationLevel = IsolationLevel.READ_COMMITTED) -> Consumer: ...
 
     def producer(self, transactional_id: str | None = None) -> Producer:
-        """Open a producer. With an id, fence the producer that had the id before."""
+        """Open a producer. With a transactional id, fence the producer that had the id before."""
 
     def deletes_after_ms(self, topic: str) -> int | None:
-        """The age from which the log may delete a record, counted from the clock. The value may be some minutes old.
+        """Returns the age in milliseconds from which the log may delete a record. The age of a record is counted from
+        the clock. The returned value may be some minutes old.
 
         Returns None if the log does not delete records by the clock, or if the log's retention is not known. Raises
         UnknownTopicOrPartition.
         """
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """Make a window store's changelog keep at least the last `retention_ms` before its newest timestamp.
+        """Make a window store's changelog keep at least the last `retention_ms` before the newest timestamp of the
+        changelog.
 
-        A log that deletes by stream time raises `retention.ms` of the topic if it is lower: the topic may have been
-        made for a store that kept windows for a shorter time. Other logs do nothing; see `deletes_after_ms`.
+        A log that deletes by stream time raises the topic's `retention.ms` if its value is lower than `retention_ms`.
+        The topic may have been made for a store that kept windows for a shorter time. Other logs do nothing: see
+        `deletes_after_ms`.
         Raises UnknownTopicOrPartition.
         """
 
@@ -395,8 +412,8 @@ class Log(Protocol):
         """Delete the records below these offsets, which become the begin offsets. Source: `Admin.deleteRecords`."""
 
     def maintain(self) -> None:
-        """Do a bounded part of compaction and retention. Kafka's brokers need no call of `maintain`. Any process may
-        call `maintain`.
+        """Do a bounded part of compaction and retention. On Kafka, `maintain` does nothing, because the brokers do
+        compaction and retention. Any process may call `maintain`.
         """
 
     def close(self) -> None: ...

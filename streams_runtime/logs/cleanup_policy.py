@@ -1,21 +1,21 @@
-"""The records that stay under a topic's `cleanup.policy`. The embedded and the in-memory log share these functions,
-which compute values and do no I/O.
+"""The records that stay under a topic's `cleanup.policy`. The embedded log and the in-memory log share the functions of
+this module, which do no I/O.
 
-compact: for each key, the latest record stays, at its offset. Offsets never change, so compaction leaves gaps. The
-newest records, up to `segment.bytes` and at least the last batch, are not compacted, nor are records younger than
-`min.compaction.lag.ms`. A tombstone stays until `delete.retention.ms` after compaction first saw it, so that slow
-readers still see the deletion. Batches are cleaned from the lowest offset up, so that older records of a key are
-removed before its tombstone. Small adjacent batches are merged.
+compact: for each key, the latest record stays, and keeps its offset. Offsets never change, so compaction leaves gaps.
+The newest records, up to `segment.bytes` and at least the last batch, are not compacted. Records younger than
+`min.compaction.lag.ms` are not compacted either. A tombstone stays until `delete.retention.ms` after compaction first
+saw it, so that slow readers still see the deletion. Batches are cleaned from the lowest offset up, so that older
+records of a key are removed before its tombstone. Small adjacent batches are merged.
 
 delete: batches are deleted from the oldest on. A batch is deleted if its latest record is older than `retention.ms`, or
-if the remaining batches still have at least `retention.bytes`. Deletion stops at the first batch that does not have to
-be deleted. Even the newest batch may be deleted.
+if the remaining batches still have at least `retention.bytes`. Deletion stops at the first batch that is not deleted,
+so all later batches stay. Even the newest batch may be deleted.
 
 Source: `Cleaner`, `LogCleanerManager`, KIP-534 (delete horizon), `UnifiedLog.deleteOldSegments`. Differs from Kafka: in
-a topic with both policies, such as the changelog of a window store, age is counted from the newest timestamp of the
-partition, and not from the clock. The store keeps its windows by stream time, which lies behind the clock while an
-application processes a backlog. Deletion by the clock would then delete windows from the changelog that the store still
-has and that the next restore needs.
+a topic with both policies, age is counted from the newest timestamp of the partition, and not from the clock. The
+changelog of a window store is such a topic. The window store deletes its windows by stream time, which lies behind the
+clock while an application processes a backlog. If the changelog were deleted by the clock, it would lose windows that
+the store still has and that the next restore needs.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,14 +25,13 @@ from typing import NamedTuple
 from streams_runtime.logs.base import BATCH_BYTES, BATCH_RECORDS, RecordBatch, concatenated
 from streams_runtime.logs.topic_configs import TopicConfigs
 
-_MAX_SPAN = 2**31  # limits of a merged batch: offsets in a batch are 32-bit deltas
-_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # read, kept in memory and replaced in one step
+_MAX_SPAN = 2**31  # the largest range of offsets of a merged batch, because offsets are 32-bit deltas
+_MAX_SOURCE_BYTES = 4 * 1024 * 1024  # the bytes that one step reads, keeps in memory and replaces
 
 
 class BatchSummary(NamedTuple):
-    """A stored batch without its records. `size`: the bytes that the batch takes in the log.
-
-    `delete_horizon_ms`: the time from which its tombstones may be deleted; None until compaction has seen them.
+    """A stored batch without its records. `size`: the bytes that the batch takes in the log. `delete_horizon_ms`: the
+    time from which the batch's tombstones may be deleted; None until compaction has seen the tombstones.
     """
 
     base_offset: int
@@ -46,7 +45,9 @@ StoredBatch = tuple[BatchSummary, RecordBatch]
 
 
 class Replacement(NamedTuple):
-    """Adjacent batches to replace, and the remaining records as one batch. `records`: None if no record remains."""
+    """Adjacent batches to replace, and the batch of the remaining records, which replaces them. `records`: None if no
+    record remains.
+    """
 
     sources: list[BatchSummary]
     records: RecordBatch | None
@@ -55,8 +56,8 @@ class Replacement(NamedTuple):
 
 @dataclass(slots=True)
 class LatestOffsets:
-    """The offset of each key's latest record in the batches, which are added in order. `key_bytes`: an estimate of the
-    memory for keys.
+    """The offset of each key's latest record in the batches that were added. Batches are added in order. `key_bytes`:
+    an estimate of the memory for keys.
     """
 
     offsets: dict[bytes | None, int] = field(default_factory=dict)
@@ -70,8 +71,8 @@ class LatestOffsets:
 
 @dataclass(slots=True)
 class _BatchGroup:
-    """Adjacent batches to merge. `sources`: the batches as read; `kept`: the records that stay; `size`: bytes of
-    `kept`.
+    """Adjacent batches to merge. `sources`: the batches as they were read. `kept`: the records that stay. `size`: the
+    bytes of `kept`.
     """
 
     sources: list[BatchSummary] = field(default_factory=list)
@@ -82,14 +83,15 @@ class _BatchGroup:
 
 
 def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int, end: int) -> int:
-    """The first offset that must not be compacted yet. `dirty`: all batches that were never compacted; `end`: the end
-    offset.
+    """Returns the first offset that must not be compacted yet. `dirty`: all batches that were never compacted. `end`:
+    the end offset.
     """
     start = end
     size = 0
     for batch in reversed(dirty):
         size += batch.size
-        if start != end and size > configs.segment_bytes:  # the last batch belongs to the head, whatever its size is
+        # the last batch always belongs to the head, even if it is large
+        if start != end and size > configs.segment_bytes:
             break
         start = batch.base_offset
     if configs.min_compaction_lag_ms:
@@ -100,8 +102,8 @@ def head_start(dirty: Sequence[BatchSummary], configs: TopicConfigs, now_ms: int
 
 
 def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, minimum_bytes: int = 1) -> bool:
-    """True if compaction is worth a pass. `dirty_bytes`: the bytes of the batches below the head that were never
-    compacted.
+    """Returns True if there is enough to compact for a pass. `dirty_bytes`: the bytes of the batches below the head
+    that were never compacted.
     """
     ratio = configs.min_cleanable_dirty_ratio
     return dirty_bytes >= max(1, minimum_bytes) and dirty_bytes >= ratio * (clean_bytes + dirty_bytes)
@@ -110,7 +112,7 @@ def is_dirty_enough(dirty_bytes: int, clean_bytes: int, configs: TopicConfigs, m
 def cleaned(
     batches: Iterable[StoredBatch], latest: Mapping[bytes | None, int], configs: TopicConfigs, now_ms: int
 ) -> Iterator[Replacement]:
-    """Yields the replacements in order. A batch that does not change is in no replacement."""
+    """Yields the replacements in order. The replacements do not contain a batch that does not change."""
     group = _BatchGroup()
     for batch, records in batches:
         keep = _kept(records, batch, latest, now_ms)
@@ -131,7 +133,9 @@ def cleaned(
 
 
 def _kept(records: RecordBatch, batch: BatchSummary, latest: Mapping[bytes | None, int], now_ms: int) -> list[int]:
-    """The indices of the records that stay. A record without a key is invalid in a compacted topic, and is removed."""
+    """Returns the indices of the records that stay. A record without a key is invalid in a compacted topic, and is
+    removed.
+    """
     find = latest.get
     tombstones_go = batch.delete_horizon_ms is not None and batch.delete_horizon_ms <= now_ms
     return [
@@ -154,9 +158,9 @@ def _fits(group: _BatchGroup, batch: BatchSummary, kept: RecordBatch | None, siz
         return True
     records = sum(map(len, group.kept)) + len(kept)
     span = kept.offsets[-1] - group.kept[0].offsets[0]
-    # Do not merge batches with different delete horizons (a batch without tombstones has none and fits any): a later
-    # horizon for the merged batch would keep tombstones for ever, an earlier one would delete them before slow readers
-    # saw them.
+    # Do not merge batches with different delete horizons. A later horizon for the merged batch would keep tombstones
+    # for ever. An earlier horizon would delete tombstones before slow readers saw them. A batch without tombstones has
+    # no horizon, so it can be merged with any batch.
     same_horizon = None in (group.horizon_ms, horizon_ms) or group.horizon_ms == horizon_ms
     return same_horizon and records <= BATCH_RECORDS and group.size + size <= BATCH_BYTES and span < _MAX_SPAN
 
@@ -173,8 +177,9 @@ def bytes_of(column: Sequence[bytes | None]) -> int:
 def expired_count(
     oldest_first: Iterable[BatchSummary], size: int, configs: TopicConfigs, *, now_ms: int, newest_ms: Callable[[], int]
 ) -> int:
-    """The number of batches to delete, from the oldest on. `size`: the bytes of all batches of the partition.
-    `newest_ms`: a function that returns the newest timestamp of the partition; called only if age is counted from it.
+    """Returns the number of batches to delete, from the oldest on. `size`: the bytes of all batches of the partition.
+    `newest_ms`: a function that returns the newest timestamp of the partition. `newest_ms` is called only if age is
+    counted from the newest timestamp.
     """
     if not configs.deletes:
         return 0

@@ -1,9 +1,10 @@
 """The leader's view of a log: topics, changelog end offsets and committed offsets at the moment of a rebalance.
 
-The coordinator finds `log_cluster_provider` by its entry point and calls it for groups whose definition names a
-provider. If end offsets cannot be read, they are None, and the leader assigns without lags in this rebalance, as
-Kafka's leader does. If topics cannot be listed, the rebalance waits. Between rebalances the coordinator reads only the
-topics. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`, `fetchCommittedOffsets`.
+The coordinator finds `log_cluster_provider` by its entry point. The coordinator calls `log_cluster_provider` for groups
+whose definition names a provider. If end offsets cannot be read, the end offsets of the view are None. The leader then
+assigns without lags in this rebalance, as Kafka's leader does. If topics cannot be listed, the rebalance waits. Between
+rebalances the coordinator reads only the topics. Source: `InternalTopicManager`, `ClientUtils.fetchEndOffsets`,
+`fetchCommittedOffsets`.
 """
 
 from __future__ import annotations
@@ -21,21 +22,21 @@ _ONLY_BROKER = 1
 
 
 def log_cluster_provider(bootstrap_servers: str) -> LogClusterProvider:
-    """Raises InputError for an address of an unknown form, LogError when the log cannot be opened."""
+    """Raises InputError for an address of an unknown form, and LogError if the log cannot be opened."""
     return LogClusterProvider(open_log(bootstrap_servers))
 
 
 class LogClusterProvider:
-    """The cluster provider of a log. Several threads may call it at the same time, as they may call the log."""
+    """The cluster provider of a log. Several threads may call the provider at the same time."""
 
     def __init__(self, log: Log) -> None:
         self._log = log
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """The topics and offsets for a rebalance. `group_id`: the coordinator's id of the group; committed offsets are
-        read under the application id instead.
+        """Returns the topics and offsets for a rebalance. `group_id`: the coordinator's id of the group. Committed
+        offsets are read under the application id, and not under `group_id`.
 
-        Raises LogError; LogTimeout if a later call may succeed.
+        Raises LogError, or LogTimeout if a later call may succeed.
         """
         known = self._log.topics()
         topology = definition.topology
@@ -57,14 +58,16 @@ class LogClusterProvider:
         )
 
     def topics(self, definition: RebalanceSnapshot) -> dict[str, int]:
-        """The partition counts of the topology's topics, without missing topics. Raises as `view` does."""
+        """Returns the partition counts of the topology's topics, without missing topics. Raises the errors of
+        `view`.
+        """
         known = self._log.topics()
         topology = definition.topology
         wanted = topology.internal_topics | topology.source_topics
         return {topic: known[topic].partitions for topic in sorted(wanted & known.keys())}
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Raises TopicExists for a topic that has another number of partitions, LogTimeout."""
+        """Raises LogTimeout, and TopicExists for a topic that has another number of partitions."""
         self._log.create_topics(
             NewTopic(name, topic.partitions, topic.configs, topic.replication_factor) for name, topic in topics.items()
         )

@@ -1,13 +1,15 @@
-"""The methods that all consumers share, and the consumer of the embedded and the in-memory log, which reads in `poll`.
+"""The methods that all consumers share, and the consumer of the embedded log and the in-memory log. This consumer,
+`PollingConsumer`, reads the log in `poll`.
 
 Rules of every consumer: no partition can starve another. Each partition gets an equal share of `max_records`, and the
-unused rest of a share goes to the other partitions. If there are more partitions than `max_records`, the partitions
-take turns from poll to poll. Records beyond `max_records` that were read already are kept for the next poll.
+unused rest of a share goes to the other partitions. If there are more partitions than `max_records`, a poll returns
+records of at most `max_records` partitions. Each poll begins with another partition than the poll before. Records
+beyond `max_records` that were read already are kept for the next poll.
 
-Rules of `PollingConsumer`, which has no thread: a poll reads all its partitions at one moment (a snapshot). Each batch
-of a partition is read only once. If a poll fails, no position has moved. A consumer that has read everything takes no
-snapshot until the log changes, because a snapshot costs time for each of its partitions. Source: `KafkaConsumer`,
-`FetchCollector`, `SubscriptionState`.
+Rules of `PollingConsumer`, which has no thread: a poll reads the state of all its partitions at one moment (a
+snapshot). Each batch of a partition is read only once. If a poll fails, no position has moved. A consumer that has read
+everything takes no snapshot until the log changes, because a snapshot takes time for each partition. Source:
+`KafkaConsumer`, `FetchCollector`, `SubscriptionState`.
 """
 
 import threading
@@ -43,7 +45,7 @@ Assigned = TypeVar("Assigned", bound=AssignedPartition)
 
 class AssigningConsumer(ABC, Generic[Assigned]):
     """The calls that all consumers share. `partitions`: the assigned partitions, with objects that `new_partition`
-    makes. The partitions change under `lock`.
+    makes. The partitions only change while `lock` is held.
     """
 
     def __init__(
@@ -118,7 +120,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
     @abstractmethod
     def _wait(self, remaining_s: float) -> None:
-        """Wait until there may be records, `wakeup` is called, or the time is over."""
+        """Wait until there may be records, until `wakeup` is called, or until the time-out."""
 
     def _wanted(self) -> dict[TopicPartition, Assigned]:
         return {p: one for p, one in self._partitions.items() if one.position is not None and not one.is_paused}
@@ -136,7 +138,7 @@ class AssigningConsumer(ABC, Generic[Assigned]):
 
 
 def rotated(partitions: list[TopicPartition], turn: int) -> list[TopicPartition]:
-    """The given partitions, rotated so that each turn begins with another partition."""
+    """Returns the given partitions, rotated by `turn` places, so that each turn begins with another partition."""
     start = turn % max(1, len(partitions))
     return partitions[start:] + partitions[:start]
 
@@ -149,7 +151,7 @@ class Bounds(NamedTuple):
 
 
 class Snapshot(Protocol):
-    """The state of partitions at one moment. A snapshot can be used inside the `with` block of
+    """The state of partitions at one moment. A snapshot can only be used inside the `with` block of
     `BatchSource.snapshot`.
     """
 
@@ -166,12 +168,12 @@ class BatchSource(Protocol):
         """Raises UnknownTopicOrPartition, LogTimeout."""
 
     def is_unchanged(self) -> bool:
-        """True if no other process has appended since the last snapshot. Appends of this process set the consumer's
-        signal instead.
+        """Returns True if no other process has appended since the last snapshot. Appends of this process do not count,
+        because they set the consumer's signal.
         """
 
     def wait(self, signal: threading.Event, timeout_s: float) -> None:
-        """Wait until `signal` is set, records may have come since the last snapshot, or the time is up."""
+        """Wait until `signal` is set, until records may have come since the last snapshot, or until the time-out."""
 
     def close(self) -> None: ...
 
@@ -243,7 +245,7 @@ class PollingConsumer(AssigningConsumer[AssignedPartition]):
     def _lags(
         self, wanted: Mapping[TopicPartition, AssignedPartition], bounds: Mapping[TopicPartition, Bounds]
     ) -> dict[TopicPartition, int]:
-        """The lag of each partition that has a lag; each call begins with another partition.
+        """Returns the lag of each partition that has a lag. Each call begins with another partition.
 
         Raises OffsetOutOfRange.
         """
@@ -284,7 +286,7 @@ def _take_from(partition: TopicPartition, one: AssignedPartition, share: int, sn
 
 
 def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicPartition, int]:
-    """The number of records to take from each partition: at least one, and no more than its lag."""
+    """Returns the number of records to take from each partition: at least one, and no more than its lag."""
     served = list(lags)[:max_records]
     shares = {}
     remaining = max_records
@@ -296,7 +298,9 @@ def _shares(lags: Mapping[TopicPartition, int], max_records: int) -> dict[TopicP
 
 
 def first_offset_at(batches: Iterable[RecordBatch], begin: int, timestamp_ms: int) -> int | None:
-    """The lowest offset, from `begin` on, whose record has at least this timestamp. `batches`: in order of offsets."""
+    """Returns the lowest offset, from `begin` on, of a record with this timestamp or a later timestamp. `batches`:
+    batches in order of offsets.
+    """
     for batch in batches:
         for offset, of_record in zip(batch.offsets, batch.timestamps_ms, strict=True):
             if offset >= begin and of_record >= timestamp_ms:

@@ -1,8 +1,8 @@
 """A log in the memory of one process, for tests and for `TopologyTestDriver`. The records of the log are lost when the
 process ends.
 
-The log keeps the rules of `base`. One lock guards all state of the log. Batches stay the columns that the producer
-made. Source: the mock clients and the cluster inside of `TopologyTestDriver`.
+The log keeps the rules of `base`. One lock guards all state of the log. A batch is kept as the columns that the
+producer made. Source: the mock clients and the cluster inside of `TopologyTestDriver`.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class _Partition:
         self.batches.append(_stored(records, batch.size))
 
     def first_index(self, offset: int) -> int:
-        """Index of the first batch whose last offset is at least `offset`."""
+        """Returns the index of the first batch whose last offset is at least `offset`."""
         return bisect_left(self.batches, offset, key=lambda batch: batch[0].last_offset)
 
     def delete_before(self, offset: int) -> None:
@@ -165,7 +165,9 @@ class InMemoryLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """The log never contains an open transaction, so the last stable offset is the end offset."""
+        """Returns the end offsets. The log never contains an open transaction, so the last stable offset is the end
+        offset.
+        """
         with self._lock:
             return {partition: self._partition(partition).end for partition in partitions}
 
@@ -276,7 +278,7 @@ class InMemoryLog:
         return last_offsets
 
     def append_records(self, partition: TopicPartition, records: Sequence[AnyRecord]) -> None:
-        """Write records without a producer, as one batch. Raises the errors of `Producer.send`; after an error no
+        """Write records without a producer, as one batch. Raises the errors of `Producer.send`. After an error no
         record is written.
         """
         stored = self._partition(partition)

@@ -11,25 +11,27 @@ class LogError(AssignorFault):
 
 
 class LogTimeout(LogError, Unavailable):
-    """The log could not be reached, or was busy, for too long. A later call may succeed. `retriable` shows a
-    coordinator that reads the log that a later call may succeed.
+    """The log could not be reached in time, or was busy for too long. A later call may succeed. The attribute
+    `retriable` shows a coordinator, which also reads the log, that a later call may succeed.
     """
 
     retriable = True
 
 
 class ProducerFenced(LogError):
-    """A newer producer has this transactional id: the owner of this producer has been replaced."""
+    """A newer producer has the same transactional id, so this producer can only be aborted and closed."""
 
 
 class CommitFenced(LogError):
-    """Another owner has claimed a partition meanwhile, so the partition's task has migrated. The fenced commit has
-    committed nothing.
+    """Another owner has claimed a partition of the commit meanwhile, so the partition's task has migrated. The fenced
+    commit has committed nothing.
     """
 
 
 class OffsetOutOfRange(LogError):
-    """A position lies before the begin offset or after the end offset. `positions`: by partition, these positions."""
+    """A position lies before the begin offset or after the end offset. `positions`: the positions that are out of
+    range, by partition.
+    """
 
     def __init__(self, positions: Mapping[TopicPartition, int]) -> None:
         super().__init__(
@@ -62,16 +64,16 @@ class RecordTooLarge(LogError):
 
 
 class RecordsRefused(LogError):
-    """The brokers have refused records that `send` had taken; all other records are written. The message names the
+    """The brokers have refused records that `send` had accepted. All other records are written. The message names the
     first refused record.
     """
 
 
 class InvalidRecord(LogError):
-    """No log can take the record (a wrong type, an impossible timestamp), or the record's topic cannot take it: the
-    topic is compacted, and the record has no key. The message names the partition and the fault.
+    """No log accepts the record, because of a wrong type or an impossible timestamp. Another cause of this error is a
+    record without a key for a compacted topic. The message names the partition and the fault.
     """
 
 
 class InvalidTimestamp(InvalidRecord):
-    """The record's timestamp is further from the clock than its topic allows."""
+    """The record's timestamp is further from the clock than the record's topic allows."""

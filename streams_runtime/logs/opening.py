@@ -1,4 +1,4 @@
-"""Opens the log that `bootstrap.servers` names. Only this file knows all implementations of a log."""
+"""Opens the log at the address `bootstrap.servers`. Only this file imports all implementations of a log."""
 
 import re
 import threading
@@ -18,21 +18,21 @@ _SERVERS = re.compile(r"[^\s:,@]+:\d{1,5}(\s*,|\Z)|\[[^]]+\]:\d")  # matches the
 _PREFIX = "kafka:"
 _SYNCHRONOUS = "synchronous"
 _OPTION = re.compile(r"(.+)\?([A-Za-z_.]+)=([^/?]*)")
-"""The directory of an embedded log, with an option after it."""
+"""Matches `<directory>?<option>=<value>`, such as `/var/lib/words?synchronous=FULL`."""
 _IN_MEMORY: dict[str, InMemoryLog] = {}
 _LOCK = threading.Lock()
 
 
 def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None, *, create: bool = True) -> Log:
-    """Opens a log: Kafka for `host:port,...` or `kafka:host:port,...`; a SQLite file in the directory for
-    `embedded:<directory>`; for `memory:<name>` a log that all users of that name in this process share. With
-    `?synchronous=FULL` after the directory, each commit survives a power loss. By default (`NORMAL`) a commit is only
-    certain to survive the end of processes.
+    """Opens a log. `host:port,...` and `kafka:host:port,...` open the log on a Kafka cluster. `embedded:<directory>`
+    opens a SQLite file in the directory. `memory:<name>` opens a log in memory, which all users of the name in this
+    process share. With `embedded:<directory>?synchronous=FULL`, each commit survives a power loss. With the default,
+    `NORMAL`, a commit survives the end of any process, but perhaps not a power loss.
 
-    `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded and the in-memory log accept
-    only `linger.ms`; the callers of their producers have to wait this time before they send. `create`: create an
-    embedded log if there is none. Raises InputError for any other address, and, without `create`, for a directory
-    without a log; LogError if the directory cannot be used.
+    `properties`: properties of Kafka's clients (`security.protocol`, ...). The embedded log and the in-memory log
+    accept only `linger.ms`. In these two logs, the owner of a producer has to call `send_now` after `linger.ms`.
+    `create`: True to create an embedded log if the directory has none. Raises InputError for any other address. If
+    `create` is False, raises InputError for a directory without a log. Raises LogError if the directory cannot be used.
     """
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
@@ -54,7 +54,9 @@ def open_log(bootstrap_servers: str, properties: Mapping[str, str] | None = None
 
 
 def kafka_servers(bootstrap_servers: str) -> str | None:
-    """`host:port,...` of a Kafka cluster; None for another log. A host may be called `kafka`, as in `kafka:9092`."""
+    """Returns the `host:port,...` of a Kafka cluster, or None for another log. A host may have the name `kafka`, as in
+    `kafka:9092`.
+    """
     servers = bootstrap_servers.strip()
     without = servers.removeprefix(_PREFIX)
     if without != servers and _SERVERS.match(without):
@@ -63,10 +65,10 @@ def kafka_servers(bootstrap_servers: str) -> str | None:
 
 
 def cluster_provider_name(bootstrap_servers: str) -> str:
-    """The cluster provider with which a coordinator, another process, reads this log (`assignor.cluster_providers`).
+    """Returns the name of the cluster provider with which a coordinator reads this log (`assignor.cluster_providers`).
 
-    Raises InputError for a log that other processes cannot find: one in memory, or one in a relative directory, which
-    every process would look for in its own working directory.
+    Raises InputError for a log that the coordinator's process cannot find. No other process can find a log in memory.
+    No other process can find a log in a relative directory, because each process has its own working directory.
     """
     if kafka_servers(bootstrap_servers) is not None:
         return "kafka"
@@ -83,7 +85,7 @@ def cluster_provider_name(bootstrap_servers: str) -> str:
 
 
 def cluster_address(bootstrap_servers: str) -> str:
-    """The address for other processes, without the options that affect only this process. Raises InputError."""
+    """Returns the address for other processes, without the options that affect only this process. Raises InputError."""
     servers = kafka_servers(bootstrap_servers)
     if servers is not None:
         return servers
@@ -93,7 +95,7 @@ def cluster_address(bootstrap_servers: str) -> str:
 
 class _LocalAddress(NamedTuple):
     """The parsed address of a log that is not Kafka. `kind`: embedded or memory. `name`: the name of a log in memory,
-    or the directory of an embedded log. `synchronous`: the option after the directory.
+    or the directory of an embedded log. `synchronous`: the option of an embedded log.
     """
 
     kind: str

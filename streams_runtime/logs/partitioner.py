@@ -1,4 +1,4 @@
-"""The partition of a key, by Kafka's murmur2, as other clients of the same topics compute it.
+"""Computes the partition of a key with Kafka's murmur2, as Kafka's own clients do.
 
 Rule: partition = (murmur2(key bytes) & 0x7fffffff) % partitions. `setup.py` compiles this module. Source:
 `Utils.murmur2`, `BuiltInPartitioner`.
@@ -17,7 +17,7 @@ _WORDS = [Struct(f"<{words}I").unpack_from for words in range(_SHORT)]
 
 
 def murmur2(data: bytes) -> int:
-    """The 32-bit hash of the bytes as Java's signed int, from -2**31 up to 2**31 - 1."""
+    """Returns the 32-bit hash of the bytes as a signed int of Java, from -2**31 up to 2**31 - 1."""
     length = len(data)
     whole = length & ~3
     h = _SEED ^ length
@@ -33,7 +33,7 @@ def murmur2(data: bytes) -> int:
 
 
 def positive_hash(key: bytes) -> int:
-    """The hash of a key, from 0 up to 2**31 - 1."""
+    """Returns the hash of a key, from 0 up to 2**31 - 1."""
     return murmur2(key) & 0x7FFFFFFF
 
 

@@ -1,18 +1,19 @@
-"""The rules of every producer, the producer of the embedded and the in-memory log, and the signals of its appends.
+"""The rules of every producer, the producer of the embedded log and the in-memory log, and the signals of appends.
 
 Every producer checks its `ProducerState` before each call. Rules: a producer with a transactional id accepts records
-only inside a transaction; a producer without an id has no transactions. A producer that was fenced stays fenced: it can
-only be aborted and closed. A log that can check while it writes calls `check_identity` and `check_claim` in the same
-atomic step as the write.
+only inside a transaction. A producer without a transactional id has no transactions. A producer that was fenced stays
+fenced: it can only be aborted and closed. A log that can check claims while it writes calls `check_identity` and
+`check_claim` in the same atomic step as the write.
 
-Rules of `BufferingProducer`, which keeps records in memory until it writes them in one step: with a transactional id
-nothing is written before the commit. The commit writes records and group offsets together, so an open transaction is
-never in the log and the last stable offset is the end offset. Without a transactional id, records are written once
-256 KiB are pending, at `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner keeps
-`linger.ms` by calling `send_now` in time. A time-out changes nothing: the same call can be tried again.
+Rules of `BufferingProducer`, which keeps records in memory and writes them in one step. With a transactional id,
+nothing is written before the commit. The commit writes records and group offsets together. So the log never contains an
+open transaction, and the last stable offset is the end offset. Without a transactional id, records are written when 256
+KiB are pending, and by `send_now`, `flush` and `commit_offsets`. The producer has no thread, so its owner has to call
+`send_now` after `linger.ms`. After a time-out nothing is lost, and the same call can be repeated.
 
 Source: `KafkaProducer`, `TransactionManager.State`; KIP-360 (producer epochs), KIP-447 (group). Differs from Kafka: an
-aborted transaction leaves no trace, not even a gap in the offsets; a transaction has to fit into memory.
+aborted transaction leaves no trace, not even a gap in the offsets. The records of a transaction have to fit into
+memory.
 """
 
 import threading
@@ -35,9 +36,10 @@ PENDING_BYTES = 256 * 1024
 
 
 class AppendSignals:
-    """Wakes the consumers of this process that wait for records after an append. Each consumer waits for its own event.
+    """After an append, wakes the consumers of this process that wait for records. Each consumer waits for its own
+    event.
 
-    The set of events is weak: an event disappears with its consumer.
+    The set has weak references to the events, so an event disappears with its consumer.
     """
 
     def __init__(self) -> None:
@@ -89,13 +91,13 @@ class ProducerState:
 
     @property
     def writes_on_close(self) -> bool:
-        """True if `close` has to write the pending records: without transactions, unless an error ended the producer or
-        the records were discarded.
+        """True if `close` has to write the pending records: the producer has no transactions, no error has ended the
+        producer, and the records were not discarded.
         """
         return self.accepts_records and not self.is_transactional
 
     def begin_transaction(self) -> None:
-        """Raises LogError without a transactional id and inside of a transaction."""
+        """Raises LogError if the producer has no transactional id, or if a transaction has begun already."""
         self.check_usable()
         if self.transactional_id is None:
             raise LogError("a producer without a transactional id has no transactions")
@@ -122,7 +124,7 @@ class ProducerState:
         self.end_transaction()
 
     def check_usable(self) -> None:
-        """Raises LogError if the producer is closed, or the error that has ended the producer."""
+        """If the producer is closed, raises LogError. If an error has ended the producer, raises this error."""
         if self.is_closed:
             raise LogError("the producer is closed")
         if self._error is not None:
@@ -173,7 +175,7 @@ def check_identity(identity: ProducerIdentity, current_epoch: int | None) -> Non
 
 
 def check_claim(claim: Claim, current_epochs: Mapping[TopicPartition, int]) -> None:
-    """Checks all partitions of the claim, also those without an offset to commit: a task that lost one of its
+    """Checks all partitions of the claim, including partitions without an offset to commit. A task that lost one of its
     partitions has migrated as a whole.
 
     `current_epochs`: the epochs of the group's newest claims. Raises CommitFenced.
@@ -194,7 +196,7 @@ def claimed_since(claim: Claim, partition: TopicPartition, current_epoch: int | 
 class NewBatch(NamedTuple):
     """Consecutive records that have no offsets yet, as columns of the same length. The columns no longer change.
 
-    `headers`: None if no record has any. `size`: the bytes of keys, values and headers.
+    `headers`: None if no record has headers. `size`: the bytes of keys, values and headers.
     """
 
     timestamps_ms: list[int]
@@ -216,10 +218,11 @@ class Destination(Protocol):
         offsets: OffsetsToCommit,
         identity: ProducerIdentity | None,
     ) -> dict[TopicPartition, int]:
-        """Write all batches and offsets or, after an error, none. Returns each partition's last written offset.
+        """Write all batches and offsets. After an error, none of the batches and offsets is written. Returns each
+        partition's last written offset.
 
-        `batches`: in the order of each partition's first record since the last write. Raises ProducerFenced,
-        CommitFenced, LogTimeout.
+        `batches`: the batches by partition, in the order of each partition's first record since the last write. Raises
+        ProducerFenced, CommitFenced, LogTimeout.
         """
 
 
@@ -272,7 +275,7 @@ class _Pending:
 
 
 def _lengths(column: Sequence[bytes | None]) -> list[int]:
-    """The bytes of each key or value; 0 for null."""
+    """Returns the number of bytes of each key or value; null counts as 0 bytes."""
     try:
         return list(map(len, column))  # type: ignore[arg-type]
     except TypeError:
@@ -280,7 +283,9 @@ def _lengths(column: Sequence[bytes | None]) -> list[int]:
 
 
 class BufferingProducer:
-    """A `Producer`. `identity`: the identity of a transactional producer, which the log has registered; else None."""
+    """A `Producer`. `identity`: the identity that the log has registered for a transactional producer; None for a
+    producer without transactions.
+    """
 
     def __init__(self, destination: Destination, identity: ProducerIdentity | None) -> None:
         self._destination = destination
@@ -290,7 +295,7 @@ class BufferingProducer:
         self._pending: dict[TopicPartition, _Pending] = {}
         self._limits: dict[TopicPartition, RecordLimits] = {}
         self._pending_bytes = 0
-        # The limit is infinite with transactions, which write only at the commit: so each `send` needs only one
+        # With transactions, which write only at the commit, the limit is infinite. So each `send` needs only one
         # comparison.
         self._write_at_bytes = PENDING_BYTES if identity is None else float("inf")
         self._guards: OffsetsToCommit = ()
@@ -353,9 +358,7 @@ class BufferingProducer:
         return limits
 
     def send_now(self) -> None:
-        """Writes as `flush` does, because a write to this machine's disk is short; the caller gets the error of the
-        write.
-        """
+        """Calls `flush`, because a write to this machine's disk is short. The caller gets the error of the write."""
         self.flush()
 
     def flush(self) -> None:

@@ -1,18 +1,19 @@
 """The limits of a topic for one record, so that `send` itself refuses a record that the log would refuse.
 
-`send` of every producer begins with `RecordLimits.checked`, so only the wrong record is refused: records before it are
-still written.
+The method `send` of every producer first calls `RecordLimits.checked`. So only the invalid record is refused, and
+earlier records are still written.
 
-Brokers check more of a record than its size. Brokers refuse a whole batch because of one record, long after `send`,
-when the input record that led to it is no longer known. So `send` refuses such a record first, if the topic's configs
-or earlier answers of the brokers show that the brokers would refuse it. `send` knows two cases in which brokers would
-refuse a record. In the first case, the record's timestamp is too far from the clock (`message.timestamp.after.max.ms`,
-one hour by default, and `message.timestamp.before.max.ms`). In the second case, the brokers have refused the same
-record before: `send` had taken the record, because the two clocks differ or the topic's configs have changed. The input
-of a refused record is processed again, and the second time `send` recognises and refuses the record.
+Brokers check more of a record than its size. Brokers refuse a whole batch because of one invalid record. The brokers
+refuse the batch long after `send`, when it is no longer known which input record led to the invalid record. So `send`
+itself refuses a record if the topic's configs or earlier answers of the brokers show that the brokers would refuse the
+record. `send` knows two cases in which brokers would refuse a record. In the first case, the record's timestamp is too
+far from the clock (`message.timestamp.after.max.ms`, one hour by default, and `message.timestamp.before.max.ms`). In
+the second case, the brokers have refused the same record before, although `send` had accepted the record. The second
+case happens if the clocks of this machine and of the brokers differ, or if the topic's configs have changed. After the
+brokers have refused a record, its input is processed again, and this time `send` recognises and refuses the record.
 
-Source: `LogValidator`. Differs from Kafka: there, the producer gets the refusal of a timestamp from the broker, when
-the transaction can only be aborted.
+Source: `LogValidator`. Differs from Kafka: in Kafka, the broker refuses the timestamp, and then the transaction can
+only be aborted.
 """
 
 from dataclasses import dataclass
@@ -42,7 +43,7 @@ class BrokerChecks:
     the methods of `BrokerChecks`.
 
     `accepted_to_ms`: a record with a timestamp up to this time needs no check. -1: each record needs a check.
-    `check_timestamp` moves this time on with the clock, so it is never later than the topic allows.
+    `check_timestamp` advances `accepted_to_ms` with the clock, so it is never later than the topic allows.
     """
 
     def __init__(
@@ -63,7 +64,9 @@ class BrokerChecks:
         self._move()
 
     def check_timestamp(self, timestamp_ms: int) -> None:
-        """Raises ValueError; its text continues the sentence "record for <partition> ..."."""
+        """Raises ValueError for a timestamp that the brokers would refuse. The text of the error continues the sentence
+        "record for <partition> ...".
+        """
         self._move()
         later_ms = timestamp_ms - self._clock.now_ms()
         if later_ms > self._after_max_ms - self._ahead_ms:
@@ -82,7 +85,9 @@ class BrokerChecks:
             )
 
     def take_refusal(self, record: AnyRecord) -> str | None:
-        """The reason why the brokers have refused the record before, or None. The reason is returned only once."""
+        """Returns the reason why the brokers have refused the record before, or None. The reason is returned only
+        once.
+        """
         return self._refused.pop(record, None) if self._refused else None
 
     def was_refused(self, record: AnyRecord, reason: str, *, for_its_timestamp: bool) -> None:
@@ -109,8 +114,8 @@ NO_TIMESTAMP_CHECKS: Final = BrokerChecks()
 """The checks of a topic that takes every timestamp."""
 
 CheckedRecord = tuple[bytes | None, bytes | None, int, Headers, int]
-"""Key, value, timestamp in milliseconds, headers, and the bytes of key, value and headers. A plain tuple is cheap to
-make; each record has one.
+"""Key, value, timestamp in milliseconds, headers, and the bytes of key, value and headers. A plain tuple, because it is
+made for each record and has to be cheap.
 """
 
 
@@ -125,7 +130,7 @@ class RecordLimits:
     checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
     def takes_unchecked(self, key: bytes | None, value: bytes | None, timestamp_ms: int) -> bool:
-        """True if `checked` would certainly take this record without headers. If the result is False, call
+        """Returns True if `checked` would certainly accept this record without headers. If the result is False, call
         `checked`.
         """
         if key is None and self.compacts:
@@ -138,8 +143,8 @@ class RecordLimits:
     def checked(
         self, partition: TopicPartition, key: Any, value: Any, timestamp_ms: Any, headers: Any
     ) -> CheckedRecord:
-        """Checks a record, and converts it to the types that a log takes. Raises InvalidRecord, RecordTooLarge for a
-        record that no log, or not this topic, takes.
+        """Checks a record, and converts it to the types that a log accepts. Raises InvalidRecord or RecordTooLarge for
+        a record that no log accepts or that this topic does not accept.
         """
         # Fast path: nearly all records are valid, and these comparisons are cheaper than four calls.
         is_plain = (key is None or type(key) is bytes) and (value is None or type(value) is bytes)

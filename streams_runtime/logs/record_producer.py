@@ -1,10 +1,12 @@
-"""Writes records to topics of any log, each to the partition to which Kafka's own producer would send it.
+"""Writes records to topics of any log. A record goes to the partition to which Kafka's own producer would send the
+record.
 
-Rules: a partition that the caller gives is used. If the caller gives no partition, the key decides, by Kafka's murmur2
-of the key's bytes. Records without a key go to one partition until 16 KiB of values have gone there, and then to the
-next partition. A record that was sent is in the log after `linger.ms`, without a `flush`. Source:
-`KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB Kafka draws the next partition at
-random, weighted by the load of the brokers.
+Rules: if the caller gives a partition, the record goes to this partition. If the caller gives no partition, Kafka's
+murmur2 of the key's bytes decides the partition. Records without a key go to one partition until 16 KiB of values have
+gone there, and then to the next partition. A record that was sent is written to the log after `linger.ms`, even without
+a `flush`.
+Source: `KafkaProducer.partition`, `BuiltInPartitioner`. Differs from Kafka: after 16 KiB Kafka draws the next partition
+at random, weighted by the load of the brokers.
 """
 
 from __future__ import annotations
@@ -45,8 +47,8 @@ class RecordProducer(Generic[Key, Value]):
         with RecordProducer("embedded:/var/lib/words", STRING, JSON) as orders:
             orders.send("orders", "customer-7", {"total": 12})
 
-    `log`: an address as for `open_log`, whose log is closed with the producer, or a log, which stays open. Raises as
-    `open_log` does.
+    `log`: a log, or an address as for `open_log`. `close` closes a log that was opened from an address, and leaves any
+    other log open. Raises the errors of `open_log`.
     """
 
     def __init__(
@@ -58,9 +60,9 @@ class RecordProducer(Generic[Key, Value]):
         properties: Mapping[str, str] | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """`properties`: properties of Kafka's client, if `log` is an address; other logs than Kafka accept only
-        `linger.ms`. `clock`: gives the timestamp of records without one. Raises InputError for an object that is no
-        serde.
+        """`properties`: properties of Kafka's client, if `log` is an address. A log that is not on Kafka accepts only
+        `linger.ms`. `clock`: gives the timestamp of records that are sent without a timestamp. Raises InputError if a
+        serde lacks the method `serialize`.
         """
         for name, serde in (("key_serde", key_serde), ("value_serde", value_serde)):
             if (fault := serde_fault(serde, "serialize")) is not None:
@@ -102,12 +104,12 @@ class RecordProducer(Generic[Key, Value]):
         headers: Headers = (),
         partition: int | None = None,
     ) -> TopicPartition:
-        """Take the record, and return its partition. The record is written after `linger.ms`, or by an earlier `flush`
-        or `close`.
+        """Accept the record, and return its partition. The record is written after `linger.ms`, or by an earlier
+        `flush` or `close`.
 
-        `timestamp_ms`: since the epoch; None for now. `headers`: pairs of a name and bytes or None. Raises
-        SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition, InvalidRecord, RecordTooLarge,
-        LogTimeout.
+        `timestamp_ms`: milliseconds since the epoch; None for the present time. `headers`: pairs of a name and a value,
+        which is bytes or None. Raises SerdeMismatch and the serdes' own StreamsRuntimeErrors, UnknownTopicOrPartition,
+        InvalidRecord, RecordTooLarge, LogTimeout.
         """
         target = self._targets.get(topic) or self._look_up(topic)
         try:
@@ -127,7 +129,7 @@ class RecordProducer(Generic[Key, Value]):
         return where
 
     def flush(self) -> None:
-        """Write all pending records, and wait until they are written. Raises LogError; after a LogTimeout, the call may
+        """Write all pending records, and wait until they are written. Raises LogError. After a LogTimeout, the call may
         be repeated.
         """
         with self._lock:
@@ -141,8 +143,8 @@ class RecordProducer(Generic[Key, Value]):
             self._producer.discard()
 
     def close(self) -> None:
-        """Writes the pending records, unless they were discarded. Raises as `flush` does; the producer is closed even
-        then.
+        """Writes the pending records, unless the records were discarded. Raises the errors of `flush`. The producer is
+        closed even after an error.
         """
         with self._lock:
             self._stop_timer()
@@ -164,13 +166,13 @@ class RecordProducer(Generic[Key, Value]):
 
     def _lingered(self, timer: threading.Timer) -> None:
         with self._lock:
-            if self._timer is not timer:  # the timer was stopped while it waited for the lock
+            if self._timer is not timer:  # the timer was stopped while its thread waited for the lock
                 return
             self._timer = None
             try:
                 self._producer.send_now()
             except LogError as error:
-                # nothing is lost: the records stay pending, and the next call that has to write them raises its error
+                # nothing is lost: the records stay pending, and the next call that cannot write them raises an error
                 _logger.warning("records that were sent are not in the log after linger.ms: %s", error)
                 if isinstance(error, LogTimeout):
                     self._linger()
@@ -193,7 +195,7 @@ class RecordProducer(Generic[Key, Value]):
 
 
 class _TopicTarget:
-    """The serdes and the partitions of one topic, and the partition that at present gets records without a key."""
+    """The serdes and the partitions of one topic, and the present partition for records without a key."""
 
     __slots__ = ("_at", "_bytes", "_partitions", "key_serde", "serialize_key", "serialize_value", "value_serde")
 

@@ -1,14 +1,14 @@
-"""The configs of topics in a log that keeps the records itself, with Kafka's names, defaults and bounds.
+"""The configs of topics in the embedded and the in-memory log, with Kafka's names, defaults and bounds.
 
 Configs that matter only to brokers are stored and ignored. Source: `TopicConfig`, `LogConfig`, `Topic.validate`.
 Differs from Kafka in three defaults, which a topic's own configs override:
 - `segment.bytes`, the size of the newest records that compaction does not touch (the active segment), is 1 MiB. With
-  Kafka's 1 GiB the changelogs of one machine would never be compacted.
-- `retention.ms` has no limit. With Kafka's seven days, records with older timestamps would be deleted before any group
-  has read them. With `cleanup.policy` compact,delete, age is counted from the newest timestamp of the partition
-  (`cleanup_policy`).
-- `message.timestamp.after.max.ms` has no limit. With Kafka's one hour, records from a machine whose clock is ahead
-  would be refused.
+  Kafka's default of 1 GiB, the changelogs of one machine would never be compacted.
+- `retention.ms` has no limit. With Kafka's default of seven days, records with older timestamps would be deleted before
+  any group has read them. With `cleanup.policy` compact,delete, age is counted from the newest timestamp of the
+  partition (`cleanup_policy`).
+- `message.timestamp.after.max.ms` has no limit. With Kafka's default of one hour, records from a machine whose clock is
+  ahead would be refused.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ _POLICIES = frozenset({"compact", "delete"})
 
 
 def _number(name: str, default: N, low: int, high: int = JAVA_LONG_MAX) -> N:
-    """A dataclass field for the config `name`: a number from `low` to `high`, of the same type as `default`."""
+    """Makes a dataclass field for the config `name`. The value is a number from `low` to `high`, of the same type as
+    `default`.
+    """
     default_field: N = field(default=default, metadata={"config": (name, low, high, type(default))})
     return default_field
 
@@ -63,11 +65,11 @@ class TopicConfigs:
 
     @property
     def deletes_after_ms(self) -> int | None:
-        """`retention.ms`; None if it has no limit, or if the topic deletes nothing by age."""
+        """`retention.ms`; None if `retention.ms` has no limit, or if the topic deletes nothing by age."""
         return self.retention_ms if self.deletes and self.retention_ms >= 0 else None
 
     def keeps_windows(self, retention_ms: int) -> bool:
-        """True if `Log.keep_windows` need not change the topic."""
+        """Returns True if `Log.keep_windows` does not have to change the topic."""
         return not self.deletes_by_stream_time or self.retention_ms < 0 or self.retention_ms >= retention_ms
 
     @classmethod
@@ -82,7 +84,7 @@ class TopicConfigs:
             if each.metadata and each.metadata["config"][0] in configs
         }
         if configs.get("message.timestamp.type") == "LogAppendTime":
-            # the topic does not keep a record's own timestamp, so this timestamp is not checked
+            # the topic does not keep the timestamp of a record, so this timestamp is not checked
             values |= {"timestamp_after_max_ms": JAVA_LONG_MAX, "timestamp_before_max_ms": JAVA_LONG_MAX}
         return cls("compact" in policies, "delete" in policies, **values)
 
@@ -101,10 +103,11 @@ def checked_topic(topic: NewTopic) -> TopicConfigs:
 
 
 def topics_to_add(asked: Iterable[NewTopic], existing: Mapping[str, TopicDescription]) -> list[NewTopic]:
-    """The topics of `asked` that do not exist yet.
+    """Returns the topics of `asked` that do not exist yet.
 
-    Raises TopicExists if a topic exists, or occurs twice in `asked`, with another number of partitions. After
-    TopicExists no topic may be added. Source: `InternalTopicManager`, `CreateTopics`.
+    Raises TopicExists if a topic exists with another number of partitions, or is in `asked` twice with different
+    numbers of partitions. After TopicExists the caller must not add any topic. Source: `InternalTopicManager`,
+    `CreateTopics`.
     """
     partitions = {name: topic.partitions for name, topic in existing.items()}
     added: list[NewTopic] = []

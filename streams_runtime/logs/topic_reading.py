@@ -35,7 +35,9 @@ class ConsumedRecord(NamedTuple, Generic[Key, Value]):
 
 
 class UndecodableRecord(StreamsRuntimeError):
-    """A serde cannot read the bytes of a record. `part`: key or value. `__cause__` is the serde's error."""
+    """The error for a record whose bytes a serde cannot read. `part`: "key" or "value". `__cause__` is the serde's
+    error.
+    """
 
     def __init__(self, partition: TopicPartition, offset: int, part: str, data: bytes, serde: object) -> None:
         super().__init__(
@@ -56,7 +58,7 @@ def read_topic(
     isolation: IsolationLevel = IsolationLevel.READ_COMMITTED,
     properties: Mapping[str, str] | None = None,
 ) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
-    """Yields the records that the topic has when the reading begins, in order within each partition.
+    """Yields the records that the topic has when the reading begins. The records of each partition are in order.
 
     `log`: a log, or an address as for `open_log`. Raises UnknownTopicOrPartition, UndecodableRecord, LogTimeout.
     """
@@ -83,7 +85,7 @@ def read_topic(
 
 
 def partitions_of(log: Log, topic: str) -> list[TopicPartition]:
-    """The partitions of a topic. Raises UnknownTopicOrPartition if there is no such topic."""
+    """Returns the partitions of a topic. Raises UnknownTopicOrPartition if the topic does not exist."""
     count = log.partitions_of(topic)
     if count < 1:
         raise UnknownTopicOrPartition(f"there is no topic {topic}")
@@ -96,9 +98,9 @@ def consumed_records(
     value_serde: Serde[Value],
     set_aside: Callable[[UndecodableRecord], None] | None = None,
 ) -> Iterator[ConsumedRecord[Key | None, Value | None]]:
-    """Yields the records of the batch as objects. `set_aside`: a function that is called with each record that a serde
-    cannot read, in place of yielding the record. If `set_aside` is None, UndecodableRecord is raised for a record that
-    a serde cannot read.
+    """Yields the records of the batch as objects. `set_aside`: a function that is called with the error for each record
+    that a serde cannot read. A record for which `set_aside` was called is skipped. If `set_aside` is None, the error
+    for the record is raised.
     """
     topic, number = batch.partition
     for index, offset in enumerate(batch.offsets):

@@ -1,8 +1,9 @@
-"""State stores keep the state of processors between records. Changelogs restore them after a process has ended.
+"""State stores keep the state of processors between records. Changelogs restore the stores after a process has ended.
 
-`key_value_store`, `window_store` and their `timestamped_` kinds make builders of stores; `state_store` has the
-protocols of stores. A store consists of layers: serdes (`key_value`, `window`), an optional record cache (`caching`),
-`change_logging`, and bytes on disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
+`key_value_store`, `timestamped_key_value_store`, `window_store` and `timestamped_window_store` make builders of stores.
+`state_store` has the protocols of stores. A store consists of layers. The outer layer has the serdes (`key_value`,
+`window`). The next layers are an optional record cache (`caching`) and `change_logging`. The inner layer keeps bytes on
+disk (`rocksdb`, `rocksdb_window`) or in memory (`in_memory_stores`).
 """
 
 from streams_runtime.state_stores.builders import key_value_store as key_value_store

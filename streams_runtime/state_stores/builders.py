@@ -45,11 +45,11 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class SerdesStoreBuilder(Generic[K, V]):
-    """The builder of a store in RocksDB, or in memory if not `persistent`.
+    """The builder of a store, which is in RocksDB, or in memory if `persistent` is False.
 
-    `changelog`: None for a store that is not logged, so that its content is lost with its instance. `caching`: changes
-    stay in the thread's record cache until a commit, and are written and logged once for each key, unless
-    `statestore.cache.max.bytes` is 0.
+    `changelog`: None for a store that is not logged. The content of a store that is not logged is lost with its
+    instance. `caching`: True if changes stay in the thread's record cache until a commit. The commit then writes and
+    logs each changed key once. If `statestore.cache.max.bytes` is 0, `caching` has no effect.
 
     Raises InputError for a name that cannot be part of the names of a topic and a directory, and for an invalid serde.
     """
@@ -106,8 +106,8 @@ class TimestampedKeyValueStoreBuilder(_KeyValueBuilder[K, V]):
 class WindowBuilder(SerdesStoreBuilder[K, V]):
     """The base of the builders of window stores. Times are in milliseconds.
 
-    `changelog` becomes a windowed changelog with the retention of the store, unless `changelog` has a retention. Raises
-    InputError also for negative times, and for a retention below the window size.
+    `changelog` becomes a windowed changelog. If `changelog` has no retention, it gets the retention of the store.
+    Raises InputError also for negative times, and for a retention below the window size.
     """
 
     _: KW_ONLY
@@ -180,8 +180,8 @@ timestamped_window_store = TimestampedWindowStoreBuilder
 def builder_for_topic(builder: StoreBuilder, topic: str) -> StoreBuilder:
     """Returns the same builder, with the serdes of `topic`. A builder of the user's own class is returned as it is.
 
-    `topic`: the full name of the topic that restores the store; for a store that is not logged, the name that its
-    changelog would have.
+    `topic`: the full name of the topic that restores the store. For a store that is not logged, `topic` is the name
+    that the store's changelog would have.
     Source: `ProcessorContextUtils.topicNamePrefix`, `MeteredKeyValueStore.prepareSerdes`.
     """
     return builder_with_serdes(builder, lambda serde, is_key: serde_for_topic(serde, topic, is_key=is_key))
@@ -195,9 +195,10 @@ def builder_without_caching(builder: StoreBuilder) -> StoreBuilder:
 
 
 def builder_with_serdes(builder: Builder, change: Callable[[Serde[Any], bool], Serde[Any]]) -> Builder:
-    """Returns the same builder with other serdes. An object that is no builder of this file is returned as it is.
+    """Returns the same builder with other serdes. An object that is not a builder of this file is returned as it is.
 
-    `change`: called with a serde and True for the key serde, False for the value serde; returns the serde to use.
+    `change`: a function that returns the serde to use. The arguments of `change` are a serde, and True for the key
+    serde or False for the value serde.
     """
     if isinstance(builder, SerdesStoreBuilder):
         keys, values = change(builder.key_serde, True), change(builder.value_serde, False)

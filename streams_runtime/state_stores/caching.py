@@ -2,15 +2,15 @@
 
 Rules:
 - A change that the changelog would not accept is refused when it is put, as without a cache. So the error occurs while
-  the record that makes the change is processed, and the handler of processing errors decides about this record.
+  the record that makes the change is being processed, and the handler of processing errors decides about the record.
 - Reads see the changes in the cache. Only reads of the task's thread add values to the cache.
-- At a flush each changed key is written once, to the store and its changelog, with the record that changed it last. The
-  flush listener gets the new value and, as the old value, the value that the store has had since the previous flush. A
-  key that was put and deleted between two flushes is neither forwarded nor written.
-- Only a flush of the cache writes to the store below. So a checkpoint, a standby and a restore have the flushed changes
+- At a flush each changed key is written once, to the store and its changelog, with the context of the record that
+  changed the key last. The flush listener gets the new value and, as the old value, the value that the store has had
+  since the previous flush. A key that was put and deleted between two flushes is neither forwarded nor written.
+- Only a flush of the cache writes to the store below. So checkpoints, standbys and restores contain flushed changes
   only.
-- In a standby, and in a task without a cache, this layer only passes calls on. A close discards the changes that were
-  not flushed.
+- In a standby, and in a task without a cache, this layer only forwards the calls to the store below. A close discards
+  the changes that were not flushed.
 
 Source: `CachedStateStore`, `CachingKeyValueStore`, `CachingWindowStore`, `SegmentedCacheFunction`. Differs from Kafka:
 a change is forwarded before it is written, so that a flush can be repeated after an error of the log. A close never
@@ -42,7 +42,8 @@ _SEGMENT_BYTES = 8
 class CachingStore(WrappedStateStore[LoggingStore]):
     """The base of the stores with a record cache.
 
-    `cache`: the cache of this store, None in a standby and in a task without a cache. Cache keys are changelog keys.
+    `cache`: the record cache of this store; None in a standby and in a task without a cache. Cache keys are changelog
+    keys.
     """
 
     key_overhead = 0
@@ -109,7 +110,7 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         if self.cache is None:
             self._inner.put_all(entries)
             return
-        for key, value in entries:  # check all entries first, so that all of them are put or none
+        for key, value in entries:  # check all entries first, so that after an error no entry is put
             self._inner.check(key, value)
         for key, value in entries:
             self.cache.put(key, value)
@@ -119,15 +120,15 @@ class CachingKeyValueStore(CachingStore[ChangeLoggingKeyValueBytesStore]):
         return self._inner.get(key) if cache is None else self._read(cache, key)
 
     def get_flushed(self, key: bytes) -> bytes | None:
-        """Returns the value like `get`, but ignores unflushed changes of other records than the present record."""
+        """Returns the value like `get`, but without the unflushed changes of earlier records."""
         if self.cache is not None and (entry := self.cache.changed_by_present_record(key)) is not None:
             return entry[0]
         return self._inner.get(key)
 
     def scan(self, start: bytes | None, exclusive_end: bytes | None, *, reverse: bool = False) -> Entries:
         cache = self.cache
-        # The cache is read before the store: a change that is flushed between the two reads is then found twice, and
-        # not missed.
+        # The cache is read before the store. So a change that is flushed between the two reads is found twice. If the
+        # store were read first, such a change could be missed.
         changed = {} if cache is None else cache.dirty_items(is_within(start, exclusive_end))
         return merged(self._inner.scan(start, exclusive_end, reverse=reverse), changed, reverse=reverse)
 
@@ -141,7 +142,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
 
     `segment_interval_ms`: the segment interval of the store below. The cache keys are the window keys. Values that are
     read from the store below do not enter the cache. A change of an expired window is cached and forwarded like any
-    other change. The window can be read while it is in the cache; when it is flushed, the store below drops it.
+    other change. The expired window can be read while it is in the cache. When the cache is flushed, the store below
+    drops the window.
     """
 
     key_overhead = _SEGMENT_BYTES
@@ -176,7 +178,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
         if not cached:
             return stored
         interval_ms = self._segment_interval_ms
-        # The store below returns its windows in order of segment and window key, so the merge uses both as its key.
+        # The store below returns its windows in order of segment and window key, so the merge compares pairs of segment
+        # and window key.
         changed = {(suffix_of(key)[0] // interval_ms, key): value for key, value in cached.items()}
         by_segment = (
             ((start_ms // interval_ms, window_key(key, start_ms, 0)), value) for key, start_ms, value in stored
@@ -188,8 +191,8 @@ class CachingWindowStore(CachingStore[ChangeLoggingWindowBytesStore]):
     def _cached(self, is_wanted: Callable[[bytes], bool], from_ms: int, to_ms: int) -> dict[bytes, bytes | None]:
         """Returns the windows in the cache, including windows that have expired in the store below.
 
-        Call `_cached` before the store below is read: a change that is flushed between the two reads is then found
-        twice, and not missed.
+        Call `_cached` before the store below is read. So a change that is flushed between the two reads is found twice.
+        If the store were read first, such a change could be missed.
         """
         cache = self.cache
         if cache is None:

@@ -3,30 +3,32 @@
     ChangeLoggingStore    puts a change into the store below, then sends it to the changelog
     WriteBehindStore      keeps changes in memory, and writes many changes at a time to RocksDB
 
-The changelog is the write-ahead log of the buffer. A crash loses the changes in the buffer, and also the memtables,
-because RocksDB writes no log here; a restore reads these changes from the changelog. A checkpoint is only written after
-a flush, so it never contains the offset of a change that was still pending.
+The changelog is the write-ahead log of the buffer. A crash loses the changes in the buffer and in RocksDB's memtables,
+because RocksDB writes no log here. A restore reads the lost changes from the changelog. A checkpoint is only written
+after a flush, so it never contains the offset of a change that was still pending.
 
-Rules of the changelog: a change that the changelog does not accept is refused before it is put into the store. So store
-and changelog stay equal if an error handler returns CONTINUE. A change in the changelog has the timestamp of the record
-that is being processed; in a timestamped store it has the timestamp of its value, except for a deletion. Without a
-changelog (in a standby, or if a source topic serves as changelog) nothing is sent. A restore is never logged.
+Rules of the changelog: a change that the changelog does not accept is refused before it is put into the store. So the
+store and its changelog stay equal even if an error handler returns CONTINUE. A record in the changelog has the
+timestamp of the record that made the change. In a timestamped store, a record in the changelog has the timestamp of its
+value, unless the record is a deletion. Without a changelog (in a standby, or if a source topic serves as changelog)
+nothing is sent. A restore is never logged.
 
 Rules of the buffer:
-- Pending changes are written when they exceed their share of memory, and before the store flushes, closes, or is
-  scanned by the task's thread.
-- Keys that were written or read lately stay in memory as a read cache, including keys that the store does not have. The
-  owner of the store can pass a callback that is called when keys leave the read cache.
-- Only the task's thread changes the store. Any thread may read the store, and sees pending changes as well.
-- All stores of the process share one memory budget, as they share RocksDB's memory.
+- Pending changes are written when they exceed their share of memory. Pending changes are also written before the store
+  flushes or closes, and before the task's thread scans the store.
+- Keys that were recently written or read stay in memory as a read cache. The read cache also has keys that were read
+  and that the store does not have. The owner of the store can pass a callback that is called when keys leave the read
+  cache.
+- Only the task's thread changes the store. Any thread may read the store. A read returns pending changes as well.
+- The buffers of all stores of the process share one memory budget, as the stores share RocksDB's memory.
 
-The reason for the buffer is speed: RocksDB takes about one microsecond for a single write and two for a read. Most
-stores change few keys often. Between two batches each put or get of a key that changes often is a dictionary lookup,
-and the batch writes the key once. Results are the same as without the buffer.
+The reason for the buffer is speed: RocksDB takes about one microsecond for a single write, and two microseconds for a
+read. Most stores change few keys often. Between two batches each put or get of a key that changes often is a dictionary
+lookup, and the batch writes the key once. Results are the same as without the buffer.
 
 Source: `ChangeLoggingKeyValueBytesStore`, `ChangeLoggingTimestampedKeyValueBytesStore`,
-`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no such buffer: there, a record
-cache (KIP-63) saves most of the writes.
+`ChangeLoggingWindowBytesStore`, `ChangeLoggingTimestampedWindowBytesStore`. Kafka has no write-behind buffer. In Kafka,
+a record cache (KIP-63) saves most of the writes.
 """
 
 import sys
@@ -56,7 +58,9 @@ from streams_runtime.state_stores.window_keys import SUFFIX_BYTES, suffix_of, wi
 ALL_STORES_BYTES = 64 * 1024 * 1024
 LEAST_SHARE_BYTES = 256 * 1024
 _ENTRY_BYTES = 200
-"""Roughly the memory of an entry of a dictionary and its two objects, without the bytes of key and value."""
+"""The approximate memory of an entry of a dictionary and its two objects, in bytes, without the bytes of key and
+value.
+"""
 
 _NOT_IN_MEMORY = object()
 """The result of a lookup in memory if the key has to be read from RocksDB. The result None means that the store does
@@ -82,12 +86,13 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
 
     `always_accepted_bytes`, `timestamp_checks`: with these limits, a record cache can skip `check` for most changes.
     `check` accepts any change whose key and value together have at most `always_accepted_bytes`, and whose timestamp is
-    at most `timestamp_checks.accepted_to_ms`, the time up to which the topic accepts every timestamp.
+    at most `timestamp_checks.accepted_to_ms`.
     """
 
     def __init__(self, inner: Inner, *, timestamped: bool = False) -> None:
         super().__init__(inner)
-        self._name = inner.name  # the name is read once: each change needs it, and the property calls each layer below
+        # the name is read only once, because each change needs the name and the property calls each layer below
+        self._name = inner.name
         self._timestamped = timestamped
         self._use(_NOT_LOGGED, NoRecords())
 
@@ -107,8 +112,8 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         self._changes = changes
         self._log_change = changes.log_change
         self._limits: RecordLimits | None = None
-        # The first `check` replaces `always_accepted_bytes` and `timestamp_checks`. Until then, -1 makes a record cache
-        # call `check` for each change.
+        # The first `check` replaces `always_accepted_bytes` and `timestamp_checks`. Until the first `check`, the limit
+        # -1 makes a record cache call `check` for each change.
         self.always_accepted_bytes = -1
         self.timestamp_checks: BrokerChecks = NO_TIMESTAMP_CHECKS
 
@@ -136,7 +141,7 @@ class ChangeLoggingStore(WrappedStateStore[Inner], ABC):
         """
 
     def _logged(self, value: bytes | None, record_ms: int) -> tuple[bytes | None, int]:
-        """Returns the value and the timestamp of the changelog record for a value in the store."""
+        """Converts a value in the store to the value and the timestamp of its changelog record."""
         if value is None or not self._timestamped:
             return value, record_ms
         return value[TIMESTAMP_BYTES:], unpack_timestamp(value)[0]
@@ -223,7 +228,9 @@ class _Budget:
 
     @property
     def share_bytes(self) -> int:
-        """The memory of one store: one half for pending changes, the other half for the read cache."""
+        """The memory of one store in bytes. Half of a store's memory is for pending changes, and the other half for the
+        read cache.
+        """
         return max(LEAST_SHARE_BYTES, ALL_STORES_BYTES // max(1, self._stores))
 
 
@@ -233,15 +240,17 @@ _budget = _Budget()
 class WriteBehindStore(WrappedStateStore[RocksDBStore]):
     """A `KeyValueBytesStore` with a write-behind buffer in front of RocksDB.
 
-    Raises the errors of `RocksDBStore`. A failed write may be raised by a later call than the `put` of the change,
-    because `put` only puts the change into memory.
+    Raises the errors of `RocksDBStore`. If a write fails, a later call than `put` may raise the error, because `put`
+    only puts the change into memory.
     """
 
     def __init__(self, inner: RocksDBStore, on_evict: Callable[[], None] | None = None) -> None:
-        """`on_evict`: called when keys leave the read cache, or are written without entering it."""
+        """`on_evict`: a function that is called when keys leave the read cache, or are written to RocksDB without
+        entering the read cache.
+        """
         super().__init__(inner)
         self._on_evict = on_evict
-        self.owner_thread = 0  # the task's thread; 0 while the store is closed
+        self.owner_thread = 0  # the identifier of the task's thread; 0 while the store is closed
         self._max_bytes = LEAST_SHARE_BYTES // 2
         self._pending: dict[bytes, bytes | None] = {}
         self._clean: dict[bytes, bytes | None] = {}
@@ -268,8 +277,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         self._inner.flush()
 
     def close(self) -> None:
-        """Write the pending changes and close the store. Raises ProcessorStateError if they cannot be written; the
-        store is closed even then.
+        """Write the pending changes and close the store. If the changes cannot be written, closes the store and raises
+        ProcessorStateError.
         """
         if not self._inner.is_open:
             return
@@ -307,7 +316,7 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
                 self._write_pending()
 
     def put_all(self, entries: list[tuple[bytes, bytes | None]]) -> None:
-        """Put all entries. If a key or a value is no bytes object, raises an error and puts no entry."""
+        """Put all entries. If a key or a value is not a bytes object, raises an error and puts no entry."""
         for key, value in entries:
             if not _are_bytes(key, value):
                 raise self._not_bytes(key, value)
@@ -373,11 +382,11 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return value
 
     def _pending_in(self, is_wanted: Callable[[bytes], bool]) -> Mapping[bytes, bytes | None]:
-        """Returns the changes to merge into a scan of RocksDB. The task's thread writes pending changes before a scan,
-        so for this thread the result is empty.
+        """Returns the pending changes, for the merge with a scan of RocksDB. The task's thread writes pending changes
+        before a scan, so for this thread the result is empty.
 
-        Call `_pending_in` before the scan: a change that is written between the two reads is then found twice, and not
-        missed.
+        Call `_pending_in` before the scan. A change that is written between the two reads is then found twice. If
+        RocksDB were read first, such a change could be missed.
         """
         if not self._pending:
             return {}
@@ -387,8 +396,8 @@ class WriteBehindStore(WrappedStateStore[RocksDBStore]):
         return {key: value for key, value in self._pending.copy().items() if is_wanted(key)}
 
     def _write_pending(self) -> None:
-        """Write the pending changes to RocksDB. The changes stay in `_pending` until they are written, for readers of
-        other threads.
+        """Write the pending changes to RocksDB. The changes stay in `_pending` until they are written, so that other
+        threads can read them.
         """
         pending = self._pending
         if not pending:

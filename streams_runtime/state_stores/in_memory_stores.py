@@ -1,10 +1,11 @@
 """Stores of bytes in memory, which keep their content until `close`: a key-value store, and window stores.
 
-The task's thread writes; any thread may read. Source: `InMemoryKeyValueStore`, `InMemoryWindowStore`.
+Only the task's thread may write to a store. Any thread may read. Source: `InMemoryKeyValueStore`,
+`InMemoryWindowStore`.
 
 Differs from Kafka: expired windows leave memory one segment at a time, as on disk, and not at every call. A restored
-duplicate keeps the sequence number of its changelog record. In a store with duplicates, as on disk, `fetch` returns the
-latest duplicate, and a put of None does not advance stream time.
+duplicate keeps the sequence number of its changelog record. In a store with duplicates, `fetch` returns the latest
+duplicate, and a put of None does not advance stream time, as in a store on disk.
 """
 
 from abc import ABC, abstractmethod
@@ -35,7 +36,7 @@ class _InMemoryStore:
     open.
 
     Another thread may close the store during a read. `close` first sets `_open` to False, then replaces the content. A
-    read takes the content first, then checks `_open`, so it never answers from the empty content of a closed store.
+    read first gets the content, then checks `_open`. So a read never uses the empty content of a closed store.
     """
 
     persistent = False
@@ -59,7 +60,7 @@ class _InMemoryStore:
         """Does nothing, because the store does not depend on the context."""
 
     def flush(self) -> None:
-        """Does nothing but check that the store is open: there is nothing to write to disk."""
+        """Only checks that the store is open, because a store in memory writes nothing to disk."""
         self._require_open()
 
     def _require_open(self) -> None:
@@ -71,22 +72,25 @@ class _InMemoryStore:
 
 
 class InMemoryKeyValueStore(_InMemoryStore):
-    """A `KeyValueBytesStore` of a dict and a sorted list of its keys, which is made on demand.
+    """A `KeyValueBytesStore` with a dict of entries and a sorted list of keys. The list is made when a range needs it.
 
-    A put costs a dict write. A range sorts the keys that were added since the last range, then iterates over a snapshot
-    of all keys. Keys that are added later are not in the range. Later changes and deletions of keys that the iterator
-    has not reached are in the range, as Kafka documents. Source: `InMemoryKeyValueStore`.
+    A put costs a write to the dict. A range sorts the keys that were added since the last range, then iterates over a
+    snapshot of all keys. Keys that are added after the start of the range are not in the range. As Kafka documents, the
+    range shows later changes and deletions of keys that the iterator has not reached. Source: `InMemoryKeyValueStore`.
     """
 
     def __init__(self, name: str) -> None:
         super().__init__(name)
-        self._lock = Lock()  # held to use `_sorted_keys` or `_added`, and to add a key to `_entries`
+        # the lock is held while `_sorted_keys` or `_added` is used, and while a key is added to `_entries`
+        self._lock = Lock()
         self._sorted_keys: list[bytes] | None = None
         """The sorted keys; None if the list was not made yet. The list may contain keys that were deleted since it was
         made. The list is replaced and never changed in place, because ranges read it.
         """
         self._added: dict[bytes, None] = {}
-        """Keys added since `_sorted_keys` was made. A dict, because a key may be deleted and added again."""
+        """Keys added since `_sorted_keys` was made. The keys are in a dict, because a key may be deleted and added
+        again.
+        """
         self._entries: dict[bytes, bytes] = {}
 
     def get(self, key: bytes) -> bytes | None:
@@ -152,11 +156,12 @@ class InMemoryKeyValueStore(_InMemoryStore):
     def _sorted(self) -> tuple[dict[bytes, bytes], list[bytes]]:
         """Returns the entries and their sorted keys.
 
-        The entries and their sorted keys are taken with the lock held: after a `close` in between, the keys would be
-        looked up in the empty dict of the closed store, and the range would be empty in place of an error.
+        The lock is held while the entries and the keys are read, so that no `close` comes between the two reads. If
+        `close` came in between, the keys would be looked up in the empty dict of the closed store, and the range would
+        be empty in place of an error.
         """
         with self._lock:
-            if not self._open:  # checked with the lock held, because `close` empties the store with the lock held
+            if not self._open:  # this check needs the lock, because `close` holds the lock while it empties the store
                 raise self._not_open()
             if self._sorted_keys is None:
                 self._sorted_keys = sorted(self._entries.copy())
@@ -179,10 +184,11 @@ class InMemoryKeyValueStore(_InMemoryStore):
 
 
 class WindowBuckets(Generic[Entry]):
-    """The windows of a store by their start: a dict of buckets, and a sorted list of the starts.
+    """The windows of a store by their start. The windows are in a dict of buckets. A sorted list has the starts.
 
-    Only the task's thread changes the windows; any thread may read the windows. Changes and reads that need both the
-    dict and the list hold the lock. Adding has a fast path, because records are usually in order of time.
+    Only the task's thread changes the windows. Any thread may read the windows. Changes and reads that need both the
+    dict and the list hold the lock. Adding a window has a fast path for records in order of time, which are the usual
+    case.
     """
 
     def __init__(self) -> None:
@@ -225,7 +231,9 @@ class WindowBuckets(Generic[Entry]):
 
 
 class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
-    """The base of both window stores. `Entry`: the value, or the duplicates, of one key and window start."""
+    """The base of the two window stores in memory. `Entry`: the value, or the duplicates, of one key and window
+    start.
+    """
 
     _retains_duplicates = False
 
@@ -261,14 +269,14 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         return self._while_open(buckets, found)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
-        """Returns the windows in order of time, then of key. Later changes of windows that the iterator has not reached
-        are included.
+        """Returns the windows in order of time, then of key. The result includes later changes of windows that the
+        iterator has not reached.
         """
         buckets = self._buckets
         return self._while_open(buckets, self._decoded(self._readable(buckets, from_ms, to_ms)))
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is no window key."""
+        """Apply changelog records. Raises ChangelogOfAnotherKind for a key that is not a window key."""
         self._require_open()
         for key, value in zip(batch.keys, batch.values, strict=True):
             if key is None:
@@ -296,7 +304,9 @@ class _InMemoryWindows(_InMemoryStore, ABC, Generic[Entry]):
         """
 
     def _observe(self, start_ms: int) -> bool:
-        """Advance observed stream time, and drop the segments that expire. Returns whether the window is readable."""
+        """Advance observed stream time, and drop the segments that expire. Returns True if the window at `start_ms` is
+        readable.
+        """
         retention = self._retention
         if start_ms > retention.observed_ms and retention.observe(start_ms):
             self._buckets.remove_before(retention.first_live_segment * retention.segment_interval_ms)

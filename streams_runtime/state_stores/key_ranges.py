@@ -14,12 +14,12 @@ _logger = logging.getLogger(__name__)
 
 
 def after(key: bytes) -> bytes:
-    """The first key after `key`."""
+    """Returns the first key after `key`."""
     return key + b"\x00"
 
 
 def prefix_end(prefix: bytes) -> bytes | None:
-    """The first key after all keys that begin with `prefix`; None if no key comes after them."""
+    """Returns the first key after all keys that begin with `prefix`, or None if no key comes after them."""
     head = prefix.rstrip(b"\xff")
     return head[:-1] + bytes((head[-1] + 1,)) if head else None
 
@@ -33,9 +33,9 @@ def is_within(start: bytes | None, exclusive_end: bytes | None) -> Callable[[byt
 
 
 def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
-    """True if the range is empty because its start lies after its end.
+    """Returns True if the range is empty because its start lies after its end.
 
-    A warning is logged for an inverted range, because the serialized keys may have another order than the keys.
+    Logs a warning if the range is inverted, because the serialized keys may have another order than the keys.
     """
     if start is None or end is None or start <= end:
         return False
@@ -50,9 +50,10 @@ def is_inverted(start: bytes | None, end: bytes | None, store: str) -> bool:
 def merged(
     stored: Iterator[tuple[Key, bytes]], changed: Mapping[Key, bytes | None], *, reverse: bool = False
 ) -> Iterator[tuple[Key, bytes]]:
-    """Merges `changed` into the entries of `stored`. A changed value replaces the stored value; None removes the entry.
+    """Merges `changed` into the entries of `stored`. A changed value replaces the stored value, and the value None
+    removes the entry.
 
-    Both `stored` and the result are in the order of the keys: ascending, or descending if `reverse`.
+    `stored` and the result are in ascending order of the keys, or in descending order if `reverse`.
     """
     return _merge(stored, changed, reverse) if changed else stored
 

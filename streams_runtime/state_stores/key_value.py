@@ -34,7 +34,9 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         self._skip_layers()
 
     def _skip_layers(self) -> None:
-        """Let `get` call the record cache, or without a cache the bytes store: the other layers only pass reads on."""
+        """Let `get` call the record cache or, without a cache, the bytes store. The other layers of the store only
+        forward reads.
+        """
         layer = self._inner
         if isinstance(layer, CachingKeyValueStore) and layer.cache is None:
             layer = layer.inner
@@ -87,7 +89,8 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
         return [None if each is None else deserialize(each) for each in map(self._get, self._stored_keys(keys))]
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
-        """Put each value under the key at its index, in this order. A key may repeat, and the value None deletes.
+        """Put each value under the key at its index, in this order. A key may occur more than once. The value None
+        deletes the key.
 
         If a key or a value cannot be serialized, no entry is put. Raises StreamsRuntimeError if `keys` and `values`
         have different lengths.
@@ -151,7 +154,9 @@ class SerdesKeyValueStore(SerdesStore[KeyValueBytesStore, K, V]):
 
 
 class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]]):
-    """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp without a value deletes, like a put of None."""
+    """A `TimestampedKeyValueStore[K, V]`. A put of a ValueAndTimestamp without a value deletes the key, like a put of
+    None.
+    """
 
     def __init__(self, inner: KeyValueBytesStore, key_serde: Serde[K], value_serde: Serde[V]) -> None:
         self.value_serde = value_serde
@@ -173,8 +178,8 @@ class SerdesTimestampedKeyValueStore(SerdesKeyValueStore[K, ValueAndTimestamp[V]
         )
 
     def flushed_getter(self) -> Callable[[bytes], bytes | None]:
-        """Returns a function like `get` of `entry_access`, which ignores unflushed changes in the record cache, except
-        changes by the record that is being processed.
+        """Returns a function like `get` of `entry_access`. The function ignores unflushed changes in the record cache,
+        except changes by the record that is being processed.
         """
         inner = self._inner
         return inner.get_flushed if isinstance(inner, CachingKeyValueStore) else inner.get

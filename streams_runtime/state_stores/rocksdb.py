@@ -1,11 +1,11 @@
 """Stores of bytes in RocksDB: one database for each store, in `<task directory>/rocksdb/<store name>`.
 
-Keys are ordered as unsigned bytes. RocksDB writes no log here: a crash loses the changes since the last `flush`, which
-are then restored from the changelog. The task's thread writes, flushes and closes; any thread may read. A read after
-`close` has begun raises InvalidStateStore. Source: `RocksDBStore`.
+Keys are ordered as unsigned bytes. RocksDB writes no log here. A crash loses the changes since the last `flush`, and
+the next task restores these changes from the changelog. Only the task's thread may write, flush and close a store. Any
+thread may read. A read after `close` has begun raises InvalidStateStore. Source: `RocksDBStore`.
 
-Differs from Kafka: values of a plain store are not converted when the store becomes a timestamped one. The files of a
-store of another kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
+Differs from Kafka: when a plain store becomes a timestamped store, its values are not converted. The files of a store
+of another kind are refused (`StoreOfAnotherKind`), and the task restores the store from its changelog.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ from streams_runtime.state_stores.window_keys import are_segmented_window_keys
 ROCKSDB_DIRECTORY = "rocksdb"
 _RETRY_CLOSE_S = 0.001
 CHUNK = 32
-"""The number of entries that are read at a time: RocksDB's iterator holds the GIL while it reads."""
+"""The number of entries that are read at a time. The number is small, because RocksDB's iterator holds the GIL while it
+reads.
+"""
 _SIGNS_OF_DAMAGE = ("Corruption", "No such file", "does not exist")
 Entry = tuple[bytes, bytes]
 
@@ -85,7 +87,7 @@ class Cursors:
     def read(self, open_iterator: Callable[[], Iterator[Entry]]) -> Iterator[Entry]:
         """Open an iterator of RocksDB at once, and return its entries.
 
-        After `close`, this call raises InvalidStateStore, and so do the iterators that it has returned.
+        After `close`, the method `read` and the returned iterators raise InvalidStateStore.
         """
         with self._lock:
             if self._closed:
@@ -144,15 +146,15 @@ class RocksDBStore:
     ) -> None:
         """`file_format`: the format of the store's files.
 
-        `convert`: called by `open` if the files have another format, with this store and the format of the files (None
-        if the format is not recorded). `convert` converts the content, or raises StoreOfAnotherKind. The default of
-        `convert` only checks the content.
+        `convert`: a function that `open` calls if the files have another format. The arguments of `convert` are this
+        store and the format of the files (None if the format is not recorded). `convert` converts the content, or
+        raises StoreOfAnotherKind. The default of `convert` only checks the content.
         """
         self._name = name
         self._format = file_format
         self._convert = RocksDBStore._refuse_other_kinds if convert is None else convert
         self._directory = Path()
-        # Any: rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
+        # the type is Any, because rocksdict's stub lacks methods, and a closed store has `_NOT_OPEN` here
         self._database: Any = _NOT_OPEN
         self._cursors = Cursors(self._failure)
         self._cursors.close()
@@ -179,7 +181,7 @@ class RocksDBStore:
             database = Rdict(str(self._directory), options)
         except ProcessorStateError:
             raise
-        except Exception as error:  # rocksdict raises plain Exception
+        except Exception as error:  # rocksdict raises errors of the class Exception
             raise self._cannot_open(error) from error
         database.set_write_options(self._write_options)
         self._cursors = Cursors(self._failure)
@@ -194,7 +196,9 @@ class RocksDBStore:
         )
 
     def record_format(self, file_format: StoreFormat) -> None:
-        """Write the format of the files beside them, for the next process. Raises ProcessorStateError."""
+        """Write the format of the files to a file in the same directory, for the next process. Raises
+        ProcessorStateError.
+        """
         try:
             write_format(self._directory, file_format)
         except OSError as error:
@@ -220,14 +224,16 @@ class RocksDBStore:
     def write(self, keys: Iterable[bytes | None], values: Iterable[bytes | None]) -> None:
         """Write keys and their values in one batch. `keys` and `values` have the same length.
 
-        If a key repeats, its last value is written. The value None deletes, and the key None is skipped. The batch is
-        sorted, because RocksDB writes sorted keys in half the time, which saves more time than the sorting takes.
+        If a key repeats, its last value is written. The value None deletes the key, and the key None is skipped. The
+        batch is sorted, because RocksDB writes sorted keys in half the time, which saves more time than the sorting
+        takes.
         """
         batch: Any = WriteBatch(raw_mode=True)
         try:
             entries = dict(zip(keys, values, strict=False))
             entries.pop(None, None)
-            ordered: list[Any] = sorted(entries)  # mypy still expects the key None
+            # the type is Any, because mypy does not know that the key None was removed
+            ordered: list[Any] = sorted(entries)
             try:
                 # a deque with maxlen 0 runs the map in C, without Python code for each entry
                 deque(map(batch.put, ordered, map(entries.__getitem__, ordered)), maxlen=0)
@@ -267,9 +273,9 @@ class RocksDBStore:
             raise self._failure(error) from error
 
     def close(self) -> None:
-        """Flush and close, and end all iterators.
+        """Flush and close the store, and end all iterators.
 
-        Raises ProcessorStateError if the flush fails. The store is closed even then.
+        If the flush fails, closes the store and raises ProcessorStateError.
         """
         database = self._database
         if database is _NOT_OPEN:
@@ -284,7 +290,7 @@ class RocksDBStore:
             _close_when_unused(database)
 
     def _refuse_other_kinds(self, _found: StoreFormat | None) -> None:
-        """Check the files of a key-value store that have no recorded format, by their first and their last entry.
+        """Check the files of a key-value store without a recorded format, by their first and their last entry.
 
         Raises StoreOfAnotherKind for windows, and for values without timestamps in a timestamped store.
         """
@@ -349,8 +355,8 @@ class RocksDBStore:
 
 
 # The two iterators below do not use rocksdict's `items` with bounds in `ReadOptions`. In rocksdict 0.3.29 the bounds
-# may be freed while they are in use, the lower bound is set as the upper one, and an iterator that meets a broken block
-# ends without an error.
+# may be freed while they are in use, and the lower bound is set as the upper bound. In this version, an iterator that
+# reaches a broken block ends without an error.
 
 
 def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
@@ -366,7 +372,7 @@ def _forwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -
             return
         yield key, value_of()
         step()
-    entries.status()  # this call raises an error if the loop has ended because of an error and not at the last entry
+    entries.status()  # if the loop has ended because of an error, this call raises the error
 
 
 def _backwards(database: Any, start: bytes | None, exclusive_end: bytes | None) -> Iterator[Entry]:
@@ -404,7 +410,7 @@ def _close_when_unused(database: Any) -> None:
         try:
             database.close()
             return
-        except RuntimeError as error:  # another thread is still reading; no thread can begin a new read
+        except RuntimeError as error:  # another thread is still reading, but no thread can begin a new read
             if "borrowed" not in str(error):
                 raise
             time.sleep(_RETRY_CLOSE_S)

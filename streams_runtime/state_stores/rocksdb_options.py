@@ -1,9 +1,10 @@
 """The options of RocksDB, and the limits of its memory.
 
-All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So
-memory does not grow with the number of tasks, nor while tens of millions of records are restored. The stores have no
-write-ahead log: the changelog replaces it, and each store is flushed before a checkpoint is written. Source:
-`RocksDBStore.openDB`. Differs from Kafka: in Kafka each store has, by default, a separate block cache of 50 MiB.
+All stores of a process share one block cache, which includes indexes and filters, and one budget for memtables. So the
+number of tasks and the number of restored records do not change the memory that RocksDB takes. The stores have no
+write-ahead log, because the changelog replaces it. Each store is flushed before a checkpoint is written. Source:
+`RocksDBStore.openDB`.
+Differs from Kafka: in Kafka each store has, by default, a separate block cache of 50 MiB.
 
 `rocksdb.config.setter` changes these options for a store before it is opened.
 """
@@ -50,7 +51,7 @@ def store_options() -> Options:
 
 
 def write_options() -> WriteOptions:
-    # Any: the stub of rocksdict calls this attribute a method
+    # the type is Any, because the stub of rocksdict has this attribute as a method
     options: Any = WriteOptions()
     options.disable_wal = True
     return options  # type: ignore[no-any-return]

@@ -2,12 +2,14 @@
 
 On disk a key is the segment's number (8 bytes, big-endian), then the window key. The length of a segment follows from
 the retention. If a new version of an application has another retention, `open` moves the windows to segments of the
-new length. If the retention has become longer, `open` also requests a new restore from the changelog, because the
-changelog still has windows that the store had deleted. Source: `RocksDBWindowStore`, `RocksDBSegmentedBytesStore`.
+new length. If the retention has become longer, `open` also requests a new restore from the changelog. The restore is
+needed because the changelog may still have windows that the store had deleted. Source: `RocksDBWindowStore`,
+`RocksDBSegmentedBytesStore`.
 
-Differs from Kafka: Kafka has a RocksDB for each segment; one RocksDB for each store takes less memory and opens faster.
-After a change of the retention, Kafka does not find the old windows. After a restart, Kafka does not know
-the sequence numbers in use, so a new duplicate may overwrite an old duplicate; here it never does.
+Differs from Kafka: Kafka has a RocksDB for each segment. One RocksDB for each store takes less memory and opens faster.
+After a change of the retention, Kafka does not find the old windows. After a restart, Kafka does not know the sequence
+numbers in use, so a new duplicate may overwrite an old duplicate. In this project, a new duplicate never overwrites an
+old one.
 """
 
 import logging
@@ -62,7 +64,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         self._expired: Callable[[str], None] = ignore_expired
         self._read_again: Callable[[str, str], None] = ignore_read_again
         self._newest_ms = NO_STREAM_TIME_MS
-        """Upper bound of the starts of all windows of the store."""
+        """An upper bound of the starts of all windows of the store."""
         self._in_memory_from_ms = 0
         """All windows of the store that start at `_in_memory_from_ms` or later are in memory, and not read from
         RocksDB.
@@ -122,7 +124,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             return database.get_in_memory(stored) if is_in_memory else database.get(stored)
         last = window_key(stored[:-SUFFIX_BYTES], start_ms, MAX_SEQUENCE)
         newest_first = database.scan(stored, after(last), reverse=True)
-        # Entries of a longer key that begins with this key may lie between these bounds as well.
+        # Entries of a longer key that begins with this key may lie between these bounds as well, so the length is
+        # checked.
         return next((value for found, value in newest_first if len(found) == len(last)), None)
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
@@ -133,7 +136,8 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
             prefixed = _prefix(segment) + key
             first, last = window_key(prefixed, from_ms, 0), window_key(prefixed, to_ms, MAX_SEQUENCE)
             scans.append(self._inner.scan(first, after(last)))
-        # All stored keys between `first` and `last` begin with `key`. A longer stored key belongs to a longer key.
+        # All stored keys between `first` and `last` begin with `key`. A stored key that is longer than `first` belongs
+        # to another, longer key.
         return ((suffix_of(stored)[0], value) for stored, value in chain.from_iterable(scans) if len(stored) == length)
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
@@ -190,7 +194,9 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return sequence
 
     def _note_eviction(self) -> None:
-        """Note that keys left the read cache: only windows newer than all present windows are surely in memory now."""
+        """Note that keys have left the read cache. After an eviction, only windows newer than all present windows are
+        certain to be in memory.
+        """
         self._in_memory_from_ms = self._newest_ms + 1
 
     def _drop_expired(self) -> None:
@@ -206,7 +212,9 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
         return [segment for segment in self._segments if first <= segment <= last] if from_ms <= to_ms else []
 
     def _convert(self, database: RocksDBStore, found: StoreFormat | None) -> None:
-        """Convert files with another retention or without a known format. `RocksDBStore.open` calls `_convert`."""
+        """Convert files of a store with another retention, or without a known format. `RocksDBStore.open` calls
+        `_convert`.
+        """
         retention_ms, interval_ms = self._retention.retention_ms, self._retention.segment_interval_ms
         moved = 0
         if found is None or found.segment_interval_ms != interval_ms:
@@ -230,9 +238,9 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def _move_windows(self, database: RocksDBStore, found: StoreFormat | None) -> int:
         """Move each window to its segment. Returns the number of windows that were in another segment.
 
-        The move can be repeated after a crash, even with the old retention: each batch of moves is written atomically,
+        After a crash the move can be repeated, even with the old retention. Each batch of moves is written atomically,
         and the format on disk has no segment length until all windows are moved. If a window exists under its old and
-        its new key, the value of the new key is kept, because the last version of the application has put it.
+        its new key, the value of the new key is kept. The last version of the application has put this value.
         """
         moved = 0
         changes: dict[bytes | None, bytes | None] = {}
@@ -257,7 +265,7 @@ class RocksDBWindowStore(WrappedStateStore[WriteBehindStore]):
     def _key_in_its_segment(self, database: RocksDBStore, stored: bytes) -> bytes:
         """Returns the key under which this store reads the window.
 
-        Raises StoreOfAnotherKind if `stored` is no window key.
+        Raises StoreOfAnotherKind if `stored` is not a window key.
         """
         if not are_segmented_window_keys(stored) or not is_window_key(stored, duplicates=self._retain_duplicates):
             raise database.wrong_kind("keys of another kind")
@@ -286,7 +294,7 @@ def _prefix(segment: int) -> bytes:
 
 def _columns(batch: RecordBatch) -> tuple[Sequence[bytes], Sequence[bytes | None], list[bytes]]:
     """Returns the keys, the values and the bytes of the window starts of the records that have a key."""
-    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # for a None, the next statement raises TypeError
+    keys: Sequence[bytes] = batch.keys  # type: ignore[assignment]  # if a key is None, the next line raises TypeError
     try:
         return keys, batch.values, list(map(_window_starts, keys))
     except TypeError:

@@ -1,9 +1,9 @@
-"""The protocols of state stores: for tasks (`StateStore`), for processors (`KeyValueStore`, `WindowStore`), and for the
-layers inside a store (`KeyValueBytesStore`, `WindowBytesStore`).
+"""The protocols of state stores. Tasks use `StateStore`. Processors use `KeyValueStore` and `WindowStore`. The layers
+inside a store are a `KeyValueBytesStore` or a `WindowBytesStore`.
 
 A store for processors takes and returns objects, writes each change to its changelog, and keeps bytes in RocksDB or in
-memory. A standby or a restore only calls `restore`. A task calls its stores on its stream thread. Queries read on other
-threads at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`,
+memory. Standbys and restores change a store only by `restore`. A task calls its stores on its stream thread. Queries
+read on other threads at the same time, so reads have to be thread-safe. Source: `StateStore`, `KeyValueStore`,
 `TimestampedKeyValueStore`, `WindowStore`, `StoreBuilder`.
 """
 
@@ -27,7 +27,9 @@ V = TypeVar("V")
 
 
 class ChangeLogger(Protocol):
-    """Sends the changes of logged stores to their changelogs, as bytes. `value` None is a deletion."""
+    """Sends the changes of logged stores to their changelogs, as bytes. A change with the `value` None is a
+    deletion.
+    """
 
     def limits_of(self, store: str) -> RecordLimits:
         """Returns the limits of a record in the store's changelog."""
@@ -43,17 +45,19 @@ class ChangeLogger(Protocol):
 
 
 RocksDBConfigSetter = Callable[[str, Any], object]
-"""Called with a store's name and the `rocksdict.Options` to open the store with, which it may change. Source:
-`RocksDBConfigSetter.setConfig`.
+"""A function that may change the options of RocksDB for a store. The arguments of the function are the store's name and
+the `rocksdict.Options`. Source: `RocksDBConfigSetter.setConfig`.
 """
 
 
 def ignore_expired(_store: str) -> None:
-    """The default of `StoreContext.expired`, for a store without a task."""
+    """Does nothing. `ignore_expired` is the default of `StoreContext.expired`, for a store without a task."""
 
 
 def ignore_read_again(_store: str, _reason: str) -> None:
-    """The default of `StoreContext.read_again`, for a store without a changelog."""
+    """Does nothing. `ignore_read_again` is the default of `StoreContext.read_again`, for a store without a
+    changelog.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,10 +67,11 @@ class StoreContext:
     `directory`: the directory of the task. A store keeps its files in `rocksdb/<name>` in the task's directory.
     `changes`: None for a store that is not logged.
     `rocksdb_config_setter`: the setting `rocksdb.config.setter`.
-    `expired`: called with the store's name when the store drops a put into an expired window.
+    `expired`: a function that is called with the store's name when the store drops a put into an expired window.
     `cache`: None if the store has no record cache, as in a standby.
-    `read_again`: called with the store's name and a reason in words when the store, after `open`, may lack entries that
-    its changelog still has. The changelog is then read from the beginning, over the content of the store.
+    `read_again`: a function that is called if, after `open`, the store may lack entries that its changelog still has.
+    The arguments of `read_again` are the store's name and a text with the reason. After the call of `read_again`, the
+    changelog is read from its beginning, and the store keeps its content.
     """
 
     task_id: TaskId
@@ -80,7 +85,9 @@ class StoreContext:
 
 
 class RecordClock(Protocol):
-    """The times of the record that is being processed, in milliseconds since the epoch; -1 before the first record."""
+    """The times of the record that is being processed, in milliseconds since the epoch. Before the first record, the
+    times are -1.
+    """
 
     @property
     def record_timestamp_ms(self) -> int: ...
@@ -111,7 +118,8 @@ class StateStore(Protocol):
     def open(self, context: StoreContext) -> None:
         """Open or create the store.
 
-        Raises ProcessorStateError; StoreOfAnotherKind for files that have to be deleted before the store can be opened.
+        Raises ProcessorStateError. Raises StoreOfAnotherKind if the files have to be deleted before the store can be
+        opened.
         """
 
     def rebind(self, context: StoreContext) -> None:
@@ -120,13 +128,15 @@ class StateStore(Protocol):
         """
 
     def restore(self, batch: RecordBatch) -> None:
-        """Apply changelog records in bulk without logging them. Later records win, and None deletes."""
+        """Apply changelog records in bulk without logging them. If a key occurs in several records, the last record
+        decides. The value None deletes the key.
+        """
 
     def flush(self) -> None:
         """Write all changes to disk, if the store is persistent."""
 
     def close(self) -> None:
-        """Flush and close. Does nothing if the store is closed."""
+        """Flush and close the store. Does nothing if the store is closed."""
 
 
 Entries = Iterator[tuple[bytes, bytes]]
@@ -134,7 +144,9 @@ Entries = Iterator[tuple[bytes, bytes]]
 
 
 class KeyValueBytesStore(StateStore, Protocol):
-    """A key-value store of bytes: RocksDB or memory, and the record cache and the change logging around them."""
+    """A key-value store of bytes. The layers of a key-value store have this protocol: a store in RocksDB or in memory,
+    change logging, and a record cache.
+    """
 
     def get(self, key: bytes) -> bytes | None: ...
     def put(self, key: bytes, value: bytes | None) -> None: ...
@@ -150,30 +162,36 @@ class KeyValueBytesStore(StateStore, Protocol):
 
 
 class WindowBytesStore(StateStore, Protocol):
-    """A window store of bytes: RocksDB or memory, and the record cache and the change logging around them.
+    """A window store of bytes. The layers of a window store have this protocol: a store in RocksDB or in memory, change
+    logging, and a record cache.
 
     Window starts are in milliseconds, and must not be negative in `put`. Ranges include both ends, which may be
     negative. A window is readable while its start is above observed stream time minus retention. Observed stream time
     is the highest start that was put or restored since the store was opened.
 
     Source: `WindowStore<Bytes, byte[]>`. Differs from Kafka: `put` returns the sequence number of the store, and the
-    changelog uses the same number. In Kafka the store and the changelog count separately, and their numbers differ
-    after a duplicate was deleted.
+    changelog uses the same number. In Kafka the store and the changelog count separately, and their sequence numbers
+    differ after a duplicate was deleted.
     """
 
     def put(self, key: bytes, value: bytes | None, start_ms: int) -> int | None:
-        """Returns the sequence number to log the change with (0 without duplicates), or None if there is no change.
+        """Put a value, and return the sequence number for the changelog, or None if there is no change to log. Without
+        duplicates the sequence number is 0.
 
-        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes; in a store with duplicates
-        it does nothing. A put into an expired window (on disk: a window of a deleted segment) is dropped, and
-        `StoreContext.expired` is called.
+        `key`: the window key for `start_ms`, with sequence number 0. The value None deletes the window, but a store
+        with duplicates ignores the value None. A put into an expired window is dropped, and `StoreContext.expired` is
+        called. In a store on disk, only a put into a deleted segment is dropped.
         """
 
     def fetch(self, key: bytes, start_ms: int) -> bytes | None:
-        """Returns the value of a window; of duplicates, that with the highest sequence number. `key`: see `put`."""
+        """Returns the value of a window or, of several duplicates, the value with the highest sequence number. `key`:
+        see `put`.
+        """
 
     def fetch_range(self, key: bytes, from_ms: int, to_ms: int) -> Iterator[tuple[int, bytes]]:
-        """Returns starts and values of a key's windows in order of time; duplicates in order of sequence numbers."""
+        """Returns the starts and values of a key's windows in order of time. Duplicates are in order of sequence
+        numbers.
+        """
 
     def fetch_all(self, from_ms: int, to_ms: int) -> Iterator[tuple[bytes, int, bytes]]:
         """Returns keys, starts and values of all windows, in an order that depends on the store."""
@@ -183,7 +201,7 @@ Inner = TypeVar("Inner", bound=StateStore)
 
 
 class WrappedStateStore(Generic[Inner]):
-    """A store around an inner store. The outer store passes the calls of a task on to the inner store. Source:
+    """A store around an inner store. The outer store forwards the calls of a task to the inner store. Source:
     `WrappedStateStore`.
     """
 
@@ -248,8 +266,8 @@ class ValueAndTimestamp(NamedTuple, Generic[V]):
 
 
 class KeyValueStore(StateStore, Protocol[K, V]):
-    """A key-value store of objects. Keys are ordered by their bytes. Ranges include both ends; a bound that is None
-    leaves the range open at this end.
+    """A key-value store of objects. Keys are ordered by their bytes. Ranges include both ends. If a bound is None, the
+    range is open at this end.
     """
 
     def get(self, key: K) -> V | None: ...
@@ -265,7 +283,8 @@ class KeyValueStore(StateStore, Protocol[K, V]):
         """Returns the value of each key, as `get` does."""
 
     def put_many(self, keys: Iterable[K], values: Iterable[V | None]) -> None:
-        """Put each value under the key at its index, in this order. A key may repeat, and the value None deletes.
+        """Put each value under the key at its index, in this order. A key may occur more than once. The value None
+        deletes the key.
 
         If a key or a value cannot be serialized, no entry is put.
         """
@@ -274,8 +293,8 @@ class KeyValueStore(StateStore, Protocol[K, V]):
 
 
 class TimestampedKeyValueStore(KeyValueStore[K, ValueAndTimestamp[V]], Protocol[K, V]):
-    """A key-value store that keeps a timestamp with each value: in the store as 8 bytes before the value, in the
-    changelog as the timestamp of the record.
+    """A key-value store that keeps a timestamp with each value. In the store, the timestamp is 8 bytes before the
+    value. In the changelog, the timestamp of the value is the timestamp of the record.
     """
 
 
@@ -289,7 +308,7 @@ class Windowed(NamedTuple, Generic[K]):
 
 class WindowStore(StateStore, Protocol[K, V]):
     """A window store of objects. Times are window starts in milliseconds. Ranges include both ends. Windows that are
-    older than stream time minus retention cannot be read any more. `put` with None deletes.
+    older than stream time minus retention cannot be read any more. A `put` of None deletes the window.
     """
 
     def put(self, key: K, value: V | None, window_start_ms: int) -> None: ...

@@ -1,15 +1,16 @@
-"""The format of a persistent store's files: the kind of store and, for windows, the segments. The format stands in a
+"""The format of a persistent store's files: the kind of store and, for windows, the segments. The format is in a
 separate file:
 
     rocksdb/<store>/store-format    {"kind": "window", "retention.ms": 660000, "segment.interval.ms": 330000}
 
 A new version of an application may have a store of another kind or another retention under the same name. The bytes of
-the old store then have another meaning, and the RocksDB files alone do not show this. The format file is written when
-the whole content has its format. While windows are moved to segments of another length, the file has no interval. Older
-releases of this package wrote no format file; then the keys are checked.
+the old store then have another meaning for the new version, and the RocksDB files alone do not show the difference. The
+format file is written after the whole content of the store has this format. While windows are moved to segments of
+another length, the format file has no `segment.interval.ms`. Older releases of this package wrote no format file. If
+there is no format file, the keys are checked.
 
-Kafka has no counterpart of this file. Kafka keeps window stores and other stores in directories of different names,
-names a segment by its start time, and keeps values with timestamps in a separate column family.
+Kafka has no counterpart of this file. Kafka keeps window stores and other stores in directories of different names.
+Kafka names a segment by its start time, and keeps values with timestamps in a separate column family.
 """
 
 import json
@@ -42,8 +43,8 @@ class StoreKind(StrEnum):
 class StoreFormat:
     """The content of a format file.
 
-    `kind`: a `StoreKind`, or an unknown kind of a later release. `retention_ms`, `segment_interval_ms`: only for window
-    stores.
+    `kind`: a `StoreKind`, or an unknown kind of a later release. `retention_ms`, `segment_interval_ms`: None if the
+    store is not a window store.
     """
 
     kind: str
@@ -52,7 +53,7 @@ class StoreFormat:
 
 
 def read_format(directory: Path) -> StoreFormat | None:
-    """Returns the format of the files; None if there is no format file or it is invalid. Raises OSError."""
+    """Returns the format of the files, or None if there is no valid format file. Raises OSError."""
     try:
         document = json.loads((directory / FORMAT_FILE_NAME).read_bytes())
     except (FileNotFoundError, NotADirectoryError, ValueError):

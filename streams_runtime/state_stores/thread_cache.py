@@ -3,29 +3,30 @@ all caches of the thread share one size limit.
 
 Rules:
 - Dirty keys are flushed in the order of their last change, and a flush writes each key once.
-- The least recently used value is evicted first. If the value to evict is dirty, it is flushed first. The flush also
-  writes all other dirty keys of its store, which stay in the cache.
+- The least recently used value is evicted first. If this value is dirty, it is flushed before it is evicted. The flush
+  also writes all other dirty keys of its store, which stay in the cache.
 - A deleted key leaves the cache when its deletion is flushed.
-- Sizes are counted as in Kafka, so that a cache of the same size evicts at the same record. Differs from Kafka: an
-  input record that is kept for an error handler is counted as well.
-- A put evicts only from the cache of its own store. While a cache is being flushed, a put into it evicts nothing,
-  because a downstream operator may put into the store whose change it receives. The next put after the flush of a cache
-  evicts.
-- When the thread's share shrinks because a thread was added to the instance, all caches evict their clean values. The
-  dirty values become clean at the next commit, and are evicted in the thread's next pass, or at a put before.
-- The caches of a task are flushed together before a commit, and caches of other tasks are not.
+- Sizes are counted as in Kafka, so that a cache of the same size evicts at the same record. Differs from Kafka: the
+  size of an input record that is kept for an error handler is counted as well.
+- A put evicts only from the cache of its own store. While a cache is being flushed, a put into this cache evicts
+  nothing, because a downstream operator may put into the store whose change it receives. The next put after the flush
+  evicts again.
+- When the thread's share of the memory shrinks because a thread was added to the instance, all caches evict their clean
+  values. The dirty values become clean at the next commit. After the commit, these values are evicted in the thread's
+  next pass, or by an earlier put.
+- Before a task commits, all caches of this task are flushed together. The caches of other tasks are not flushed.
 
-The task's thread writes; any thread may read. A value is written to the store before it leaves the cache or becomes
-clean, so that a reader that has read a value never reads an older value. If a flush fails, the values that were not
-written stay dirty, and the flush can be repeated.
+Only the task's thread may write to a cache. Any thread may read. A value is written to the store before it leaves the
+cache or becomes clean. So a reader that has read a value never reads an older value later. If a flush fails, the values
+that were not written stay dirty, and the flush can be repeated.
 
 Source: `ThreadCache`, `NamedCache`, `LRUCacheEntry`, `ProcessorStateManager.flushCache`,
 `InternalProcessorContext.setRecordContext`.
 Differs from Kafka: in Kafka the caches are flushed at once when the share shrinks. In this project, the caches are
-flushed again until no key is dirty, so that a commit contains all changes of the records before it. Kafka flushes each
-store once, so a change that reaches a store after its flush waits for the next commit. In this project, a change waits
-for the next commit only if a processor reacts to each change of a table with another change of the same table (see
-`_MAX_FLUSH_ROUNDS`).
+flushed again until no key is dirty, so that a commit contains all changes of the records before the commit. Kafka
+flushes each store once, so a change that reaches a store after its flush waits for the next commit. In this project, a
+change waits for the next commit only in one case: a processor reacts to each change of a table with another change of
+the same table (see `_MAX_FLUSH_ROUNDS`).
 """
 
 from __future__ import annotations
@@ -40,18 +41,20 @@ from streams_runtime.logs.log_errors import LogTimeout
 from streams_runtime.logs.record_limits import BrokerChecks
 
 ContextTuple = tuple[int, Headers, tuple[str, int] | None, int, RawRecord | None, int]
-"""The context of the record that makes a change. The items of the context are: timestamp in milliseconds; headers;
-topic and partition (None for a punctuation); offset (-1 for a punctuation); the input record, if an error handler may
-ask for it; the number of bytes that the cache counts for the context (the topic's name and the `extra_bytes`). The
-context is a plain tuple for speed, because each change needs a context. Source: `ProcessorRecordContext`.
+"""The context of the record that makes a change. The first items of the context are timestamp in milliseconds, headers,
+topic and partition (None for a punctuation), and offset (-1 for a punctuation). The next item of the context is the
+input record, if an error handler may ask for the input record. The last item of the context is the number of bytes that
+the cache counts for the context: the topic's name and the `extra_bytes`. The context is a plain tuple for speed,
+because each change needs a context. Source: `ProcessorRecordContext`.
 """
 _POSITION = slice(2, 4)
 """Topic, partition and offset in a `ContextTuple`."""
 _CONTEXT_BYTES: Final = 5
 
 FlushListener = Callable[[bytes, bytes | None, bytes | None, ContextTuple], None]
-"""Called with the cache key, the new value, the old value (None if the listener needs no old values), and the context
-of the record that made the change."""
+"""A function that is called for a flushed change. The arguments are the cache key, the new value, the old value (None
+if the listener needs no old values), and the context of the record that made the change.
+"""
 
 Entry = tuple[bytes | None, int]
 """The value (None if the key was deleted), and the size in bytes."""
@@ -63,12 +66,15 @@ _ENTRY_OVERHEAD = 24 + 1 + 8 + 8 + 4
 partition of the record."""
 
 _MAX_FLUSH_ROUNDS = 100
-"""Limit of the rounds of a flush; a round flushes each dirty cache of a task once. Keys that are still dirty after the
-last round wait for the next commit, because processors change them again in each round."""
+"""The largest number of rounds of a flush. A round flushes each dirty cache of a task once. Keys that are still dirty
+after the last round wait for the next commit. Keys stay dirty if processors change them again in each round.
+"""
 
 
 class RecordContexts(Protocol):
-    """The context of the record that a task is processing; during a flush, of the record that made the change."""
+    """The context of the record that a task is processing. During a flush, the context is that of the record that made
+    the change.
+    """
 
     def record_context(self) -> ContextTuple: ...
 
@@ -140,8 +146,9 @@ class TaskCache:
     def add(self, below: StoreBelow, *, key_overhead: int, caches_reads: bool) -> NamedCache:
         """Make a cache for one store.
 
-        `below`: the store below the cache. `key_overhead`: the number of bytes by which a cache key is longer in Kafka,
-        which are counted as in Kafka. `caches_reads`: True if values that are read from `below` stay in the cache.
+        `below`: the store below the cache. `key_overhead`: the number of bytes by which a cache key is longer in Kafka.
+        The cache counts the additional bytes, as Kafka does. `caches_reads`: True if values that are read from `below`
+        stay in the cache.
         """
         cache = NamedCache(self._thread, below, self.contexts, key_overhead=key_overhead, caches_reads=caches_reads)
         self._thread.add(cache)
@@ -189,11 +196,13 @@ class NamedCache:
         self._listener: FlushListener | None = None
         self._sends_old_values = False
         self._entries: OrderedDict[bytes, Entry] = OrderedDict()
-        """The entries; the least recently used key is the first."""
+        """The entries by key. The least recently used key is the first."""
         self._dirty: dict[bytes, ContextTuple] = {}
         """The dirty keys in the order of their last change, with the context of that change."""
         self._last_used = b""
-        """The last key of `_entries`, unless it was removed. So a `put` after a `get` of this key moves no entry."""
+        """The last key of `_entries`, unless it was removed. So a `put` after a `get` of the same key does not move the
+        entry.
+        """
         self._is_flushing = False
         self._size_bytes = 0
 
@@ -205,10 +214,11 @@ class NamedCache:
     # --- reading
 
     def get(self, key: bytes) -> bytes | None:
-        """Returns the value in the cache, or else in the store below. The call counts as a use of the key. Only the
-        task's thread may call this method.
+        """Returns the value in the cache or, if the key is not in the cache, the value in the store below. The call
+        counts as a use of the key. Only the task's thread may call this method.
 
-        If values that were read stay in the cache, this may evict a value, and raises the errors of the flush.
+        If values that were read stay in the cache, `get` may evict a value. If the evicted value has to be flushed
+        first, `get` raises the errors of the flush.
         """
         entry = self._entries.get(key)
         if entry is not None:
@@ -228,7 +238,9 @@ class NamedCache:
         return self._entries.get(key)
 
     def changed_by_present_record(self, key: bytes) -> Entry | None:
-        """Returns the entry of a key if it is dirty and the record that is being processed made its last change."""
+        """Returns the entry of a key if the key is dirty and its last change was made by the record that is being
+        processed.
+        """
         context = self._dirty.get(key)
         if context is None or context[_POSITION] != self._record_context()[_POSITION]:
             return None
@@ -249,8 +261,8 @@ class NamedCache:
         return dict(self._values_of([key for key in list(self._dirty) if is_wanted(key)]))
 
     def _values_of(self, keys: list[bytes]) -> list[tuple[bytes, bytes | None]]:
-        """Returns the entries without keys that the task's thread has removed meanwhile: the store below has their
-        values.
+        """Returns the entries of the keys, without keys that the task's thread has removed meanwhile. The store below
+        has the values of the removed keys.
         """
         entries = [(key, self._entries.get(key)) for key in keys]
         return [(key, entry[_VALUE]) for key, entry in entries if entry is not None]
@@ -260,9 +272,9 @@ class NamedCache:
     def put(self, key: bytes, value: bytes | None, timestamp_ms: int = JAVA_LONG_MAX) -> None:
         """Change a value for the record that is being processed.
 
-        `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default; its
-        change is always checked. Raises the errors of the check, before anything is changed. May evict values, and
-        raises the errors of their flush; after an error of the flush, the change is in the cache.
+        `timestamp_ms`: the timestamp of the value. A caller that does not know the timestamp uses the default, with
+        which the change is always checked. Raises the errors of the check, before anything is changed. `put` may evict
+        values, and raises the errors of their flush. After an error of the flush, the change is in the cache.
         """
         below = self._below
         length = len(key) if value is None else len(key) + len(value)
@@ -282,11 +294,11 @@ class NamedCache:
                 entries.move_to_end(key)
             size -= previous[_SIZE]
             if key in dirty:
-                del dirty[key]  # the key moves to the end
+                del dirty[key]  # the changed key moves to the end of `dirty`
         self._last_used = key
         dirty[key] = context
-        # The limit may be exceeded even if this cache does not grow: an eviction from another cache forwards its value,
-        # which may lead to this put, before it removes the value.
+        # The limit may be exceeded even if this cache does not grow. An eviction from another cache forwards a value
+        # before it removes the value, and the forwarded value may lead to this put.
         if size or thread.size_bytes > thread.max_bytes:
             self._grow(size)
 
@@ -349,7 +361,7 @@ class NamedCache:
         if listener is not None:
             if value is None or self._sends_old_values:
                 old = self._below.read(key)
-                # otherwise the key was put and deleted since the last flush
+                # without a value and an old value, the key was put and deleted since the last flush
                 is_needed = value is not None or old is not None
             if is_needed:
                 self._contexts.set_context(context)
@@ -357,10 +369,10 @@ class NamedCache:
         if is_needed:
             try:
                 self._below.put_checked(key, value, context[0])
-            # the error does not lose the change: the store has it, and the record collector sends it later
+            # the time-out does not lose the change: the store has the change, and the record collector sends it later
             except LogTimeout as error:
                 timeout = error
-        if self._entries[key] is entry:  # otherwise a downstream operator has changed the key again
+        if self._entries[key] is entry:  # a new entry comes from a downstream operator
             del self._dirty[key]
             if value is None:
                 self._remove(key)
@@ -374,11 +386,11 @@ class NamedCache:
 
 
 def extra_bytes(headers: Headers, raw: RawRecord | None) -> int:
-    """Returns the size of a record's headers and of the input record that is kept for an error handler.
+    """Returns the size in bytes of a record's headers and of the input record that is kept for an error handler.
 
-    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record, whatever the handler
-    is, but its size is not counted. So a cache of small results of large records takes many times
-    `statestore.cache.max.bytes`.
+    Differs from Kafka: the input record is counted. In Kafka each change keeps its input record with every handler, but
+    the size of the input record is not counted. So in Kafka a cache with small results of large records takes many
+    times `statestore.cache.max.bytes`.
     """
     size = sum(len(name) + (0 if value is None else len(value)) for name, value in headers)
     if raw is not None:

@@ -1,7 +1,7 @@
 """A value with its timestamp as bytes in a store: 8 bytes of milliseconds, big-endian, then the value.
 
 A record of the changelog has the value without these 8 bytes, and the timestamp as the record's timestamp. So a restore
-joins value and timestamp again, for a whole batch at a time. Source: `ValueAndTimestampSerde`,
+joins each value with its timestamp again, for a whole batch at a time. Source: `ValueAndTimestampSerde`,
 `ValueAndTimestampSerializer`, `RecordConverters.rawValueToTimestampedValue`.
 """
 
@@ -28,7 +28,7 @@ EntryReader = Callable[[bytes], tuple[int, Any]]
 """Reads the bytes of a stored value, and returns the timestamp in milliseconds and the value."""
 
 EntryWriter = Callable[[int, Any], bytes]
-"""Called with a timestamp and a value, which is not None; returns the bytes to store."""
+"""Converts a timestamp and a value, which must not be None, to the bytes to store."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,9 @@ class ValueAndTimestampSerde(Generic[V]):
         return ValueAndTimestamp(self.value_serde.deserialize(data[TIMESTAMP_BYTES:]), unpack_timestamp(data)[0])
 
     def serializer(self) -> Callable[[ValueAndTimestamp[V]], bytes | None]:
-        """Returns a function like `serialize`; for a ValueAndTimestamp without a value it returns None (a deletion)."""
+        """Returns a function like `serialize`, which returns None (a deletion) for a ValueAndTimestamp without a
+        value.
+        """
         serialize = self.value_serde.serialize
         return lambda given: None if given.value is None else _pack(given.timestamp_ms) + serialize(given.value)
 
@@ -68,14 +70,14 @@ class ValueAndTimestampSerde(Generic[V]):
 
 class EntryAccess(NamedTuple):
     """The functions with which operators of the DSL read and write a timestamped store, without making a
-    `ValueAndTimestamp`. Like the methods of the store, they use the record cache and the changelog. The functions are
-    only for the task's thread, and valid until the store is closed or rebound.
+    `ValueAndTimestamp`. Like the methods of the store, these functions use the record cache and the changelog. Only the
+    task's thread may call the functions, and only until the store is closed or rebound.
 
-    `stored_key_of`: called with a key, and in a window store also with the start of the window; returns the stored form
-    of the key, to pass to `get` and `put`. `put` also takes the timestamp of the entry.
-    `read`, `write`: convert the bytes of `get` and `put`.
+    `stored_key_of`: returns the stored form of a key, for calls of `get` and `put`. In a window store, the arguments of
+    `stored_key_of` are the key and the start of the window. `put`: also takes the timestamp of the entry.
+    `read`: converts the bytes that `get` returns. `write`: makes the bytes for `put`.
     `set_flush_listener`: see `NamedCache.set_flush_listener`; None without a record cache. `key_of`: deserializes a
-    cache key, which the listener gets, to the key or the `Windowed` key.
+    cache key, which the listener gets. The result of `key_of` is the key or, in a window store, the `Windowed` key.
     """
 
     stored_key_of: Callable[..., Any]

@@ -24,7 +24,8 @@ _new_tuple = tuple.__new__
 class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
     """A `WindowStore[K, V]`. Raises StreamsRuntimeError for a key that is None, and the errors of serdes.
 
-    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts such a window into a wrong segment.
+    Differs from Kafka: a window that starts before 1970 is refused. Kafka puts a window that starts before 1970 into a
+    wrong segment.
     """
 
     def __init__(
@@ -48,7 +49,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
         self._inner.put(stored_key, None if value is None else self._serialize_value(value), window_start_ms)
 
     def fetch(self, key: K, start_ms: int) -> V | None:
-        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # no window key has a start outside of this range
+        possible_start_ms = min(max(start_ms, 0), JAVA_LONG_MAX)  # every window key has a start within this range
         stored = self._inner.fetch(window_key(self._serialized_key(key), possible_start_ms, 0), start_ms)
         return None if stored is None else self._deserialize_value(stored)
 
@@ -67,7 +68,7 @@ class SerdesWindowStore(SerdesStore[WindowBytesStore, K, V]):
 
 
 class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
-    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp without a value deletes."""
+    """A `WindowStore[K, ValueAndTimestamp[V]]`. A put of a ValueAndTimestamp without a value deletes the window."""
 
     def __init__(
         self, inner: WindowBytesStore, key_serde: Serde[K], value_serde: Serde[V], *, window_size_ms: int
@@ -86,8 +87,8 @@ class SerdesTimestampedWindowStore(SerdesWindowStore[K, ValueAndTimestamp[V]]):
         last_start_ms, suffix = -1, b""
 
         def stored_key_of(key: K, start_ms: int) -> bytes | tuple[bytes, int]:
-            """Returns the window key, which is also the cache key. Without a cache, the stored form is a pair of the
-            window key and the start.
+            """Returns the window key, which is also the cache key. Without a cache, returns a pair of the window key
+            and the start.
             """
             nonlocal last_start_ms, suffix
             if start_ms != last_start_ms:  # most records belong to the same window as the previous record

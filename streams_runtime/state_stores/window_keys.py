@@ -1,18 +1,19 @@
 """Window keys as bytes, in a store and in its changelog, and the retention of windows in a store.
 
-A window key is the key, then 8 bytes of window start and 4 bytes of sequence number. The numbers are big-endian, so the
-windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On disk 8 bytes with
-the number of the window's segment come before the window key.
+A window key has the bytes of the key, then 8 bytes of window start and 4 bytes of sequence number. The numbers are
+big-endian, so the windows of a key are in order of time. The sequence number is 0 unless the store keeps duplicates. On
+disk 8 bytes with the number of the window's segment come before the window key.
 
 Each store has its own observed stream time: the highest window start that was put or restored since the store was
 opened. After the next opening, the observed stream time is -1 again, as in Kafka. A window has expired if its start is
-at or before `observed stream time - retention`. Then it cannot be read any more.
+at or before `observed stream time - retention`. An expired window cannot be read any more.
 
 Windows are deleted in whole segments, because deleting single windows is slow. The segment of a window has the number
-`start // interval`, with an interval of max(retention / 2, one minute). All segments below
-`(observed stream time - retention) // interval` are deleted: each window in them has expired. So a window may stay for
-up to one interval after it has expired. In a store on disk such a window can still be put: only a put into a deleted
-segment is dropped and counted. In a store in memory a put into any expired window is dropped and counted.
+`start // interval`, with an interval of max(retention / 2, one minute). The store deletes all segments below
+`(observed stream time - retention) // interval`, because each window in them has expired. So a window may stay for up
+to one interval after it has expired. In a store on disk, only a put into a deleted segment is dropped and counted. Any
+other put into an expired window succeeds. In a store in memory, every put into an expired window is dropped and
+counted.
 
 Source: `WindowKeySchema`, `AbstractSegments`, `AbstractRocksDBSegmentedBytesStore`, `InMemoryWindowStore`.
 """
@@ -44,7 +45,7 @@ def window_key(key: bytes, start_ms: int, sequence: int) -> bytes:
 
 
 def suffix_of(window_key: bytes) -> tuple[int, int]:
-    """Returns window start and sequence number."""
+    """Returns the window start and the sequence number of a window key."""
     return _SUFFIX.unpack_from(window_key, len(window_key) - SUFFIX_BYTES)
 
 
@@ -56,19 +57,19 @@ def next_sequence(sequence: int) -> int:
 
 
 def is_window_key(key: bytes, *, duplicates: bool) -> bool:
-    """True if a window store can have written this key. `duplicates`: True if the store keeps duplicates."""
+    """Returns True if a window store can have written this key. `duplicates`: True if the store keeps duplicates."""
     if len(key) < SUFFIX_BYTES:
         return False
     start_ms, sequence = suffix_of(key)
     if not duplicates:
         return start_ms >= 0 and sequence == 0
-    # A key that ends with text has only bytes of 0x20 or more. Read as a window key, it would start in 73 million years
-    # and have a sequence number above 538 million.
+    # A key that ends with text has only bytes of 0x20 or more. Read as a window key, such a key would start in 73
+    # million years and have a sequence number above 538 million.
     return start_ms >= 0 and sequence >= 0 and (start_ms < _TEXT_START or sequence < _TEXT_SEQUENCE)
 
 
 def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicates: bool) -> bool:
-    """True if `is_window_key` is true for all keys. `starts`: the slice START of each key."""
+    """Returns True if `is_window_key` is true for all keys. `starts`: the slice START of each key."""
     if duplicates:
         return all(is_window_key(key, duplicates=True) for key in keys)
     return (
@@ -79,9 +80,10 @@ def are_window_keys(keys: Sequence[bytes], starts: Sequence[bytes], *, duplicate
 
 
 def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
-    """True if a window store may have written a changelog record with this key and timestamp.
+    """Returns True if a window store may have written a changelog record with this key and timestamp.
 
-    Only stores of joins have windows with sequence numbers; these windows start at the timestamps of their records.
+    Only stores of joins have windows with sequence numbers above 0. Windows of stores of joins start at the timestamps
+    of their records.
     """
     if len(key) < SUFFIX_BYTES:
         return False
@@ -90,8 +92,10 @@ def may_be_window_record(key: bytes, timestamp_ms: int) -> bool:
 
 
 def are_segmented_window_keys(*stored: bytes) -> bool:
-    """True if all these keys of a RocksDB can be window keys with segment numbers, in segments of one length."""
-    shortest, longest = 1, JAVA_LONG_MAX  # bounds of the segment length; each key narrows them
+    """Returns True if all these keys of a RocksDB can be window keys with segment numbers, in segments of one
+    length.
+    """
+    shortest, longest = 1, JAVA_LONG_MAX  # bounds of the segment length, which each key narrows
     for key in stored:
         if len(key) < SEGMENT_BYTES + SUFFIX_BYTES or not is_window_key(key, duplicates=True):
             return False
@@ -141,5 +145,5 @@ class WindowRetention:
 
 
 def segment_interval_ms(retention_ms: int) -> int:
-    """The length of a segment, in milliseconds of window starts."""
+    """Returns the length of a segment, in milliseconds of window starts."""
     return max(retention_ms // 2, MIN_SEGMENT_INTERVAL_MS)

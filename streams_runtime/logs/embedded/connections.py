@@ -1,15 +1,16 @@
 """Connections to the SQLite file, and the lock that admits one writer at a time.
 
-Rules of connections: they are opened at first use and never used across a fork. SQLite's errors are raised as errors of
-a log. The file is in WAL mode, with `synchronous=NORMAL` unless the address says FULL. When a commit returns, the
-operating system has its data, so the commit survives the SIGKILL of any process. With NORMAL, a power loss may lose the
-commits since SQLite's last checkpoint (when it copied the write-ahead log into the file). A power loss loses only whole
-commits, and always the latest commits. With FULL, the data of a commit are on the disk when the commit returns.
+Rules of connections: a connection is opened at first use and never used across a fork. SQLite's errors are raised as
+errors of a log. The file is in WAL mode, with `synchronous=NORMAL` unless the address of the log has
+`synchronous=FULL`. When a commit returns, the operating system has the committed data, so the commit survives the
+SIGKILL of any process. With NORMAL, a power loss may lose the commits since SQLite's last checkpoint. (A checkpoint
+copies the write-ahead log into the file.) A power loss loses whole commits only, and never an earlier commit without
+the later commits. With FULL, the data of a commit are on the disk when the commit returns.
 
 Rules of the lock: one writer at a time, over all threads and processes of the machine. The kernel wakes a waiting
-writer when the lock is released. (SQLite's own busy handler sleeps for longer and longer times, so another writer that
-comes later can get the lock first.) No writer waits longer than the time-out. The lock of a process that dies, even by
-SIGKILL, is released at once. `flock` has no time-out, so a separate thread calls it, and the writer waits for this
+writer when the lock is released. (SQLite's own busy handler would sleep for longer and longer times. So a writer that
+comes later could get the lock first.) No writer waits longer than the time-out. The lock of a process that dies, even
+by SIGKILL, is released at once. `flock` has no time-out, so a separate thread calls it, and the writer waits for this
 thread.
 """
 
@@ -31,8 +32,8 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout
 
 
 class Synchronous(StrEnum):
-    """The failures that a finished commit survives. With NORMAL, a commit survives the end of any process; with FULL,
-    also a power loss.
+    """SQLite's setting `synchronous`, which decides the failures that a finished commit survives. With NORMAL, a commit
+    survives the end of any process. With FULL, a commit also survives a power loss.
     """
 
     NORMAL = "NORMAL"
@@ -48,7 +49,9 @@ _FILES = 4
 
 @contextmanager
 def as_log_errors(file: Path) -> Iterator[None]:
-    """Raises LogTimeout when SQLite gave up waiting, LogError for its other errors."""
+    """In the `with` block, SQLite's errors are raised as LogTimeout if SQLite gave up waiting, otherwise as
+    LogError.
+    """
     try:
         yield
     except sqlite3.Error as error:
@@ -59,11 +62,14 @@ def as_log_errors(file: Path) -> Iterator[None]:
 
 
 def _text(error: sqlite3.Error, code: int) -> str:
-    """SQLite's message with advice: SQLite does not pass on the operating system's own error."""
+    """Returns SQLite's message, with advice about the file, because SQLite does not pass on the operating system's
+    error.
+    """
     if code == sqlite3.SQLITE_FULL:
         return f"{error}; {advice_of(OSError(errno.ENOSPC, ''))}"
     if code == sqlite3.SQLITE_CANTOPEN:
-        # Open /dev/null and not the log's own files: closing one of those would release SQLite's locks on it.
+        # Open /dev/null in place of a file of the log: closing a file of the log would release SQLite's locks on that
+        # file.
         try:
             with ExitStack() as opened:
                 for _ in range(_FILES):
@@ -80,7 +86,8 @@ def connect(file: Path, timeout_ms: int, synchronous: Synchronous) -> sqlite3.Co
         uri=True,
         timeout=timeout_ms / 1_000,
         isolation_level=None,
-        check_same_thread=False,  # only one thread at a time uses the connection, but any thread may close it
+        # only one thread at a time uses the connection, but any thread may close the connection
+        check_same_thread=False,
     )
     connection.execute(f"PRAGMA synchronous={synchronous}")
     connection.execute(f"PRAGMA cache_size=-{_CACHE_KIB}")
@@ -102,7 +109,7 @@ class LazyConnection:
         reset_in_children(self)
 
     def get(self) -> sqlite3.Connection:
-        """Raises LogError after `close`, sqlite3.Error when the file cannot be opened."""
+        """Raises LogError after `close`, and sqlite3.Error if the file cannot be opened."""
         if self._connection is None:
             if self._closed:
                 raise LogError(f"log {self.file} is closed")
@@ -117,14 +124,14 @@ class LazyConnection:
 
     def reset_after_fork(self) -> None:
         if self._connection is not None:
-            # Closing the connection in the child would change the parent's locks and files, so it must never be
-            # garbage-collected.
+            # Closing the connection in the child would change the parent's locks and files. So the child must never
+            # garbage-collect the connection.
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(self._connection))
             self._connection = None
 
 
 class SharedConnection:
-    """A connection for short reads. Any thread may use the connection; a lock admits one thread at a time."""
+    """A connection for short reads. Any thread may use the connection. A lock admits one thread at a time."""
 
     def __init__(self, file: Path, timeout_ms: int, synchronous: Synchronous) -> None:
         self._connection = LazyConnection(file, timeout_ms, synchronous)
@@ -173,7 +180,7 @@ class WriteLock:
 
     def reset_after_fork(self) -> None:
         self._threads = threading.Lock()
-        # copies of the open file in the child would keep the lock after the parent has died
+        # without this close, copies of the open file in the child would keep the lock after the parent has died
         for file in self._open_files:
             os.close(file)
         self._open_files = set()
@@ -202,7 +209,9 @@ class WriteLock:
 
 
 class _KernelWait:
-    """Waits for `flock` in a separate thread. After a time-out that thread owns the file, and closes it later."""
+    """Waits for `flock` in a separate thread. After a time-out, the separate thread owns the file, and closes the file
+    later.
+    """
 
     def __init__(self, file: int, give_back: Callable[[int], None]) -> None:
         self._file = file
@@ -221,7 +230,7 @@ class _KernelWait:
         return not self._give_up()
 
     def _give_up(self) -> bool:
-        """Give up the wait. Returns False if the thread got the lock before it gave up."""
+        """Stop waiting for the lock. Returns False if the thread has got the lock already."""
         with self._lock:
             self._given_up = not self._locked.is_set()
             return self._given_up

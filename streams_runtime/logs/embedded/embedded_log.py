@@ -64,10 +64,11 @@ DEFAULT_TIMEOUT_MS = 10_000
 
 
 class EmbeddedLog:
-    """A `Log` in a directory, which is created if it is missing. Producers of the log write to it (`Destination`).
+    """A `Log` in a directory, which is created if it is missing. The producers of the log write to this object
+    (`Destination`).
 
-    `timeout_ms`: the longest time that a call waits for other writers. `synchronous`: see `Synchronous`. Raises
-    LogError, LogTimeout.
+    `timeout_ms`: the longest time that a call waits for other writers, in milliseconds. `synchronous`: see
+    `Synchronous`. Raises LogError, LogTimeout.
     """
 
     def __init__(
@@ -161,7 +162,9 @@ class EmbeddedLog:
     def end_offsets(
         self, partitions: Iterable[TopicPartition], isolation: IsolationLevel = IsolationLevel.READ_COMMITTED
     ) -> dict[TopicPartition, int]:
-        """The log never contains an open transaction, so the last stable offset is the end offset."""
+        """Returns the end offsets. The log never contains an open transaction, so the last stable offset is the end
+        offset.
+        """
         return {partition: bounds.end for partition, bounds in self._bounds(partitions).items()}
 
     def offsets_for_time(self, partitions: Iterable[TopicPartition], timestamp_ms: int) -> dict[TopicPartition, int]:
@@ -243,14 +246,15 @@ class EmbeddedLog:
         with self._writer.transaction() as connection:
             row = connection.execute("SELECT configs FROM topics WHERE name=?", (topic,)).fetchone()
             configs = {} if row is None else json.loads(row[0])
-            # the retention is read again inside the transaction: another process may have raised it meanwhile
+            # the retention is read again inside the transaction, because another process may have raised the retention
+            # meanwhile
             if not TopicConfigs.of(topic, configs).keeps_windows(retention_ms):
                 raised = json.dumps({**configs, RETENTION_MS: str(retention_ms)})
                 connection.execute("UPDATE topics SET configs=? WHERE name=?", (raised, topic))
         self._catalog.forget()
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Raises OffsetOutOfRange for an offset beyond the end; then nothing is deleted."""
+        """If an offset is beyond the end of its partition, raises OffsetOutOfRange and deletes no record."""
         if not before:
             return
         self._bounds(before)  # refreshes the catalog if a topic was deleted and created again
@@ -265,7 +269,7 @@ class EmbeddedLog:
         self._maintenance.maintain()
 
     def close(self) -> None:
-        """Close the log and its consumers. No other call may run while the log is closed."""
+        """Close the log and its consumers. No other call may run during `close`."""
         for consumer in list(self._consumers):
             consumer.close()
         self._writer.close()

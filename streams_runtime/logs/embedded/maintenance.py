@@ -1,21 +1,23 @@
-"""Compaction, retention and the deletion of topics, in short steps while others read and write.
+"""Compaction, retention and the deletion of topics, in short steps, while other threads and processes read and write.
 
-Compaction: a pass over a partition first collects the latest offset of each key in the batches that were never
-compacted (for a limited number of keys). After this collection, the pass reads all batches from the first on, and
-rewrites the batches that have superseded records. Each step of a pass reads a few batches without a lock, and replaces
-these batches in one short transaction, if they have not changed. So a pass may end at any step, even by SIGKILL, and
-the completed steps are valid. Only a complete compaction pass moves `cleaned_to`. One process at a time compacts a
-partition: it holds a lease, which expires after the process has died.
+Compaction: a pass over a partition first reads the batches that were never compacted. The pass collects the latest
+offset of each key in these batches, for a limited number of keys. When the pass has collected the offsets, it reads all
+batches from the first on, and rewrites the batches that have superseded records. Each step of a pass reads a few
+batches without a lock. If the batches that a step has read have not changed, the step replaces these batches in one
+short transaction. So a pass may end at any step, even by SIGKILL, and the completed steps stay valid. Only a complete
+compaction pass moves `cleaned_to`. Only one process at a time compacts a partition. The process that compacts a
+partition holds a lease, which expires if the process dies.
 
 Retention: moving the begin offset hides all expired records at once. The rows of hidden records are then deleted in
-bounded steps, so that no writer waits long. The file does not shrink: SQLite reuses the pages.
+bounded steps, so that no writer waits long. The file does not shrink, but SQLite reuses the free pages.
 
-Topics: a topic is deleted at once, and its rows soon after that. One transaction removes the topic's name, also from
-its partitions (`topic` becomes '', and `number` the partition's id), hides all their records, and deletes all groups'
-offsets of these partitions. Claims of these partitions are fenced, so their owners commit nothing to a later topic of
-the same name. If the process that deletes the rows dies, `maintain` of any process continues. Ids of partitions must
-not be reused, because other processes may have cached them. SQLite assigns the highest id plus one, so the row with the
-highest id is kept.
+Topics: a topic is deleted at once, and its rows are deleted soon after the topic. The deletion of a topic is one
+transaction, which removes the topic's name, also from its partitions (`topic` becomes '', and `number` becomes the
+partition's id). The deletion also hides all records of the topic, and deletes the offsets that groups have of the
+topic. The deletion also fences the claims of the topic's partitions, so the claims' owners commit nothing to a later
+topic of the same name. If the process that deletes the rows dies, the next `maintain` of any process continues the
+deletion. Ids of partitions must not be reused, because other processes may have cached them. SQLite assigns the highest
+id plus one, so the row with the highest id is kept.
 """
 
 import sqlite3
@@ -47,7 +49,7 @@ MAINTENANCE_S = 0.05
 """The approximate duration of one `maintain`, in seconds."""
 
 MINIMUM_DIRTY_BYTES = 4 * 1024 * 1024
-"""A partition with fewer dirty bytes is not compacted."""
+"""A partition with fewer dirty bytes than MINIMUM_DIRTY_BYTES is not compacted."""
 
 _LEASE_MS = 30_000
 _MAX_KEYS = 250_000
@@ -93,8 +95,8 @@ class Maintenance:
             self.lock.release()
 
     def _expire_until(self, deadline: float, partitions: list[KnownPartition]) -> None:
-        """Does one step for each partition. The first step is for the partition after the one at which the last call
-        ended.
+        """Does one step for each partition. The first step is for the partition after the last partition of the
+        previous call.
         """
         for _ in partitions:
             self._expired_last = (self._expired_last + 1) % len(partitions)
@@ -129,8 +131,8 @@ class Maintenance:
 
 
 class Dirt(NamedTuple):
-    """The bytes of a partition below its head; the head has the newest records, which are not compacted. `dirty`: bytes
-    that were never compacted. `until`: the first offset of the partition's head.
+    """The bytes of a partition below its head. The head of a partition has the newest records, which are not compacted.
+    `dirty`: bytes that were never compacted. `until`: the first offset of the partition's head.
     """
 
     until: int
@@ -160,7 +162,9 @@ class PartitionCleaner:
         return Dirt(until, sum(batch.size for batch in summaries if batch.base_offset < until), size - dirty_size)
 
     def may_be_dirty_enough(self, known: KnownPartition) -> bool:
-        """A cheap first check: False if there cannot be enough dirty bytes, or if another process holds the lease."""
+        """Returns False if the partition cannot have enough dirty bytes, or if another process holds the lease.
+        `may_be_dirty_enough` is cheaper than `dirt`.
+        """
         with self._reads.use() as connection:
             row = connection.execute(
                 "SELECT bytes, dirty_bytes, cleaner, cleaner_until_ms FROM partitions WHERE id=?", (known.id,)
@@ -172,7 +176,9 @@ class PartitionCleaner:
         return not taken and is_dirty_enough(dirty, size - dirty, known.configs, MINIMUM_DIRTY_BYTES)
 
     def steps(self, partition: TopicPartition, known: KnownPartition, until: int) -> Iterator[None]:
-        """Runs one pass; each `next` does a short step. Ends early if another process has taken the lease."""
+        """Runs one pass. Each `next` does a short step of the pass. The pass ends early if another process has got the
+        lease.
+        """
         # the whole pass has one time, so that adjacent batches get the same delete horizon
         now_ms = self._clock.now_ms()
         self._take_lease(known)
@@ -205,7 +211,7 @@ class PartitionCleaner:
         """Replaces batches. Returns False if another process has the lease. Batches that were deleted meanwhile stay
         deleted.
         """
-        as_bytes = [  # encoded before the transaction, because other writers wait for the transaction
+        as_bytes = [  # batches are encoded before the transaction, because other writers wait for the transaction
             None if kept is None else encoded(kept.timestamps_ms, kept.keys, kept.values, kept.headers, kept.offsets)
             for _, kept, _ in replacements
         ]
@@ -265,7 +271,7 @@ class PartitionCleaner:
 
 
 def move_begin(connection: sqlite3.Connection, partition_id: int, offset: int) -> None:
-    """Raise the begin offset to `offset`, if it is lower. Call `move_begin` inside a transaction."""
+    """Raise the begin offset to `offset`, if the begin offset is lower. Call `move_begin` inside a transaction."""
     connection.execute(
         "UPDATE partitions SET begin_offset=MAX(begin_offset, MIN(?, end_offset)) WHERE id=?", (offset, partition_id)
     )
@@ -309,7 +315,7 @@ def _expire(writer: EmbeddedWriter, read: sqlite3.Connection, known: KnownPartit
 
 
 def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_ms: int) -> int | None:
-    """The begin offset after one more step of retention; None if it does not change."""
+    """Returns the begin offset after one more step of retention, or None if the begin offset does not change."""
     configs = known.configs
     if not configs.deletes or (configs.retention_ms < 0 and configs.retention_bytes < 0):
         return None
@@ -328,7 +334,9 @@ def _begin_after_retention(read: sqlite3.Connection, known: KnownPartition, now_
 
 
 def _summaries(read: sqlite3.Connection, known: KnownPartition, offset: int, most: int = -1) -> Iterator[BatchSummary]:
-    """Reads the batches from `offset` on, in order. `most`: the greatest number of batches; -1 for all."""
+    """Reads the batches from `offset` on, in order. `most`: the largest number of batches to read; -1 for all
+    batches.
+    """
     rows = read.execute(
         "SELECT base_offset, last_offset, max_timestamp_ms, size, delete_horizon_ms FROM batches"
         " WHERE partition=? AND last_offset>=? ORDER BY last_offset LIMIT ?",
@@ -345,8 +353,8 @@ def _newest_timestamp_ms(read: sqlite3.Connection, known: KnownPartition, begin:
 
 
 def delete_topics(connection: sqlite3.Connection, names: Iterable[str]) -> None:
-    """Deletes topics and hides their records; `delete_rows_of_deleted` follows. Call `delete_topics` inside a
-    transaction.
+    """Deletes topics and hides their records. `delete_rows_of_deleted` later deletes the rows. Call `delete_topics`
+    inside a transaction.
     """
     for name in names:
         connection.execute("DELETE FROM topics WHERE name=?", (name,))

@@ -2,16 +2,16 @@
 
 Rules of writes: records, group offsets and the checks of producers and claims are one SQLite transaction. So a process
 that dies at any moment has written all or nothing, and a fenced producer writes nothing. Offsets of records are
-assigned inside the transaction. The write-ahead log is emptied when it has grown beyond 64 MiB, because overlapping
-readers could otherwise prevent SQLite for ever from emptying it.
+assigned inside the transaction. A writer empties the write-ahead log when the write-ahead log has more than 64 MiB.
+Otherwise, readers that overlap could prevent SQLite for ever from emptying the write-ahead log.
 
 Rules of reads: a poll reads inside one read transaction, so bounds and batches belong to the same moment. Batches are
 read one row at a time, so a topic of any size needs only the memory of one batch. An append in the same process wakes a
 waiting consumer at once. To notice appends of other processes, the consumer reads `PRAGMA data_version` after 1 ms, and
 then after pauses that double up to 16 ms. The data version changes with each commit of another connection, and a
 consumer's own connection never writes. So while the data version stays the same, the file has not changed since the
-last snapshot, and the bounds of the partitions are not read again. Skipping the read of the bounds saves a tenth of the
-CPU of a poll of 1,000 records.
+last snapshot. While the file has not changed, the bounds of the partitions are not read again. Skipping the read of the
+bounds saves a tenth of the CPU time of a poll of 1,000 records.
 """
 
 from __future__ import annotations
@@ -75,7 +75,9 @@ class EmbeddedWriter:
             self._connection.close()
 
     def _empty_write_ahead_log(self, connection: sqlite3.Connection) -> None:
-        """Never raises: the transaction is committed already, and after an error the caller would repeat its writes."""
+        """Never raises an error: the transaction is committed already, and after an error the caller would repeat its
+        writes.
+        """
         try:
             size = os.stat(self._write_ahead_log).st_size
             if size <= self._empty_at_bytes:
@@ -86,7 +88,7 @@ class EmbeddedWriter:
                 in_the_way = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()[0]
             finally:
                 connection.execute(f"PRAGMA busy_timeout={self._timeout_ms}")
-            # if a reader has prevented this, the next attempt comes only after another 64 MiB
+            # if a reader has prevented this checkpoint, the next attempt comes only after another 64 MiB
             self._empty_at_bytes = _LARGEST_WAL_BYTES + (size if in_the_way else 0)
         except (sqlite3.Error, OSError) as error:
             _logger.warning("the write-ahead log %s could not be emptied: %s", self._write_ahead_log, error)
@@ -164,8 +166,8 @@ class EmbeddedSource:
     def __init__(self, connection: LazyConnection, catalog: Catalog) -> None:
         self._connection = connection
         self._catalog = catalog
-        # The values of the last snapshot. `_seen` is the data version, with its connection, because
-        # `PRAGMA data_version` of two connections cannot be compared.
+        # The values of the last snapshot. `_seen` is the data version with the connection that read it, because data
+        # versions of two connections cannot be compared.
         self._seen: tuple[sqlite3.Connection, int] | None = None
         self._known: Mapping[TopicPartition, KnownPartition] = {}
         self._bounds: Mapping[TopicPartition, Bounds] = {}
@@ -247,8 +249,8 @@ class EmbeddedSnapshot:
 def bounds_of(
     connection: sqlite3.Connection, known: Mapping[TopicPartition, KnownPartition]
 ) -> dict[TopicPartition, Bounds]:
-    """Reads the bounds of partitions; without partitions it does not read the file. Raises UnknownTopicOrPartition for
-    a partition that was deleted meanwhile.
+    """Reads the bounds of partitions. If there are no partitions, the file is not read. Raises UnknownTopicOrPartition
+    for a partition that was deleted meanwhile.
     """
     if not known:
         return {}
@@ -268,7 +270,9 @@ def bounds_of(
 def first_offset_since(
     connection: sqlite3.Connection, partition: TopicPartition, known: KnownPartition, begin: int, timestamp_ms: int
 ) -> int | None:
-    """The lowest offset, from `begin` on, whose record has at least this timestamp; None if there is none."""
+    """Returns the lowest offset, from `begin` on, of a record with this timestamp or a later timestamp. Returns None if
+    there is no such record.
+    """
     cursor = connection.execute(
         "SELECT base_offset, payload FROM batches WHERE partition=? AND last_offset>=? AND max_timestamp_ms>=?"
         " ORDER BY last_offset",

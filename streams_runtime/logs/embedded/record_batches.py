@@ -1,11 +1,13 @@
-"""The encoding of a batch of records: column by column, so that reading takes a fraction of a microsecond a record.
+"""The encoding of a batch of records, column by column. Reading a batch takes less than a microsecond for each record.
 
-Format: little-endian. A header (CRC-32 of everything after the CRC, version, flags, count, sizes), then the columns:
-offset deltas to the first record (only if there are gaps), timestamps, key lengths, value lengths (-1: null), all keys,
-all values, headers (only if a record has any). Offsets inside are relative, so a batch can be encoded before its base
-offset is known. `BytesIO.read` cuts out keys and values; mapped over a column, it runs without any Python bytecode.
+Format: little-endian. A batch has a header: CRC-32 of everything after the CRC, version, flags, count, sizes. The
+columns follow: offset deltas to the first record (only if there are gaps), timestamps, key lengths, value lengths (-1:
+null), all keys, all values, headers (only if a record has headers). Offsets in a batch are relative, so a batch can be
+encoded before its base offset is known. `BytesIO.read` cuts out keys and values. `map` runs `BytesIO.read` over a
+column without any Python bytecode.
 
-Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: columns, no compression.
+Source: `DefaultRecordBatch` (magic 2) has the same parts row by row. Differs from Kafka: a batch is stored as columns,
+and is not compressed.
 """
 
 from __future__ import annotations
@@ -47,8 +49,8 @@ def encoded(
     headers: Sequence[Headers] | None = None,
     offsets: Sequence[int] | None = None,
 ) -> EncodedBatch:
-    """Encodes columns of the same length, with at least one record. `offsets`: in rising order, less than 2^32 apart;
-    None: there are no gaps.
+    """Encodes columns of the same length, with at least one record. `offsets`: offsets in rising order, less than 2^32
+    apart; None if the offsets have no gaps.
     """
     count = len(timestamps_ms)
     flags = 0
@@ -105,7 +107,7 @@ def decoded(partition: TopicPartition, base_offset: int, payload: bytes) -> Reco
 
 def _joined(column: Sequence[bytes | None]) -> tuple[array[int], bytes, bool]:
     """Returns the length of each entry of the column, all bytes of the column, and whether the column has nulls. Most
-    columns have no nulls and stay in C code.
+    columns have no nulls, and a column without nulls is handled in C code only.
     """
     try:
         return array("i", map(len, column)), b"".join(column), False  # type: ignore[arg-type]

@@ -1,9 +1,11 @@
-"""The tables of the file, the check whether this program can use the file, and the catalog of its partitions.
+"""The tables of the log's file, the check whether this program can use the file, and the catalog of the log's
+partitions.
 
-Rules: the file has the id of this format (`application_id`) and the version of its tables (`user_version`). An unknown
-version is refused. The file is created under the write lock, in one transaction, so a process that dies meanwhile
-leaves a file that the next process creates again. Each log has its own id. A state directory stores the id of the log
-from which it was restored. A log without an id is from an earlier version of this program, and gets an id.
+Rules: the file has the id of this format (`application_id`) and the version of its tables (`user_version`). A file with
+an unknown version is refused. The tables are created under the write lock, in one transaction. If a process dies before
+the end of the transaction, the next process creates the tables again. Each log has its own id. A state directory stores
+the id of the log from which it was restored. A log without an id is from an earlier version of this program, and gets
+an id.
 """
 
 import json
@@ -28,8 +30,9 @@ _PAGE_BYTES = 16_384
 
 _TABLES = (
     "CREATE TABLE topics (name TEXT PRIMARY KEY, partitions INTEGER NOT NULL, configs TEXT NOT NULL) WITHOUT ROWID",
-    # cleaned_to: all records below it are compacted. bytes: the size of all payloads; dirty_bytes: the size of the
-    # payloads from cleaned_to on. cleaner, cleaner_until_ms: the holder and the end of the compaction lease.
+    # cleaned_to: the offset below which all records are compacted. bytes: the size of all payloads. dirty_bytes: the
+    # size of the payloads from cleaned_to on. cleaner, cleaner_until_ms: the holder and the end of the compaction
+    # lease.
     """CREATE TABLE partitions (
         id INTEGER PRIMARY KEY, topic TEXT NOT NULL, number INTEGER NOT NULL,
         begin_offset INTEGER NOT NULL DEFAULT 0, end_offset INTEGER NOT NULL DEFAULT 0,
@@ -44,7 +47,7 @@ _TABLES = (
     # the index contains the size, so that a sum of sizes is computed from the index alone
     "CREATE UNIQUE INDEX batches_in_order ON batches (partition, last_offset, size)",
     "CREATE TABLE producers (transactional_id TEXT PRIMARY KEY, epoch INTEGER NOT NULL) WITHOUT ROWID",
-    # the first claim of a partition adds its row; committed_offset is NULL until the first commit
+    # the first claim of a partition adds the partition's row. committed_offset is NULL until the first commit
     """CREATE TABLE group_offsets (
         group_id TEXT NOT NULL, topic TEXT NOT NULL, number INTEGER NOT NULL, claim_epoch INTEGER NOT NULL,
         committed_offset INTEGER, metadata TEXT NOT NULL DEFAULT '',
@@ -121,8 +124,9 @@ class Catalog:
     """A cache of the existing partitions, their ids in the file, and their configs. Any thread may use the catalog,
     because its mapping is only replaced as a whole.
 
-    Ids are never reused (`maintenance`), so a cached id is either right or belongs to a deleted partition; in the
-    second case `current` reads the file again. Cached configs may be outdated; `all` reads them again.
+    Ids are never reused (`maintenance`), so a cached id is either right or belongs to a deleted partition. If the
+    partition was deleted, `current` reads the file again. Cached configs may be outdated. The method `all` reads the
+    configs again.
     """
 
     def __init__(self, connection: SharedConnection) -> None:
@@ -131,7 +135,7 @@ class Catalog:
 
     def find(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, KnownPartition]:
         """Returns the partitions of the catalog, in the given order. Raises UnknownTopicOrPartition, which names the
-        missing ones.
+        missing partitions.
         """
         asked = list(partitions)
         known = self._known
@@ -143,8 +147,8 @@ class Catalog:
         return {partition: known[partition] for partition in asked}
 
     def current(self, call: Callable[[], T]) -> T:
-        """Returns the result of `call`. If `call` raises UnknownTopicOrPartition, empties the cache and calls it once
-        more: a topic was deleted meanwhile, and may have been created again.
+        """Returns the result of `call`. If `call` raises UnknownTopicOrPartition, empties the cache and runs `call`
+        once more. `call` is run a second time because a topic may have been deleted and created again.
         """
         try:
             return call()
@@ -157,12 +161,12 @@ class Catalog:
         self._known = {}
 
     def all(self) -> Mapping[TopicPartition, KnownPartition]:
-        """All existing partitions, read from the file again."""
+        """Reads the file again, and returns all existing partitions."""
         with self._connection.use() as connection:
             topics = connection.execute("SELECT name, configs FROM topics").fetchall()
             rows = connection.execute("SELECT id, topic, number FROM partitions").fetchall()
         configs = {name: TopicConfigs.of(name, json.loads(text)) for name, text in topics}
-        # a topic that was created between the two reads has no configs here; the next read finds it
+        # a topic that was created between the two reads has no configs here, but the next read finds its configs
         self._known = {
             TopicPartition(topic, number): KnownPartition(partition_id, configs[topic])
             for partition_id, topic, number in rows

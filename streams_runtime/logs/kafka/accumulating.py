@@ -1,10 +1,11 @@
 """The unacknowledged records of a producer, in Kafka's batch format. One thread fills the producer's batches, and
 another thread sends the batches.
 
-Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic; only a single record can be larger.
-Records of a partition keep their order. A batch that the brokers refuse is split until each part is accepted or is a
-single record. For each partition only one batch at a time is in flight, so a batch that is sent again never overtakes
-another batch. A batch without a sequence number was never sent and can be dropped without a trace.
+Rules: a batch is closed before it would exceed 256 KiB or the limit of its topic. Only a batch of one record can exceed
+these two limits. Records of a partition keep their order. A batch that the brokers refuse is split until each part is
+accepted or has only one record. For each partition only one batch at a time is in flight, so a batch that is sent again
+never overtakes another batch. A batch without a sequence number was never sent, so the brokers do not know the batch,
+and it can be dropped.
 Source: `RecordAccumulator`, `ProducerBatch`.
 """
 
@@ -23,8 +24,8 @@ from streams_runtime.logs.record_limits import AnyRecord
 
 
 class Batch:
-    """A batch of one partition. `rows`: its records. `is_numbered`: True if the batch has a sequence number, and so may
-    have been sent.
+    """A batch of one partition. `rows`: the records of the batch. `is_numbered`: True if the batch has a sequence
+    number, and so may have been sent.
     """
 
     __slots__ = ("_codec", "_is_transactional", "_limit", "_payload", "is_numbered", "rows")
@@ -47,14 +48,14 @@ class Batch:
         return self.rows.size
 
     def records(self) -> Iterator[AnyRecord]:
-        """The records of a batch that was sent."""
+        """Returns the records of a batch that was sent."""
         assert self._payload is not None, "it was sent"
         view = memoryview(self._payload)
         _, timestamps_ms, keys, values, headers = decoded(view, BatchHeader.of(view))
         return zip(keys, values, timestamps_ms, headers or [()] * self.count, strict=True)
 
     def halves(self) -> tuple[Batch, Batch]:
-        """Splits a batch that the brokers have refused, and that has several records, into two batches."""
+        """Splits a batch of several records, which the brokers have refused, into two batches."""
         parts = tuple(Batch(self._limit, self._codec, is_transactional=self._is_transactional) for _ in range(2))
         first = self.count // 2
         for place, (key, value, timestamp_ms, headers) in enumerate(self.records()):
@@ -63,7 +64,7 @@ class Batch:
         return parts[0], parts[1]
 
     def numbered(self, producer_id: int, epoch: int, sequence: int) -> bytearray:
-        """The bytes to send. The bytes are the same for every try until `PartitionQueue.renumber`."""
+        """Returns the bytes to send. The bytes are the same for every try until `PartitionQueue.renumber`."""
         if self._payload is None:
             self._payload = encoded(self.rows, self._codec, is_transactional=self._is_transactional)
         if not self.is_numbered:
@@ -73,8 +74,8 @@ class Batch:
 
 
 class PartitionQueue:
-    """The batches of one partition. `full`: closed batches, oldest first; the first may be in flight. `open`: the batch
-    that takes records.
+    """The batches of one partition. `full`: closed batches, oldest first. The first batch of `full` may be in flight.
+    `open`: the batch that takes records.
 
     `limit`: the most bytes that the topic takes as one batch.
     """
@@ -133,12 +134,12 @@ class PartitionQueue:
 
 
 class Accumulator:
-    """The batches of all partitions. All open batches are closed when their sum reaches 256 KiB. `lock` guards all
+    """The batches of all partitions. All open batches are closed when together they have 256 KiB. `lock` guards all
     state.
 
     `bytes`: the bytes of the unacknowledged records. `last_offsets`: by partition, the offset of the last acknowledged
-    record. `lingers`: True while a record waits, at most `linger.ms`, for other records of its batch. `has_full`: True
-    if a batch has become full, and the sender has not been started for it yet.
+    record. `lingers`: True while a record waits for other records of its batch. A record waits for at most `linger.ms`.
+    `has_full`: True if a batch has become full, and the sender has not been started for this batch yet.
     """
 
     def __init__(self) -> None:
@@ -158,8 +159,8 @@ class Accumulator:
         headers: Headers,
         size: int,
     ) -> bool:
-        """Adds a record. Returns True if the sender has to be notified: a batch is full, or this is the first record
-        that waits.
+        """Adds a record. Returns True if the sender has to be notified, because a batch is full or because this record
+        is the first that waits.
         """
         with self.lock:
             return self._appended(size, is_full=queue.append(key, value, timestamp_ms, headers))
@@ -171,7 +172,7 @@ class Accumulator:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> bool:
-        """Adds rows without headers. Returns True as `append` does."""
+        """Adds rows without headers. Returns True if the sender has to be notified, as `append` does."""
         with self.lock:
             total, is_full = queue.extend(keys, values, timestamps_ms)
             return self._appended(total, is_full=is_full)
@@ -180,7 +181,8 @@ class Accumulator:
         self.bytes += size
         self.open_bytes += size
         is_first = not self.lingers
-        self.lingers = True  # the open batch is new also after a full batch: it has the record that did not fit
+        # after a full batch the open batch is new as well: it has the record that did not fit into the full batch
+        self.lingers = True
         if self.open_bytes >= BATCH_BYTES:
             self.close_open()
             is_full = True
@@ -196,14 +198,15 @@ class Accumulator:
                 queue.close()
 
     def heads(self) -> dict[TopicPartition, Batch]:
-        """The batch to send next, by partition."""
+        """Returns, for each partition, the batch to send next."""
         with self.lock:
             return {partition: queue.full[0] for partition, queue in self.queues.items() if queue.full}
 
     def done(self, partition: TopicPartition, batch: Batch, base_offset: int | None) -> None:
         """Removes a batch that was acknowledged or given up.
 
-        `base_offset`: the offset of its first record; None if the offset is not known, or the batch is given up.
+        `base_offset`: the offset of the batch's first record; None if the offset is not known, or if the batch is given
+        up.
         """
         with self.lock:
             queue = self.queues[partition]

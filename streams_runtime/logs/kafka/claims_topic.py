@@ -1,5 +1,5 @@
-"""The claims topic of a group, `<group id>-claims`. A claim appends records to the topic; a commit first reads the
-topic to its end.
+"""The claims topic of a group, `<group id>-claims`. A claim appends records to the claims topic. A commit first reads
+the claims topic to its end.
 
 The claims topic makes commits exactly-once although the members are in no Kafka group. Example: owner Old has a
 partition, and owner New claims the partition.
@@ -7,41 +7,46 @@ partition, and owner New claims the partition.
 - Old commits in three steps. Old adds its records and its offsets to the transaction (TxnOffsetCommit). Old reads the
   claims topic to its end. Old ends the transaction: with a commit, or with an abort if it has found New's claim.
 - New becomes the owner in two steps. New appends its claim. After its claim, New reads the committed offsets with
-  `require_stable`: this read waits while an open transaction may still move one of the offsets. New reads changelogs up
-  to their high watermark, which a READ_COMMITTED reader reaches only after every transaction below it has ended.
+  `require_stable`. The read of the committed offsets waits while an open transaction may still move one of the offsets.
+  New reads changelogs up to their high watermark, which a READ_COMMITTED reader reaches only after every transaction
+  below it has ended.
 - If Old's read finds New's claim, Old aborts. If the read does not find the claim, Old had added its offsets and
   records before New appended its claim. New's reads come after its claim, so they wait for the end of Old's
   transaction. New then sees the whole transaction or, if it was aborted, no part of it. Whether Old aborts or commits,
   no two owners commit the same input.
 
-Fencing only shortens New's wait. If Old has died, its transaction would stay open until transaction.timeout.ms. So New
-opens Old's transactional id once, which aborts the transaction at once. An owner that gives up its claim cleanly
-records its release (`release`): the owner may still run other tasks, so it must not be fenced.
+Fencing Old is not needed for correctness: it only shortens New's wait. If Old has died, its transaction would stay open
+until transaction.timeout.ms. So New opens Old's transactional id once, which immediately aborts Old's transaction. An
+owner that gives up its claim cleanly records the release of the claim (`release`). An owner that has given up one claim
+may still run other tasks, so it must not be fenced.
 
-The end of the topic comes from ListOffsets, because the high watermark in the answer to a fetch may lag right after
-the leader has moved. Commits that wait at the same time share one read.
+The end of the claims topic comes from ListOffsets, because the high watermark in the answer to a fetch may be too low
+right after the leader has moved. Commits that wait at the same time share one read.
 
-A claim that fences no other owner takes three round trips, for any number of partitions: fetch new records, write, and
-fetch up to the records just written, whose offset is in the answer to the write. The first fetch may miss a record
-that another claim has just written. Missing the record does no harm: another claim could also be written right after
-the first fetch, and the second fetch reads the records of both claims.
+A claim that fences no other owner takes three round trips, for any number of partitions. The claim fetches new records,
+writes its own records, and fetches the topic up to its own records. The offset of the claim's own records is in the
+answer to the write. The first fetch may miss a record
+that another claim has just written. Missing the record does no harm, because the second fetch reads the records of both
+claims. The same happens if another claim is written right after the first fetch.
 
 The order of the records in the claims topic decides the owners of the group's partitions. A claim writes one record for
 each of its partitions, with the partition as key:
 - `mark`: random text, the same for all partitions of the claim;
-- `epoch`: one higher than the epoch of the claim before;
-- `owner`: the transactional id that will commit with the claim, its producer id and its epoch; or null;
+- `epoch`: one higher than the epoch of the previous claim;
+- `owner`: the transactional id that will commit with the claim, and the id and the epoch of its producer; null without
+  a transactional id;
 - `predecessors`: earlier owners that may still have an open transaction.
 
-A second key, `<partition>/settled`, has the later state of a claim: its predecessors are fenced, or the owner has
-released it. The later state must not be written under the key of the claim: a late record of an older owner would then
-replace a newer claim when the topic is compacted.
+A second key, `<partition>/settled`, has the later state of a claim: the predecessors of the claim are fenced, or the
+owner has released the claim. The later state is not written under the key of the claim. Otherwise a late record of an
+older owner would replace a newer claim when the topic is compacted.
 
-Two claims that race may be written with the same epoch. If two claims have the same epoch, every reader takes the later
-record's epoch as one higher.
+Two claims that are made at the same time may be written with the same epoch. If two claims have the same epoch, every
+reader counts the epoch of the later record as one higher.
 
 If an owner opens its transactional id again, its producer epoch rises. So every reader knows that the owner's earlier
-producer is fenced. An owner without a transactional id (at-least-once) cannot be fenced and need not be.
+producer is fenced. An owner without a transactional id (at-least-once) has no transactions, so it cannot be fenced and
+does not have to be fenced.
 """
 
 from __future__ import annotations
@@ -109,8 +114,8 @@ class ClaimTable:
         self._newest: dict[str, ClaimOwner] = {}
 
     def apply(self, key: bytes | None, value: bytes | None) -> tuple[TopicPartition, ClaimRecord] | None:
-        """Apply the next record. Returns the record if it is a claim, with the final epoch and predecessors of the
-        claim; otherwise None.
+        """Apply the next record. If the record is a claim, returns the claim with its final epoch and predecessors. If
+        the record is not a claim, returns None.
 
         Raises LogError for a record that cannot be read.
         """
@@ -130,8 +135,8 @@ class ClaimTable:
                 document["mark"],
                 max(document["epoch"], self.epoch(partition) + 1),
                 owner,
-                # add owners that the writer did not know: the claim may have raced another one, and the writer may have
-                # died before it read the other claim
+                # add owners that the writer of the claim did not know. Another claim may have been written at the same
+                # time, and the writer may have died before it read the other claim
                 tuple(sorted(predecessors | self.not_fenced(partition, owner))),
             )
         except (ValueError, KeyError, TypeError) as error:
@@ -142,7 +147,7 @@ class ClaimTable:
         return partition, record
 
     def epoch(self, partition: TopicPartition) -> int:
-        """The epoch of the partition's newest claim; 0 if there is none."""
+        """Returns the epoch of the partition's newest claim, or 0 if the partition has no claim."""
         record = self._claims.get(partition)
         return 0 if record is None else record.epoch
 
@@ -151,8 +156,8 @@ class ClaimTable:
         return None if record is None else record.mark
 
     def not_fenced(self, partition: TopicPartition, owner: ClaimOwner | None) -> set[ClaimOwner]:
-        """The owners that may still have an open transaction for this partition, without owners that have the id of
-        `owner`.
+        """Returns the owners that may still have an open transaction for this partition. Owners with the transactional
+        id of `owner` are left out.
         """
         record = self._claims.get(partition)
         if record is None:
@@ -173,7 +178,7 @@ class ClaimTable:
 
     def _is_past(self, candidate: ClaimOwner, asking: ClaimOwner | None) -> bool:
         if asking is not None and candidate.transactional_id == asking.transactional_id:
-            return True  # the same owner: it has opened its id again, or the open transaction is its own
+            return True  # both are the same owner: it has opened its id again, or the open transaction is its own
         newest = self._newest.get(candidate.transactional_id)
         return newest is not None and newest > candidate
 
@@ -181,7 +186,7 @@ class ClaimTable:
 def claim_records(
     partitions: Iterable[TopicPartition], mark: str, owner: ClaimOwner | None, table: ClaimTable
 ) -> list[tuple[bytes, bytes]]:
-    """The keys and values of the records of a new claim. `table`: the claims so far."""
+    """Returns the keys and values of the records of a new claim. `table`: the claims so far."""
     records = []
     for partition in partitions:
         document = {
@@ -217,8 +222,8 @@ class _OwnClaim(NamedTuple):
 
 
 class GroupClaims:
-    """The claims of one group. Use a `GroupClaims` on one event loop. `make_topic`: creates a claims topic if it is
-    missing.
+    """The claims of one group. Use a `GroupClaims` on only one event loop. `make_topic`: creates a claims topic if it
+    is missing.
     """
 
     def __init__(
@@ -248,7 +253,7 @@ class GroupClaims:
             end = await self._writer.write(self._partition, claim_records(asked, mark, owner, self._table))
             own = _OwnClaim(mark, {})
             await self._read(own, end)
-            epochs = {  # if compaction has removed this claim's record, a newer claim has replaced it
+            epochs = {  # if compaction has removed this claim's record, a newer claim has replaced this claim
                 partition: own.records[partition].epoch if partition in own.records else self._table.epoch(partition)
                 for partition in asked
             }
@@ -270,7 +275,9 @@ class GroupClaims:
         await self._writer.write(self._partition, records)
 
     async def check(self, claims: Iterable[Claim]) -> None:
-        """Check the claims against a read that begins after this call. Raises CommitFenced, LogTimeout, LogError."""
+        """Check the claims against the records of the claims topic. The read of the topic begins after this call has
+        begun. Raises CommitFenced, LogTimeout, LogError.
+        """
         try:
             await self._read_shared()
         except UnknownTopicOrPartition as error:
@@ -297,7 +304,7 @@ class GroupClaims:
             if self._answered >= mine:
                 return
             if self._given_up >= mine:
-                # callers that waited for a read that failed must not start another read each
+                # if a read has failed, the callers that waited for it must not each start another read
                 raise LogTimeout(self._reason)
             newest = self._asked
             try:
@@ -308,7 +315,7 @@ class GroupClaims:
             self._answered = newest
 
     async def _read_news(self) -> None:
-        """Read the records of one fetch; read the whole topic if it was not read before."""
+        """Read the records of one fetch. If the claims topic was not read before, read the whole topic."""
         async with self._reading:
             if self._position is not None:
                 await self._leadership.call("claims", lambda: self._fetch(None))
@@ -316,7 +323,9 @@ class GroupClaims:
             await self._read()
 
     async def _read(self, own: _OwnClaim | None = None, end: int | None = None) -> None:
-        """Read up to `end`; None: to the topic's end. After a failed try, later tries read to the topic's end."""
+        """Read the claims topic up to the offset `end`. If `end` is None, read up to the end of the topic. After a
+        failed try, later tries read up to the topic's end.
+        """
         ends = [end]
 
         async def attempt() -> None:
@@ -326,8 +335,8 @@ class GroupClaims:
             await self._leadership.call("claims", attempt)
 
     async def _read_to_end(self, own: _OwnClaim | None, known_end: int | None = None) -> None:
-        """Make one try. Without `known_end`, the end of the topic is looked up first. Raises NotNow if the leader does
-        not return all records yet, as a new leader may.
+        """Try once to read the claims topic up to `known_end`. If `known_end` is None, the end of the topic is looked
+        up first. Raises NotNow if the leader does not return all records yet, which happens with a new leader.
         """
         end = await self._offset(LATEST) if known_end is None else known_end
         if known_end is None and self._position is not None and end < self._position:
@@ -369,9 +378,10 @@ class GroupClaims:
 
 
 class ClaimsWriter:
-    """Writes records of claims topics: idempotent, one batch a call, acknowledged by all replicas.
+    """Writes records of claims topics. Each call writes one batch, which is idempotent and acknowledged by all
+    replicas.
 
-    Use a `ClaimsWriter` on one event loop. After an error the writer continues under a new producer id, so that no
+    Use a `ClaimsWriter` on only one event loop. After an error the writer continues under a new producer id, so that no
     earlier batch can arrive late.
     """
 
@@ -383,10 +393,9 @@ class ClaimsWriter:
         self._lock = asyncio.Lock()
 
     async def write(self, partition: TopicPartition, records: Iterable[tuple[bytes, bytes]]) -> int | None:
-        """Write records. Returns the offset after the last record, or None if it is not known.
+        """Write records. Returns the offset after the last record, or None if this offset is not known.
 
-        Raises LogTimeout, LogError. After an error the records may have been written or not, but no record is written
-        later.
+        Raises LogTimeout, LogError. After an error, some records may have been written, but no record is written later.
         """
         async with self._lock:
             if self._sender is None:

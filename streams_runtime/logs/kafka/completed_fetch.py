@@ -1,10 +1,12 @@
-"""The answer to a fetch for one partition, decoded batch by batch as the consumer reads.
+"""The answer to a fetch for one partition. The consumer's reads decode the answer batch by batch.
 
-Rules: control batches (transaction markers) give no records, nor do batches of aborted transactions under
-READ_COMMITTED. The position moves past such batches, as it moves past gaps of compaction, so a reader reaches the end
-offset even if only markers lie before it. The broker lists aborted transactions by producer and first offset; each
-transaction ends with its marker. A batch that cannot be read (because its checksum is wrong, for example) raises an
-error in each `read`; only a `seek` skips it. aiokafka reads message formats before version 2. Source: `CompletedFetch`.
+Rules: control batches (transaction markers) give no records. Under READ_COMMITTED, batches of aborted transactions give
+no records either. The position moves past batches without records, as it moves past gaps of compaction. So a reader
+reaches the end offset even if only markers lie before the end offset. The broker lists each aborted transaction by its
+producer and its first offset. A transaction ends with its marker. A batch that cannot be read, for example because its
+checksum is wrong, makes each `read` raise an error. Only a `seek` skips the batch. aiokafka reads message formats
+before version 2.
+Source: `CompletedFetch`.
 """
 
 import struct
@@ -25,9 +27,9 @@ from streams_runtime.logs.log_errors import LogError
 AbortedTransaction = tuple[int, int]
 """The producer id of an aborted transaction, and its first offset in the partition."""
 
-_LENGTH = struct.Struct(">qi")  # first offset, bytes after these
-_LEAST_LENGTH = 14  # of a message of version 0, the shortest format
-_CRC, _CRC_AT = struct.Struct(">I"), 12  # of a message of version 0 or 1
+_LENGTH = struct.Struct(">qi")  # the first offset, and the number of bytes that follow
+_LEAST_LENGTH = 14  # the length of a message of version 0, the shortest format
+_CRC, _CRC_AT = struct.Struct(">I"), 12  # the CRC of a message of version 0 or 1
 _MAGIC_AT = 16
 _OF_MESSAGES = (0, 1)
 _LAST_OFFSET_DELTA = struct.Struct(">i")
@@ -52,7 +54,7 @@ class CompletedFetch:
         self._records = memoryview(records)
         self._starts, end_offset = _bounds(records)
         self._at = 0
-        # highest first offset first, so that `pop` gives the next transaction to begin
+        # sorted from the highest first offset to the lowest, so that `pop` returns the transaction that begins next
         self._aborted = None if aborted is None else sorted(aborted, key=lambda each: each[1], reverse=True)
         self._aborting: set[int] = set()
         self.next_offset = position
@@ -63,7 +65,8 @@ class CompletedFetch:
         return self._at >= len(self._starts) - 1
 
     def read(self, most: int = 1) -> RecordBatch | None:
-        """Returns the records of the next batches, until there are at least `most`; None if no records are left.
+        """Returns the records of the next batches, as few batches as have at least `most` records. Returns None if no
+        records are left.
 
         Raises LogError.
         """
@@ -82,8 +85,8 @@ class CompletedFetch:
         return concatenated(found) if found else None
 
     def _next(self) -> RecordBatch | None:
-        """Returns the records of the next batch from the position on, or None if it has none. Moves the position past
-        the batch. Raises LogError.
+        """Returns the records of the next batch from the position on, or None if the batch has no such records. Moves
+        the position past the batch. Raises LogError.
         """
         batch = self._records[self._starts[self._at] : self._starts[self._at + 1]]
         try:
@@ -102,7 +105,9 @@ class CompletedFetch:
         return records.part(bisect_left(records.offsets, position), len(records))
 
     def _columns(self, batch: memoryview) -> tuple[int, Columns | None]:
-        """The offset after the batch, and its records; None if they are hidden from readers or before the position."""
+        """Returns the offset after the batch, and the batch's records. The records are None if they are hidden from
+        readers or before the position.
+        """
         if len(batch) < _LENGTH.size + _LEAST_LENGTH:
             raise ValueError(f"it says that it has {_LENGTH.unpack_from(batch)[1]} bytes more")
         if batch[_MAGIC_AT] in _OF_MESSAGES:
@@ -149,8 +154,8 @@ def _of_messages(batch: memoryview) -> tuple[int, Columns]:
 
 
 def _bounds(records: bytes) -> tuple[Sequence[int], int]:
-    """Returns the byte positions at which whole batches start, followed by the end of the last batch; and the offset
-    after the last batch, or -1 if there is none.
+    """Finds the whole batches in the bytes. Returns the byte positions at which the batches start, followed by the end
+    of the last batch. `_bounds` also returns the offset after the last batch, or -1 if there is no batch.
 
     The search stops after a batch that is too short to be valid. Source: the fixed part of `DefaultRecordBatch`.
     """

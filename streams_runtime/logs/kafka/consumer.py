@@ -1,8 +1,8 @@
-"""A consumer of assigned partitions: `poll` returns fetched records, and the event loop fetches the next ones.
+"""A consumer of assigned partitions: `poll` returns fetched records, and the event loop fetches the next records.
 
-Rules: before `poll` returns an empty list, it asks the brokers once more, even with a time-out of 0, but waits at most
-a second for the answer. Records are decoded when `poll` returns them. Records that the brokers delete after they were
-fetched are still returned. Source: `KafkaConsumer`, `FetchCollector`.
+Rules: before `poll` returns an empty list, it asks the brokers once more, even with a time-out of 0. `poll` waits at
+most a second for this answer. Records are decoded when `poll` returns them. Fetched records are returned even if the
+brokers have deleted them meanwhile. Source: `KafkaConsumer`, `FetchCollector`.
 """
 
 from __future__ import annotations
@@ -63,8 +63,8 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             self._loop.run(self._fetcher.close())
 
     def _fetch_next(self) -> None:
-        """Start the fetch for the next poll. Partitions whose last answer was empty a moment ago are left out: other
-        partitions have records, so the next poll comes soon.
+        """Start the fetch for the next poll. Partitions whose last answer was empty a moment ago are left out. The
+        fetch of these partitions can wait: other partitions have records, so the next poll comes soon.
         """
         empty_before = time.monotonic() - EMPTY_REST_S
         if any(one.needs_records and one.empty_at < empty_before for one in self._wanted().values()):
@@ -73,7 +73,8 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
     def _ask_brokers(self, until: float) -> None:
         """Wait until there are records, or until each partition has the answer to a request newer than this call.
 
-        A partition whose request waits at the broker counts as answered: the broker would have sent any records.
+        A partition whose request waits at the broker counts as answered, because the broker would have sent new records
+        at once.
         """
         with self._changed:
             newer = {partition: one.asked + 1 for partition, one in self._wanted().items()}
@@ -92,7 +93,9 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
                 self._changed.wait(left_s)
 
     def _wait(self, remaining_s: float) -> None:
-        """Wait for records, a wakeup, the time-out, or an answer without records."""
+        """Wait until there are records, until `wakeup` is called, until an answer has no records, or until the
+        time-out.
+        """
         with self._changed:
             wanted = self._wanted()
             if any(_has_more(one) or one.is_outside for one in wanted.values()) or self._woken or self._fetcher.error:
@@ -119,7 +122,7 @@ class KafkaConsumer(AssigningConsumer[FetchedPartition]):
             ready = [p for p in rotated(list(wanted), self._turn) if _has_more(wanted[p])]
             given: dict[TopicPartition, list[RecordBatch]] = {}
             left = max_records
-            # partitions first get equal shares; then the unused rest is shared again
+            # partitions first get equal shares, then the unused rest is shared again
             while ready and left:
                 share = max(1, left // len(ready))
                 for partition in list(ready):

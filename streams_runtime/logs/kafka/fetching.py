@@ -1,17 +1,19 @@
 """The part of a consumer that runs in the event loop: it fetches records from the leaders of partitions.
 
 Rules:
-- The broker answers a request at once if there are records, otherwise after the longest wait that the request names.
-  Requests that wait at the broker use separate connections, because a broker answers the requests of one connection one
-  after the other: a newly assigned partition must not wait until other partitions have records. The connection for
-  waiting requests and the connection for other requests are opened when the consumer is made.
+- The broker answers a request at once if there are records. If there are no records, the broker answers after the
+  longest wait that the request names. A broker answers the requests of one connection one after the other. So requests
+  that wait at the broker use separate connections. With one connection, a newly assigned partition would have to wait
+  until other partitions have records. The connection for waiting requests and the connection for other requests are
+  opened when the consumer is made.
 - A partition is fetched again only after the reader has taken its records. An answer for a position that the reader has
   left (by `seek`) is dropped.
-- If a partition has no records while other partitions have some, its requests soon wait at the broker too, over a third
-  connection, because the reader may meanwhile use up the others' records and wait for new records.
+- If a partition has no records while other partitions have some, the requests for this partition soon wait at the
+  broker, over a third connection. The third connection is needed because the reader may soon have read all records of
+  the other partitions, and then waits for new records.
 - If a request waited its full time and brought no records, and the reader still polls, the next request follows at
-  once, with all partitions that have no records. So the end offset of a partition whose request waits is known: the
-  broker would have sent any later records.
+  once. The request that follows contains all partitions that have no records. So the end offset of a partition whose
+  request waits is known, because the broker would have sent later records at once.
 
 Source: `Fetcher`, `AbstractFetch`; `SubscriptionState.partitionLag`.
 """
@@ -42,7 +44,7 @@ _FIRST_BACKOFF_S, _LONGEST_BACKOFF_S = 0.05, 1.0
 LONGEST_WAIT_MS = 100
 """The longest time that a request waits at the broker for records, in milliseconds."""
 EMPTY_REST_S = 0.01
-"""The time in seconds for which an empty answer also counts as the answer to a new request."""
+"""The time in seconds for which an empty answer counts as recent."""
 _LONGEST_KNOWN_S = 2 * LONGEST_WAIT_MS / 1_000
 
 
@@ -50,12 +52,12 @@ class FetchedPartition(AssignedPartition):
     """An assigned partition of a consumer on Kafka. The reader and the event loop share the object under the consumer's
     lock.
 
-    `completed`: the fetches that are not decoded yet; `decoding`: the fetch that is being decoded. Requests to the
-    broker are numbered: `asked` is the number of the last request, `in_flight` of the request in flight, `answered` of
-    the last request with an answer. `waits`: True if the request in flight waits at the broker until there are records.
-    `empty_at`: the time of the last answer by the monotonic clock, if it had no records; 0 if it had records. `end`:
-    the end offset in the last answer. `end_is_kept`: True if the request that waits at the broker followed the last
-    answer at once.
+    `completed`: the fetches that are not decoded yet. `decoding`: the fetch that is being decoded. Requests to the
+    broker are numbered. `asked`: the number of the last request. `in_flight`: the number of the request in flight.
+    `answered`: the number of the last request with an answer. `waits`: True if the request in flight waits at the
+    broker until there are records. `empty_at`: the time of the last answer by the monotonic clock, if this answer had
+    no records; 0 if the answer had records. `end`: the end offset in the last answer. `end_is_kept`: True if the
+    request that waits at the broker followed the last answer at once.
     """
 
     def __init__(self) -> None:
@@ -97,12 +99,12 @@ class FetchedPartition(AssignedPartition):
         return self.waits and self.in_flight is not None
 
     def known_end(self) -> int | None:
-        """The end offset up to which a reader can read, if it is known without a request; else None.
+        """Returns the end offset up to which a reader can read, or None if this offset is not known without a request.
 
         The end offset is known if the reader has not reached the end offset of the last answer yet, or if the last
-        answer is recent. While a request that followed the last answer at once waits at the broker, that answer counts
-        as recent for longer, because the broker would have answered with any new records; but not if the broker has
-        been silent for _LONGEST_KNOWN_S.
+        answer is recent. If the next request followed the last answer at once and waits at the broker, the last answer
+        counts as recent for up to _LONGEST_KNOWN_S. The broker would have answered a waiting request at once if there
+        were new records.
         """
         if self.end is None or self.position is None or self.position < self.end:
             return self.end
@@ -111,15 +113,16 @@ class FetchedPartition(AssignedPartition):
         return self.end if time.monotonic() - self.empty_at < for_s else None
 
     def fetch_offset(self) -> int:
-        """The offset of the next fetch: after the records that are being decoded."""
+        """Returns the offset of the next fetch, which is after the records that are being decoded."""
         assert self.position is not None, "only a partition with a position is fetched"
         return self.position if self.decoding is None else max(self.position, self.decoding.end_offset)
 
 
 class _Way(NamedTuple):
-    """The connections for a request. The request uses the first connection of `over` on which no request waits. If
-    requests wait on all connections of `over`, a request that `is_optional` is not sent, and any other request uses the
-    first connection. `then_aside`: partitions whose answer is empty again wait at the broker after this request.
+    """The choice of the connection for a request. The request uses the first connection of `over` on which no request
+    waits. If requests wait on all connections of `over`, a request that `is_optional` is not sent, and any other
+    request uses the first connection. `then_aside`: True if, after this request, the requests for partitions whose
+    answer is empty again wait at the broker.
     """
 
     longest_wait_ms: int
@@ -137,9 +140,9 @@ class _Request(NamedTuple):
 
 
 class Fetcher:
-    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. The partitions change under
-    `changed`, which is notified of each answer that the reader has to handle. `polls`: the number of the reader's
-    polls.
+    """Fetches records for one consumer, the reader. `partitions`: the reader's partitions. The partitions only change
+    while `changed` is held. `changed` is notified of each answer that the reader has to handle. `polls`: the number of
+    the reader's polls.
     """
 
     def __init__(self, settings: LogSettings, isolation: IsolationLevel) -> None:
@@ -159,13 +162,14 @@ class Fetcher:
         self._turn = 0
 
     def connect(self) -> None:
-        """Connect in advance, so that the first fetch need not wait for a connection. Call `connect` on the event
+        """Connect in advance, so that the first fetch does not have to wait for a connection. Call `connect` on the
+        event
         loop.
         """
         self._in_background(self._connect())
 
     def start(self, longest_wait_ms: int) -> None:
-        """Fetch records of every partition that needs some. Call `start` on the event loop."""
+        """Fetch records of every partition that needs records. Call `start` on the event loop."""
         with self.changed:
             requests = self._new_requests(self._needed(), waits=longest_wait_ms > 0)
         if requests:
@@ -196,7 +200,8 @@ class Fetcher:
         task.add_done_callback(self._tasks.discard)
 
     async def _connect(self) -> None:
-        with contextlib.suppress(NotNow, KafkaRefused):  # ignored here, because the first request reports the error
+        # errors are ignored here, because the first request reports them
+        with contextlib.suppress(NotNow, KafkaRefused):
             await self._leadership.led(())
             await self._waiting.led(())
 
@@ -224,7 +229,7 @@ class Fetcher:
             if led.failure is not None:
                 reasons.append(led.failure)
             by_leader: dict[int, list[TopicPartition]] = {}
-            self._turn += 1  # brokers fill an answer in this order, and may leave out the last ones
+            self._turn += 1  # brokers fill an answer in this order, and may leave out the last partitions
             for partition in rotated(list(led.leaders), self._turn):
                 by_leader.setdefault(led.leaders[partition], []).append(partition)
             asked = [self._ask(leader, {p: requests[p] for p in of_it}, way) for leader, of_it in by_leader.items()]
@@ -285,7 +290,8 @@ class Fetcher:
         answer = await leadership.connections.send(request, leader)
         outside = await self._outside(offsets, answer)
         moved: NotNow | None = None
-        with self.changed:  # take the whole answer under the lock, so that its partitions share a poll
+        # the whole answer is handled under the lock, so that one poll gets the records of all its partitions
+        with self.changed:
             for topic, answers in answer.topics:
                 for each in answers:
                     partition = TopicPartition(topic, each[0])
@@ -305,7 +311,7 @@ class Fetcher:
     def _following(
         self, leader: int, requests: Mapping[TopicPartition, _Request], way: _Way, *, still_polls: bool
     ) -> dict[TopicPartition, _Request]:
-        """The requests that should wait at the broker after this answer."""
+        """Returns the requests that should wait at the broker after this answer."""
         idle = [p for p in self._needed() if self.partitions[p].empty_at > 0]
         if way.longest_wait_ms > 0:
             waited_long = still_polls and way.longest_wait_ms == LONGEST_WAIT_MS
@@ -315,7 +321,9 @@ class Fetcher:
         return self._new_requests([p for p in idle if p in requests and requests[p].was_empty], waits=True)
 
     async def _outside(self, offsets: Mapping[TopicPartition, int], answer: Any) -> set[TopicPartition]:
-        """The partitions whose offset really is out of range: while a leader changes, any offset may get this error."""
+        """Returns the partitions whose offset really is out of range. While a leader changes, brokers may return the
+        error for a valid offset as well.
+        """
         reported = [
             TopicPartition(topic, each[0])
             for topic, answers in answer.topics
@@ -338,8 +346,8 @@ class Fetcher:
         answer: Any,
         outside: Collection[TopicPartition],
     ) -> None:
-        """Take the answer for one partition. `answer`: number, error, high watermark, last stable offset, first offset,
-        aborted, ..., records.
+        """Handle the answer for one partition. `answer`: the partition's number, error, high watermark, last stable
+        offset, first offset, aborted, ..., records.
         """
         code, high_watermark, stable, _, aborted = answer[1:6]
         records = answer[-1]

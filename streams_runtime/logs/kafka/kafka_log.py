@@ -1,8 +1,10 @@
 """The log on Kafka. Source: `Admin` and the client constructors of kafka-clients.
 
-Rules: one cluster, any number of processes. All network calls of one log run in one separate thread. Each consumer and
-each producer has its own connections, because a broker answers the requests of one connection one after the other.
-In the child of a fork the log opens new connections; consumers and producers made before the fork belong to the parent.
+Rules: a `KafkaLog` is the log of one cluster, which any number of processes may use. All network calls of one log run
+in one separate thread. Each consumer and each producer has its own connections, because a broker answers the requests
+of one connection one after the other.
+In the child of a fork the log opens new connections. Consumers and producers that were made before the fork belong to
+the parent.
 """
 
 import logging
@@ -73,8 +75,8 @@ class _KnownLimits(NamedTuple):
 
 
 class KafkaLog:
-    """A `Log`. The log connects to the brokers at its first call. `properties`: properties of Kafka's clients, and
-    those of `log_settings`.
+    """A `Log`. The log connects to the brokers at its first call. `properties`: properties of Kafka's clients, and the
+    properties of `log_settings`.
 
     Raises InputError for unknown or unusable properties.
     """
@@ -96,13 +98,15 @@ class KafkaLog:
         self._owners: dict[str, ClaimOwner] = {}
 
     def reset_after_fork(self) -> None:
-        # a reference keeps these objects from being garbage-collected in the child: see Connections
+        # this reference prevents the garbage collection of these objects in the child: see Connections
         self._parents = (self._admin, self._leadership, self._claims_writer)
         self._open = set()
         self._connect()
 
     def cluster_id(self) -> None:
-        """Returns None: the id would need a call to the brokers, and an application may start before its brokers."""
+        """Returns None. A call to the brokers would be needed to get the id, and an application may start before its
+        brokers.
+        """
 
     def create_topics(self, topics: Iterable[NewTopic]) -> None:
         asked = list(topics)
@@ -126,7 +130,7 @@ class KafkaLog:
         self._limits.pop(name, None)
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """The brokers also delete the offsets that groups have of these topics."""
+        """Delete topics. The brokers also delete the offsets that groups have of these topics."""
         asked = list(names)
         if not asked:
             return
@@ -135,8 +139,8 @@ class KafkaLog:
             self._limits.pop(name, None)
 
     def topics(self) -> Mapping[str, TopicDescription]:
-        """The topics with the configs that were set on them. The topics have no configs in the result if the user may
-        not read configs.
+        """Returns the topics with the configs that were set on them. If the user may not read configs, the topics in
+        the result have no configs.
         """
 
         async def both() -> dict[str, TopicDescription]:
@@ -174,7 +178,7 @@ class KafkaLog:
     def committed_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """The call waits while an open transaction may still move one of these offsets."""
+        """Returns the committed offsets. Waits while an open transaction may still move one of these offsets."""
         asked = None if partitions is None else list(partitions)
         found = {} if asked == [] else self._run(self._admin.committed_offsets(group_id, asked, stable=True))
         return {partition: OffsetAndMetadata(one.offset, one.metadata) for partition, one in found.items()}
@@ -219,10 +223,10 @@ class KafkaLog:
         return self._known_limits(TopicPartition(topic, 0)).deletes_after_ms
 
     def keep_windows(self, topic: str, retention_ms: int) -> None:
-        """Does nothing: as in Kafka Streams, the operator of the brokers decides the retention of a topic."""
+        """Does nothing, because the operator of the brokers decides the retention of a topic, as in Kafka Streams."""
 
     def delete_records(self, before: Mapping[TopicPartition, int]) -> None:
-        """Raises OffsetOutOfRange before any record is deleted if an offset is beyond the end of its partition."""
+        """If an offset is beyond the end of its partition, raises OffsetOutOfRange and deletes no record."""
         if not before:
             return
         check_not_beyond(before, self.end_offsets(before, IsolationLevel.READ_UNCOMMITTED))
@@ -232,7 +236,7 @@ class KafkaLog:
         """Does nothing: the brokers do compaction and retention by themselves."""
 
     def close(self) -> None:
-        """Close the log, its consumers and its producers. No other call may run while the log is closed."""
+        """Close the log, its consumers and its producers. No other call may run during `close`."""
         if self._closed:
             return
         for each in list(self._open):
@@ -314,8 +318,8 @@ class KafkaLog:
         return _KnownLimits(time.monotonic(), there[name].partitions, limits, configs.deletes_after_ms)
 
     async def _configs(self, topics: Iterable[str], *, only_own: bool) -> dict[str, dict[str, str]]:
-        """Returns the configs of topics; empty configs if the client may not read them: the brokers check every record
-        anyway.
+        """Returns the configs of topics. If the client may not read configs, returns no configs, because the brokers
+        check every record anyway.
         """
         try:
             return await self._admin.topic_configs(topics, only_own=only_own)
@@ -330,7 +334,7 @@ class KafkaLog:
 
 
 def _by_group(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
-    """The claims by group, without claims of no partition."""
+    """Returns the claims by group, without claims that have no partitions."""
     by_group: dict[str, list[Claim]] = {}
     for claim in claims:
         if claim.epochs:
@@ -339,7 +343,7 @@ def _by_group(claims: Iterable[Claim]) -> dict[str, list[Claim]]:
 
 
 async def _translated(call: Coroutine[Any, Any, T], partitions: Sequence[TopicPartition] = ()) -> T:
-    """Awaits `call`, and raises a log's errors instead of the client's. `partitions`: the partitions of the call."""
+    """Awaits `call`, and converts errors of the client to errors of a log. `partitions`: the partitions of the call."""
     try:
         return await call
     except UnknownTopic as error:

@@ -1,10 +1,11 @@
-"""The brokers to ask: the leaders of partitions, and the coordinators of groups and transactional ids.
+"""The brokers that get requests: the leaders of partitions, and the coordinators of groups and transactional ids.
 
 Rules: every request is retried with growing pauses until `default.api.timeout.ms` is over (LogTimeout). Before another
-try, leaders and coordinators are looked up again, unless the coordinator answered that it still writes transaction
-markers. A partition counts as unknown after fresh metadata has lacked it for half a second, because a broker may not
-know a partition right after its topic was created or while its leader moves. An error that no retry can fix is raised
-as a LogError, whose message says what to do. Source: `Metadata`, `NetworkClient`, `TransactionManager`.
+try, leaders and coordinators are looked up again. Leaders and coordinators are not looked up again if the coordinator
+has answered that it still writes transaction markers. A partition counts as unknown when it has been missing in fresh
+metadata for half a second. A broker may not know a partition right after its topic was created, or while its leader
+moves. An error that no retry can fix is raised as a LogError with a message for the operator. Source: `Metadata`,
+`NetworkClient`, `TransactionManager`.
 """
 
 import asyncio
@@ -27,12 +28,14 @@ from streams_runtime.logs.log_errors import LogError, LogTimeout, UnknownTopicOr
 T = TypeVar("T")
 
 UNKNOWN_AFTER_S = 0.5
-"""The time in seconds for which fresh metadata has to lack a partition before the partition counts as unknown."""
+"""The time in seconds for which a partition has to be missing in fresh metadata before the partition counts as
+unknown.
+"""
 
 
 async def all_of(calls: Iterable[Awaitable[None]], also: BaseException | None = None) -> None:
-    """Runs all calls concurrently, and waits for all. When all calls have ended, raises one of the calls' errors, or
-    `also`. An error that no retry can fix has priority.
+    """Runs all calls concurrently, and waits for all. If a call has failed, or if `also` is an error, raises one of
+    these errors after all calls have ended. An error that no retry can fix has priority.
     """
     found = await asyncio.gather(*calls, return_exceptions=True)
     errors = [each for each in (*found, also) if each is not None]
@@ -53,7 +56,7 @@ class Led(NamedTuple):
 
 
 class Leadership:
-    """Caches leaders and coordinators, and has its own connections. Use a `Leadership` on one event loop."""
+    """Caches leaders and coordinators, and has its own connections. Use a `Leadership` on only one event loop."""
 
     def __init__(self, settings: ClientSettings) -> None:
         self.settings = settings
@@ -66,7 +69,7 @@ class Leadership:
         self._max_age_s = settings.milliseconds("metadata.max.age.ms") / 1_000
 
     async def call(self, what: str, attempt: Callable[[], Awaitable[T]]) -> T:
-        """Returns the result of the first `attempt` that succeeds.
+        """Calls `attempt` until a call succeeds, and returns its result.
 
         Raises LogTimeout, LogError, and the errors of `attempt` except NotNow.
         """
@@ -75,7 +78,8 @@ class Leadership:
             try:
                 return await attempt()
             except NotNow as reason:
-                if reason.code != CONCURRENT_TRANSACTIONS:  # only the right coordinator answers with this code
+                # only the present coordinator answers with this code, so it is not looked up again
+                if reason.code != CONCURRENT_TRANSACTIONS:
                     self.forget()
                 raise
 
@@ -98,8 +102,8 @@ class Leadership:
         self._coordinators.clear()
 
     async def leaders(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
-        """The leaders of these partitions. Raises UnknownTopicOrPartition, which names a partition that does not exist,
-        and NotNow while a partition has no leader.
+        """Returns the leaders of these partitions. Raises UnknownTopicOrPartition, which names a partition that does
+        not exist. Raises NotNow while a partition has no leader.
         """
         found = await self.led(partitions)
         if found.failure is not None:
@@ -107,8 +111,8 @@ class Leadership:
         return found.leaders
 
     async def led(self, partitions: Iterable[TopicPartition]) -> Led:
-        """The leaders of the partitions, without partitions that have no leader. Raises NotNow, KafkaRefused if no
-        broker gives metadata.
+        """Returns the leaders of the partitions, without partitions that have no leader. Raises NotNow or KafkaRefused
+        if no broker returns metadata.
         """
         asked = list(partitions)
         await self._know({partition.topic for partition in asked})
@@ -128,7 +132,7 @@ class Leadership:
         return Led(leaders, failure)
 
     async def coordinator(self, kind: CoordinatorOf, key: str) -> int:
-        """The id of the broker that coordinates this group or transactional id. Raises NotNow, KafkaRefused."""
+        """Returns the id of the broker that coordinates this group or transactional id. Raises NotNow, KafkaRefused."""
         known = self._coordinators.get((kind, key))
         if known is not None:
             return known

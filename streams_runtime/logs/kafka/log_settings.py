@@ -1,8 +1,9 @@
 """The settings of a log on Kafka: properties of all clients, of producers, of consumers and of new topics.
 
-Rules: names, meanings and bounds are Kafka's. If Kafka Streams has its own default, it is used. An unknown key is an
-error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: the default of
-`compression.type` is lz4 (none in Kafka). `linger.ms` has the same meaning for the embedded and the in-memory log.
+Rules: names, meanings and bounds are Kafka's. If Kafka Streams has its own default for a setting, this default is used.
+An unknown key is an error. Source: `ProducerConfig`, `ConsumerConfig`, `StreamsConfig`. Differs from Kafka: the default
+of `compression.type` is lz4. In Kafka, the default is none. `linger.ms` has the same meaning for the embedded and the
+in-memory log.
 """
 
 from collections.abc import Mapping
@@ -60,7 +61,9 @@ def log_settings(bootstrap_servers: str, properties: Mapping[str, str] | None = 
 
 
 def linger_ms(properties: Mapping[str, str] | None = None) -> int:
-    """The longest time that a record waits for other records to be written with it. Raises InputError."""
+    """Returns the longest time in milliseconds that a record waits for other records of its batch. Raises
+    InputError.
+    """
     return _integer(LINGER_MS, properties or {})
 
 

@@ -1,12 +1,12 @@
-"""A producer on Kafka. The producer takes records in the caller's thread; the event loop sends them.
+"""A producer on Kafka. The producer accepts records in the caller's thread, and the event loop sends the records.
 
 Rules: idempotence and acknowledgement by all replicas are always on. Records are sent when a batch is full, `linger.ms`
-after the first waiting record, after `send_now`, and at the latest by `flush` or a commit. While more than
-`buffer.memory` bytes are not acknowledged, `send` waits. A time-out of `flush` or a commit changes nothing: the same
-call can be tried again.
+after the first waiting record, or after `send_now`. At the latest, `flush` or a commit sends the records. While more
+than `buffer.memory` bytes are not acknowledged, `send` waits. After a time-out of `flush` or a commit nothing is lost,
+and the same call can be repeated.
 
 A commit has three steps in this order: write records and offsets, check the claims, end the transaction. The module
-`claims_topic` gives the reason for the order. If the answer to the end of the transaction is lost, the caller can only
+`claims_topic` gives the reason for the order. If the coordinator's answer to a commit is lost, the caller can only
 repeat the same commit, or open the transactional id again.
 Source: `KafkaProducer`, `TransactionManager`.
 """
@@ -36,7 +36,7 @@ _NOT_KNOWN = "it is not known whether the last transaction of {} was committed: 
 
 
 class ProducerLog(Protocol):
-    """The calls of the log that a producer needs."""
+    """The methods of the log that a producer calls."""
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
         """Raises UnknownTopicOrPartition."""
@@ -44,7 +44,9 @@ class ProducerLog(Protocol):
     def record_refused(
         self, partition: TopicPartition, record: AnyRecord, reason: str, for_its_timestamp: bool
     ) -> None:
-        """Note that the brokers have refused a record that passed the topic's limits. Called on the event loop."""
+        """Note that the brokers have refused a record that passed the topic's limits. `record_refused` is called on the
+        event loop.
+        """
 
     async def check_claims(self, claims: Sequence[Claim]) -> None:
         """Raises CommitFenced."""
@@ -56,7 +58,7 @@ class _Target(NamedTuple):
 
 
 class KafkaProducer:
-    """A `Producer`. `open` it first."""
+    """A `Producer`. Call `open` before any other method."""
 
     def __init__(
         self,
@@ -79,8 +81,9 @@ class KafkaProducer:
         self._targets: dict[TopicPartition, _Target] = {}
         self._state = ProducerState(transactional_id)
         self._offset_groups: set[str] = set()
-        self._is_ending = False  # the coordinator was asked to end the transaction and has not answered
-        self._outcome_unknown = False  # some batch may still be written: a new transaction needs a new epoch
+        self._is_ending = False  # True while the coordinator has not answered the request to end the transaction
+        # True if some batch may still be written, so that a new transaction needs a new epoch
+        self._outcome_unknown = False
         self._last_offsets: dict[TopicPartition, int] = {}
         self._on_close = on_close
 
@@ -128,7 +131,7 @@ class KafkaProducer:
         return (self._targets.get(partition) or self._new_target(partition)).limits
 
     def send_now(self) -> None:
-        """`send_now` returns at once. A later call of the producer raises the errors of the sending."""
+        """Starts the sending, and returns at once. A later call of the producer raises the errors of the sending."""
         self._state.check_usable()
         if self._accumulator.lingers:
             self._call_soon(self._sender.send_open)
@@ -208,7 +211,7 @@ class KafkaProducer:
                 await self._abort_quietly()
                 raise
             if not self._sender.in_transaction and not self._offset_groups:
-                return  # no record was sent, so the coordinator knows of no transaction
+                return  # no record was sent, so the coordinator has no open transaction
             self._is_ending = True
         await self.transactions.end(commit=True)
 
@@ -233,7 +236,7 @@ class KafkaProducer:
         if self._is_ending:
             self._state.fail(LogError(_NOT_KNOWN.format(self._state.transactional_id)))
             self._state.check_usable()
-        if unknown:  # a batch in flight could become part of the next transaction; a new epoch prevents this
+        if unknown:  # a new epoch prevents that a batch in flight becomes part of the next transaction
             await self.transactions.open()
             for queue in self._accumulator.queues.values():
                 queue.sequence = 0
@@ -242,7 +245,9 @@ class KafkaProducer:
             await self.transactions.end(commit=False)
 
     async def _abort_quietly(self) -> None:
-        """Abort the transaction, and ignore errors: the coordinator will abort it when its time-out is over."""
+        """Abort the transaction, and ignore errors, because the coordinator aborts the transaction after
+        `transaction.timeout.ms`.
+        """
         try:
             async with asyncio.timeout(_ABORT_TIMEOUT_S):
                 await self._abort()
@@ -286,7 +291,9 @@ class KafkaProducer:
         return target
 
     def _notify_sender(self) -> bool:
-        """Make the sender send full batches at once, and others after `linger.ms`. Returns whether a batch is full."""
+        """Make the sender send full batches at once, and other batches after `linger.ms`. Returns whether a batch is
+        full.
+        """
         if self._accumulator.lingers:
             self._call_soon(self._sender.linger)
         if not self._accumulator.has_full:
@@ -314,7 +321,7 @@ class KafkaProducer:
 
 
 def _by_group(offsets: OffsetsToCommit) -> dict[str, dict[TopicPartition, OffsetAndMetadata]]:
-    """The offsets by group, without groups that have no offset to commit."""
+    """Returns the offsets by group, without groups that have no offset to commit."""
     groups: dict[str, dict[TopicPartition, OffsetAndMetadata]] = {}
     for claim, moved in offsets:
         if moved:

@@ -1,11 +1,12 @@
 """The part of a producer that runs in the event loop: it sends batches to the leaders of their partitions, in passes.
 
-Rules: a pass takes the first batch of each partition and sends one request to each leader, all concurrently. A batch
-that was not acknowledged is sent again with the same sequence number, so the broker writes it once. The sender retries
-until the producer is closed; a caller waits at most `default.api.timeout.ms` and may wait again. Under a transactional
-id a partition joins the transaction before its first batch is sent. A batch that is refused because of one record is
-split until the record has a batch of its own; all other records are written. Source: `Sender`, KIP-98. Differs from
-Kafka: there, a refused record also fails the other records of its batch, and the transaction.
+Rules: a pass takes the first batch of each partition and sends one request to each leader. The requests of a pass are
+sent concurrently. A batch that was not acknowledged is sent again with the same sequence number, so the broker writes
+it once. The sender retries until the producer is closed. A caller waits at most `default.api.timeout.ms`, and may then
+call again. Under a transactional id a partition joins the transaction before its first batch is sent. A batch that is
+refused because of one record is split until the record has a batch of its own. The other records of the batch are
+written. Source: `Sender`, KIP-98. Differs from Kafka: in Kafka, a refused record also fails the other records of its
+batch, and the transaction.
 """
 
 import asyncio
@@ -34,14 +35,14 @@ _REQUEST_BYTES = 8 * 1024 * 1024
 
 
 Refused = Callable[[TopicPartition, AnyRecord, str, bool], None]
-"""A function that is called on the event loop with a record that the brokers refuse, the reason, and whether the reason
-is the record's timestamp.
+"""A function that is called on the event loop for each record that the brokers refuse. The arguments are the partition,
+the record, the reason, and True if the reason is the record's timestamp.
 """
 
 
 class Sender:
-    """Sends the batches of one producer. `in_transaction`: the partitions of the open transaction. `error`: while it is
-    set, no batch is sent. `refused`: messages about the records that the brokers have refused.
+    """Sends the batches of one producer. `in_transaction`: the partitions of the open transaction. `error`: the error
+    that has stopped the sending, or None. `refused`: messages about the records that the brokers have refused.
     """
 
     def __init__(
@@ -76,8 +77,8 @@ class Sender:
         """Send the records that wait for `linger.ms` now, or right after the requests in flight. Call `send_open` on
         the event loop.
 
-        Records that arrive while requests are in flight go into the waiting batches, so a broker that answers slowly
-        gets few large batches, not many small batches.
+        Records that arrive while requests are in flight go into the waiting batches. So a broker that answers slowly
+        gets a few large batches in place of many small batches.
         """
         self._open_is_due = True
         self.start()
@@ -88,7 +89,9 @@ class Sender:
             self._running = asyncio.get_running_loop().create_task(self._run())
 
     async def drain(self, is_enough: Callable[[], bool] | None = None) -> None:
-        """Wait until all closed batches are acknowledged, or `is_enough`. Raises LogTimeout and `error`."""
+        """Wait until all closed batches are acknowledged, or until `is_enough` returns True. Raises LogTimeout, or
+        `error` if it is set.
+        """
         enough = is_enough or (lambda: self._accumulator.is_empty)
         try:
             async with asyncio.timeout(self._leadership.settings.api_timeout_s):
@@ -98,7 +101,7 @@ class Sender:
                     running = self._running
                     await asyncio.wait([running])
                     if running.done() and not running.cancelled():
-                        running.result()  # `_run` itself handles the errors of a log; any other error is a bug
+                        running.result()  # `_run` itself handles the errors of a log, so an error here is a bug
         except TimeoutError:
             raise LogTimeout(
                 f"Kafka at {self._leadership.settings.bootstrap_servers} has not taken all records within "
@@ -127,7 +130,7 @@ class Sender:
         self.start()
 
     def _due_heads(self) -> dict[TopicPartition, Batch]:
-        """The batches to send next: the closed batches, or, if there are none, open batches that are due."""
+        """Returns the batches to send next. If there are no closed batches, closes the open batches that are due."""
         heads = self._accumulator.heads()
         if not heads and self._open_is_due:
             self._open_is_due = False
@@ -196,7 +199,7 @@ class Sender:
             raise not_now
 
     def _take(self, partition: TopicPartition, batch: Batch, answer: Any) -> bool:
-        """Handle the answer for one partition. `answer`: number, error, offset of the first record, ...
+        """Handle the answer for one partition. `answer`: the partition's number, error, offset of the first record, ...
 
         Returns True if the broker has lost the producer's sequence numbers.
         """
@@ -227,7 +230,7 @@ class Sender:
             self._on_refused(partition, record, reason, code == _INVALID_TIMESTAMP)
 
     def raise_refused(self) -> None:
-        """Raises one RecordsRefused for all records that were refused since the last call, if there are any."""
+        """If records were refused since the last call, raises one RecordsRefused for all of these records."""
         refused, self.refused = self.refused, []
         if refused:
             more = "" if len(refused) == 1 else f"; and {len(refused) - 1} more"

@@ -1,9 +1,10 @@
-"""A producer's id and its transactions, by calls of the transaction coordinator; and commits of offsets.
+"""Gets a producer's id, and runs the producer's transactions with requests to the transaction coordinator. The function
+`commit_offsets` commits offsets without a transaction.
 
 Rules: opening a transactional id fences the producer that had the id before, and ends the open transaction of this
-producer. The coordinator confirms the opening of an id (until then it answers CONCURRENT_TRANSACTIONS) only after the
-markers of the ended transaction are written everywhere, so no part of the transaction can appear later. Source:
-`TransactionManager`, `TransactionCoordinator`, KIP-98.
+producer. The coordinator confirms the opening of an id only after the markers of the ended transaction are written
+everywhere. Until then, the coordinator answers CONCURRENT_TRANSACTIONS. So after the opening no part of the ended
+transaction can appear. Source: `TransactionManager`, `TransactionCoordinator`, KIP-98.
 """
 
 import asyncio
@@ -32,16 +33,17 @@ _OPERATION_NOT_ATTEMPTED = 55
 _NO_GENERATION = _NO_RETENTION = -1
 _QUICK_TRIES, _QUICK_PAUSE_S = 20, 0.005
 FENCED = frozenset({47, 48, 49, 52, 90, 120})
-"""INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING, TRANSACTION_COORDINATOR_FENCED,
-PRODUCER_FENCED, TRANSACTION_ABORTABLE: another producer, or the coordinator after the time-out, has ended the
-transaction."""
+"""The errors that a producer gets if another producer has ended its transaction, or if the coordinator has ended the
+transaction after the time-out: INVALID_PRODUCER_EPOCH, INVALID_TXN_STATE, INVALID_PRODUCER_ID_MAPPING,
+TRANSACTION_COORDINATOR_FENCED, PRODUCER_FENCED, TRANSACTION_ABORTABLE.
+"""
 _GROUP_HAS_MEMBERS = frozenset({22, 25, 27})
 """The errors of a commit for a group that has members: ILLEGAL_GENERATION, UNKNOWN_MEMBER_ID, REBALANCE_IN_PROGRESS."""
 
 
 class TransactionManager:
     """The producer id, the epoch and the transactions of one producer. `transactional_id` None: the producer is
-    idempotent, without transactions. `producer_id` -1: not opened yet.
+    idempotent, and has no transactions. `producer_id` -1: the producer is not opened yet.
     """
 
     def __init__(self, leadership: Leadership, transactional_id: str | None, timeout_ms: int) -> None:
@@ -59,7 +61,7 @@ class TransactionManager:
                 answer = await self._leadership.connections.send(request)
             else:
                 answer = await self._ask(request)
-            if answer.error_code in (47, 90):  # another producer is opening the id; try again later
+            if answer.error_code in (47, 90):  # another producer is opening the id, so try again later
                 raise NotNow(f"producer {self.transactional_id} is being opened elsewhere")
             check(answer.error_code, f"opening producer {self.transactional_id or ''}")
             self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
@@ -98,11 +100,11 @@ class TransactionManager:
         await self._call(f"offsets of group {group}", attempt)
 
     async def end(self, *, commit: bool) -> None:
-        """End the transaction. A transaction may be ended twice in the same way. Raises as `add_partitions` does.
+        """End the transaction. The same call may be repeated. Raises the errors of `add_partitions`.
 
-        A broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a commit at the moment in which another producer opens the
-        same transactional id (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry
-        gets the outcome of the commit. Differs from Kafka's own producer, which fails for good.
+        While another producer opens the same transactional id, a broker of 4.3.1 answers UNKNOWN_SERVER_ERROR to a
+        commit (`TransactionMetadata.prepareTransitionTo` finds a pending PREPARE_EPOCH_FENCE). A retry gets the outcome
+        of the commit. Differs from Kafka: after UNKNOWN_SERVER_ERROR, Kafka's own producer fails for good.
         """
         request = EndTxnRequest(*self._identity(), commit)
 
@@ -133,8 +135,8 @@ class TransactionManager:
         check(code, what)
 
     async def _call(self, what: str, attempt: Callable[[], Awaitable[None]]) -> None:
-        """Call `attempt` with quick retries first: the coordinator writes the markers of the last transaction within
-        some milliseconds.
+        """Call `attempt` with quick retries first, because the coordinator writes the markers of the last transaction
+        within some milliseconds.
         """
 
         async def patient() -> None:
@@ -156,7 +158,7 @@ async def commit_offsets(
     """Commits offsets outside of a transaction and not as a member of the group, as
     `ConsumerCoordinator.sendOffsetCommitRequest` does.
 
-    The group has no members on the brokers, so the commit names no generation: claims decide the owner that may commit.
+    The group has no members on the brokers, so the commit has no generation. Claims decide the owner that may commit.
     If the group has members, the group belongs to another application. Raises LogTimeout, LogError.
     """
     request = OffsetCommitRequest(group, _NO_GENERATION, "", _NO_RETENTION, _offsets_by_topic(offsets))
@@ -175,7 +177,7 @@ async def commit_offsets(
 def _offsets_by_topic(
     offsets: Mapping[TopicPartition, OffsetAndMetadata],
 ) -> list[tuple[str, list[tuple[int, int, str]]]]:
-    """The offsets in the form of a request: by topic, the partition's number, offset and metadata."""
+    """Returns the offsets in the form of a request: for each topic, a list of partition number, offset and metadata."""
     topics: dict[str, list[tuple[int, int, str]]] = {}
     for (topic, number), (offset, metadata) in offsets.items():
         topics.setdefault(topic, []).append((number, offset, metadata))
