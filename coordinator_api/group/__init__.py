@@ -1,6 +1,6 @@
 """The group protocol as a pure state machine. The state machine uses no clock, no store, no HTTP and no threads.
 
-The loop of the caller, for one group. The caller runs `handle` and `apply` without an await between them:
+The caller runs this loop for each group. The caller runs `handle` and `apply` without an await between them:
 
     outcome = group.handle(event, now_ms)      # decides; does not change the durable state
     group.apply(outcome.records, now_ms)       # the only call that changes the state, in memory for now

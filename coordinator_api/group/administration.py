@@ -1,7 +1,7 @@
 """Commands of operators: declare, drain, delete a group, and set its levers.
 
-This file has the immediate effects of a command. The rules that a lever switches on stand in `holding`, `joining`
-(rejoin grace) and `rebalancing` (promotion). An operator drains an instance or a member in order to stop it: its tasks
+This file has the immediate effects of each command. The rules that a lever switches on stand in `holding`, `joining`
+(rejoin grace) and `rebalancing` (promotion). An operator drains an instance or a member in order to stop it: the tasks
 move to other instances without a pause.
 
     set -> a rebalance; its `RunRebalance.steering` names the drained processes and members
@@ -10,11 +10,12 @@ move to other instances without a pause.
     switched off -> the drain ends, a rebalance
 
 A task that waits for a warm-up moves as soon as the warm-ups have caught up (`rebalancing.promote`), and at the latest
-at the probing deadline. A restarted instance has another process id, so its drain has ended. Drains are recorded: a
-restart of the coordinator ends none. Kafka has no counterpart: there, an instance is stopped with its tasks, which are
-not processed until other instances have restored them.
+at the probing deadline. A restart of an instance ends its drain, because the process id changes. Drains are recorded,
+so a restart of the coordinator does not end a drain. Kafka has no drains: the tasks of a stopped instance are not
+processed until other instances have restored the tasks.
 
-Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; Kafka has no counterpart of the other commands.
+Source: `GroupMetadataManager.validateDeleteGroup` for the deletion; the other commands of this file do not exist in
+Kafka.
 """
 
 import json
@@ -39,9 +40,9 @@ _SERVERS = "bootstrap.servers"
 
 
 def declare(step: outcome.GroupTransition, event: events.DeclareGroup) -> outcome.Response:
-    """Store the definition. If there are members, a changed definition starts a rebalance; after an error, an unchanged
-    definition does so as well. If there are members, a definition with another topology or cluster is refused unless
-    `replaces_topology` is set.
+    """Store the definition. If there are members, a changed definition starts a rebalance. An unchanged definition
+    starts a rebalance only if the last rebalance failed. If there are members, a definition with another topology or
+    cluster is refused unless `replaces_topology` is set.
     """
     image = step.image
     if image.state is GroupState.DEAD:
@@ -73,7 +74,7 @@ def drain(step: outcome.GroupTransition) -> outcome.Response:
         return outcome.GROUP_DELETED
     if not step.image.draining:
         step.emit(records.DrainChanged(True))
-        end_grace(step)  # the places of members that left are not kept any longer
+        end_grace(step)  # a drained group keeps no places for members that left
     return outcome.Accepted()
 
 
@@ -110,8 +111,8 @@ def apply_lever_command(step: outcome.GroupTransition, event: events.LeverComman
 
 
 def _request_rebalance(step: outcome.GroupTransition, event: events.RequestRebalance) -> outcome.Response:
-    """Start a rebalance. A rebalance that is being prepared already counts as the requested rebalance; a rebalance that
-    is being computed is replaced.
+    """Start a rebalance. If a rebalance is being prepared, no other rebalance is started. The new rebalance replaces a
+    rebalance that is being computed.
     """
     if not step.image.members:
         return outcome.Rejected(
@@ -124,11 +125,11 @@ def _request_rebalance(step: outcome.GroupTransition, event: events.RequestRebal
 
 def _set_lever(step: outcome.GroupTransition, event: events.SetLever) -> outcome.Response:
     """Set a lever or switch it off. A second request to set promotion or a pause changes nothing, so the first decision
-    stays. A second request to set a hold or a rejoin grace replaces the first; a new time limit also applies to a
-    rebalance that is already held.
+    stays recorded. A second request to set a hold or a rejoin grace replaces the first request. The new time limit of a
+    hold also applies to a rebalance that is already held.
 
-    Members that are away keep their deadline, unless the grace is switched off. Answers to heartbeats tell members of a
-    pause.
+    Members that are already away keep their deadline, unless the rejoin grace is switched off. The answers to
+    heartbeats tell members whether the group is paused.
     """
     is_hold, is_grace = event.name is LeverName.HOLD, event.name is LeverName.REJOIN_GRACE
     if is_grace and event.is_on and not SHORTEST_GRACE_MS <= event.value_ms <= LONGEST_GRACE_MS:
@@ -150,7 +151,7 @@ def _set_lever(step: outcome.GroupTransition, event: events.SetLever) -> outcome
 
 
 def _drain_instance(step: outcome.GroupTransition, event: events.SetInstanceDrain) -> outcome.Response:
-    """Drain an instance or a member. A second request changes nothing: the first decision stays."""
+    """Drain an instance or a member. A second request to drain the same target changes nothing."""
     image = step.image
     process_id = event.process_id
     if event.member_id is not None:
@@ -181,11 +182,12 @@ def _end_instance_drain(step: outcome.GroupTransition, event: events.SetInstance
 
 
 def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> None:
-    """End the drains whose instance or member is gone. Call `end_drains_of_gone` after each event while there is any
-    drain.
+    """End the drain of each instance or member that is gone. While any instance or member is drained, call
+    `end_drains_of_gone` after each event.
 
-    If a member was removed, a rebalance has already begun. If a static member was restarted, no rebalance has begun:
-    start one, so that the member may get tasks again. `before`: the state before the event.
+    If the drained member was removed, a rebalance has already begun. If a drained static member was restarted, no
+    rebalance has begun. Then `end_drains_of_gone` starts a rebalance, so that the member may get tasks again. `before`:
+    the state before the event.
     """
     if not any(_may_leave_instance(record, before) for record in step.records):
         return
@@ -198,7 +200,7 @@ def end_drains_of_gone(step: outcome.GroupTransition, before: GroupImage) -> Non
 
 
 def _may_leave_instance(record: records.CoordinatorRecord, before: GroupImage) -> bool:
-    """Whether this record may remove the last member of an instance."""
+    """Returns whether this record may remove the last member of an instance."""
     match record:
         case records.MemberRemoved() | records.MemberReplaced():
             return True
@@ -214,7 +216,7 @@ def _end_drain(step: outcome.GroupTransition, target: str) -> None:
 
 
 def drains_of_gone(image: GroupImage) -> list[str]:
-    """The targets of drains that have no member any more."""
+    """Returns the drained instances and members that the group does not have any more."""
     if not image.levers.drained:
         return []
     processes = _processes(image)
@@ -244,7 +246,7 @@ def _unknown(image: GroupImage, what: str) -> outcome.Rejected:
 
 
 def _refuse_another_application(members: int, differing: Sequence[str]) -> outcome.Rejected:
-    """Returns the refusal: members that run one topology could not start tasks of another topology."""
+    """Returns the refusal of a definition with another topology, because present members could not start its tasks."""
     whose = "1 member, which runs" if members == 1 else f"{members} members, which run"
     return outcome.Rejected(
         RejectionCode.INCONSISTENT_GROUP_PROTOCOL,
@@ -259,9 +261,9 @@ def differences(running: str, declared: str) -> list[str]:
     """Returns a clause for each difference that running members could not handle. `running`, `declared`: `input_json`
     of `DeclareGroup`.
 
-    Running members cannot handle a different topology, because a member can only start tasks of its own topology, and a
-    different cluster, because a member reads and writes the cluster that it was started with. Everything else (the
-    assignor, configs, the content of a described cluster) may change while members run.
+    Running members cannot handle a different topology, because a member can only start tasks of its own topology.
+    Running members cannot handle a different cluster, because a member uses the cluster that it was started with. The
+    assignor, the configs and the content of a described cluster may change while members run.
 
     Two addresses with a common broker count as the same Kafka cluster, because lists of brokers grow.
     """
@@ -270,14 +272,15 @@ def differences(running: str, declared: str) -> list[str]:
 
 
 def shortened(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Returns the first `most` names as text, and the number of the other names."""
+    """Returns a text with the first `most` names and the number of further names."""
     more = len(names) - most
     return separator.join(names[:most]) + (f"{separator}and {more} more" if more > 0 else "")
 
 
 def _of_clusters(running: Mapping[str, str], declared: Mapping[str, str]) -> Iterator[str]:
-    """Yields the difference of the clusters, if both definitions name an address. Members do not read a cluster that a
-    definition only describes; without an address, the only cluster of the service is meant.
+    """Yields the difference between the clusters, if both definitions name an address. Members do not read a cluster
+    that a definition only describes. A definition that names a provider without an address means the only cluster of
+    the service.
     """
     before, after = running.get(_SERVERS), declared.get(_SERVERS)
     if before is None or after is None or not _brokers(before).isdisjoint(_brokers(after)):

@@ -1,6 +1,6 @@
 """Compression of stored data with zstandard.
 
-Rules: the same bytes give the same compressed bytes. Decompression never produces more bytes than the caller allows.
+Equal contents give equal compressed bytes. Decompression never produces more bytes than the caller allows.
 Decompression takes time in proportion to its input, even if an attacker wrote the input.
 """
 
@@ -16,7 +16,7 @@ class TooManyBytes(InputError):
 
 
 def compress(content: bytes) -> bytes:
-    """Returns one zstandard frame, whose header has the size of `content`."""
+    """Returns `content` as one zstandard frame, whose header has the size of `content`."""
     return zstandard.ZstdCompressor(level=_LEVEL, write_content_size=True, write_checksum=True).compress(content)
 
 
@@ -28,7 +28,7 @@ def decompress(stored: bytes, most: int) -> bytes:
         size = zstandard.frame_content_size(stored)
         if size > most:
             raise TooManyBytes(f"{size} bytes are more than {most}")
-        if size < 0:  # without a size, the memory that the frame needs is unknown
+        if size < 0:  # if the header has no size, the memory that the frame needs is unknown
             raise InputError("the zstandard frame does not say how long it is")
         return zstandard.ZstdDecompressor().decompress(stored, allow_extra_data=False)
     except zstandard.ZstdError as error:

@@ -16,8 +16,8 @@ from coordinator_api.group.subscriptions import assigned_tasks, subscribed_rack,
 
 @dataclass(frozen=True, slots=True)
 class DescribedTask:
-    """A task of a member. `offset_sum`: from the member's last heartbeat; None when no heartbeat has reported the sum
-    since the coordinator started.
+    """A task of a member. `offset_sum`: the task's sum of offsets in the member's last heartbeat; None if no heartbeat
+    has reported the sum since the coordinator started.
     """
 
     task_id: TaskId
@@ -28,14 +28,14 @@ class DescribedTask:
 @dataclass(frozen=True, slots=True)
 class DescribedMember:
     """The description of a member for operators. `has_joined`: True if the member has sent its subscription for the
-    rebalance that is being prepared or computed.
+    rebalance that is being prepared, else for the current generation.
 
     `subscribed`: the user data of the member's last subscription; None if the user data cannot be read. `process_id`:
-    None if the user data cannot be read or are of an unknown future version. `tasks`: the tasks of the member's last
+    None if the user data cannot be read or have an unknown future version. `tasks`: the tasks of the member's last
     assignment. `running`: the active tasks of the member's last subscription. `fetched`: whether the member is known to
-    have the assignment of the current generation. `last_heard_ms`, `session_expires_at_ms`: None in a group that is led
-    elsewhere, whose members are known from reports only. `rack`: the rack of the member's last subscription; None if it
-    names no rack.
+    have the assignment of the current generation. `last_heard_ms`, `session_expires_at_ms`: None if another leader
+    leads the group, because the group's members are then known from reports only. `rack`: the rack of the member's last
+    subscription; None if it names no rack.
     """
 
     member: ClassicGroupMember
@@ -66,7 +66,7 @@ def describe(
     group_id: str, image: GroupImage, sessions: Mapping[str, Session], committed_sessions: Mapping[str, Session]
 ) -> GroupDescription:
     """Describes the group. `sessions`: the sessions of the present members. `committed_sessions`: the sessions of the
-    members of `image`, for members that are gone since.
+    members of `image`, including members that have been removed since.
     """
     return GroupDescription(
         group_id=group_id,
@@ -80,7 +80,7 @@ def describe(
 
 
 def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Session | None) -> DescribedMember:
-    """`session`: None in a group that is led elsewhere."""
+    """`session`: None if another leader leads the group."""
     preparing = image.state is GroupState.PREPARING_REBALANCE
     subscribed = subscription_info(member.last_join.subscription)
     known = None if subscribed is None or subscribed.is_future else subscribed
@@ -99,7 +99,7 @@ def _describe_member(image: GroupImage, member: ClassicGroupMember, session: Ses
 
 
 def _tasks(member: ClassicGroupMember, session: Session | None) -> tuple[DescribedTask, ...]:
-    """The member's tasks: active tasks first, then standbys, each sorted."""
+    """Returns the member's active tasks, sorted, then its standby tasks, sorted."""
     last = member.last_assignment
     if last.assignment is None:
         return ()

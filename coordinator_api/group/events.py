@@ -1,7 +1,7 @@
-"""Events of a group: requests of members and operators, the result of a rebalance, and time passing.
+"""Events of a group: requests of members and operators, results of rebalances, and timer events.
 
-An event is a plain value. `Group.handle` gets the time of the event as a separate argument. Values that a pure state
-machine cannot make, such as a new member id, come with the event. Source: the JoinGroup, SyncGroup, Heartbeat and
+An event is a plain value. `Group.handle` gets the time of the event as a separate argument. An event contains the
+values that a pure state machine cannot make, such as a new member id. Source: the JoinGroup, SyncGroup, Heartbeat and
 LeaveGroup requests.
 """
 
@@ -16,15 +16,16 @@ from coordinator_api.group.group_levers import LeverName
 
 @dataclass(frozen=True, slots=True)
 class DeclareGroup:
-    """PUT of the group's definition.
+    """A PUT request with the definition of the group.
 
     `input_json`: the `input` object of rebalance/1 without members. The caller has validated the JSON. The JSON has
     sorted keys, because a definition counts as changed if this text has changed. If the group has members, a changed
-    definition starts a rebalance; an unchanged definition does so only if the last rebalance failed. An accepted PUT,
-    changed or unchanged, ends a drain of the group. `replaces_topology`: accept the definition even if members run
-    another topology or use another cluster; without it, such a definition is refused while the group has members.
-    `declared_by`: the name of the caller. `no_room`: the reason (a quota) for which a changed definition is refused;
-    None when the quota allows it. Answered with `Declared`.
+    definition starts a rebalance. An unchanged definition starts a rebalance only if the last rebalance failed. An
+    accepted PUT, changed or unchanged, ends a drain of the group. `replaces_topology`: True to accept the definition
+    even if members run another topology or use another cluster. If it is False, a definition with another topology or
+    cluster is refused while the group has members. `declared_by`: the name of the caller that sent the PUT. `no_room`:
+    the reason (a quota) for which a changed definition is refused; None when the quota allows it. The answer is
+    `Declared`.
     """
 
     input_json: str
@@ -55,16 +56,16 @@ class LastJoin:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """POST of a subscription: a first join (`member_id` None) or a rejoin.
+    """A POST request with a subscription. The request is a first join if `member_id` is None, otherwise a rejoin.
 
-    `new_member_id`: a new id that the caller proposes; it is used only if this join needs a new member id.
+    `new_member_id`: a new id that the caller proposes, which is used only if this join needs a new member id.
     `incarnation`: a number that rises each time the static member `group_instance_id` is restarted (Spark's
-    taskAttemptId). `join_id`: an id of a first join, which its sender chooses and sends again if the answer was lost,
-    so that a repeated first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: whether the member's
-    session ends soon after the connection of its process breaks (see `ConnectionLost`).
+    taskAttemptId). `join_id`: an id that the sender of a first join chooses. The sender repeats the id if the answer
+    was lost, so that a repeated first join makes no second member (KIP-1082's idea). `leave_on_disconnect`: True if the
+    member's session is to end soon after the connection of its process breaks (see `ConnectionLost`).
     `no_room`: the reason (a quota) for which a new member is refused; None when the quota allows it.
-    `subscription`: bytes of ConsumerProtocolSubscription; the caller has checked that they can be decoded. Times in
-    milliseconds. Answered with `JoinAnswered`.
+    `subscription`: the bytes of a ConsumerProtocolSubscription. The caller has checked that these bytes can be decoded.
+    All times are in milliseconds. The answer is `JoinAnswered`.
     """
 
     subscription: bytes
@@ -80,10 +81,10 @@ class Join:
     no_room: str | None = None
 
     def to_last_join(self, group_instance_id: str | None, incarnation: int | None, generation_id: int) -> LastJoin:
-        """Returns the part that the group remembers, with the id, incarnation and generation of the member.
+        """Returns the part of this join that the group remembers.
 
-        `to_last_join` stands next to the classes `Join` and `LastJoin`, so that a new field of a member changes only
-        this file of the group.
+        `to_last_join` stands next to the classes `Join` and `LastJoin`, so that a new field of a join changes only this
+        file of the package.
         """
         return LastJoin(
             group_instance_id=group_instance_id,
@@ -100,10 +101,11 @@ class Join:
 
 @dataclass(frozen=True, slots=True)
 class Heartbeat:
-    """A heartbeat. `generation_id`: the generation of the member's assignment; 0 or less before its first one.
+    """A heartbeat. `generation_id`: the generation of the member's assignment; 0 or less before the member's first
+    assignment.
 
-    `task_offset_sums`: by task, the sum of the offsets that the member has reached; None when this heartbeat reports
-    none. Answered with `HeartbeatAnswered`.
+    `task_offset_sums`: for each task, the sum of the offsets that the member has reached; None if this heartbeat does
+    not report the sums. The answer is `HeartbeatAnswered`.
     """
 
     member_id: str
@@ -114,9 +116,9 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ProcessHeartbeat:
-    """One heartbeat for all members of a process. `connection_id`: the service's number of the heartbeat's connection;
-    None for a connection that is not watched. `is_recheck`: the service asks again for a heartbeat whose answer it
-    holds; a recheck does not restart the session timeout. Answered with `ProcessHeartbeatAnswered`.
+    """One heartbeat for all members of a process. `connection_id`: the service's number for the connection of this
+    heartbeat; None if the service does not watch the connection. `is_recheck`: True if the service repeats a heartbeat
+    whose answer it holds. A recheck does not restart the session timeout. The answer is `ProcessHeartbeatAnswered`.
     """
 
     members: Mapping[str, Heartbeat]
@@ -126,14 +128,14 @@ class ProcessHeartbeat:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionLost:
-    """A connection broke. Members whose last process heartbeat came on the broken connection, and that asked for
-    `leave_on_disconnect`, have `disconnect_grace_ms` to send another request; then their sessions end. If more than
-    half of the group's connections are lost at one time, the cause is the network, and the session timeout counts.
-    Answered with `Accepted`.
+    """A connection broke. The event concerns members that asked for `leave_on_disconnect` and sent their last process
+    heartbeat on the broken connection. The session of each of these members ends unless it sends another request within
+    `disconnect_grace_ms`. If more than half of the group's connections are broken at one time, the cause is probably
+    the network. In this case, members are removed only after their session timeout. The answer is `Accepted`.
 
-    `held_elsewhere`: by member, another open connection on which its process waits for the answer to an earlier
-    heartbeat. A process with a held heartbeat is alive, and its members belong to the connection of that heartbeat
-    again.
+    `held_elsewhere`: for each member, another open connection on which the member's process waits for the answer to an
+    earlier heartbeat. A process with a held heartbeat is alive, so its members are moved to the connection of the held
+    heartbeat.
     """
 
     connection_id: int
@@ -142,11 +144,11 @@ class ConnectionLost:
 
 @dataclass(frozen=True, slots=True)
 class FetchAssignment:
-    """GET of the assignment. The arrival of the request restarts the session timeout.
+    """A GET request for the assignment of a member. The arrival of the request restarts the session timeout.
 
     `min_generation`: the `generation_id` of the member's `JoinAnswered`; 0 or less for any generation. `is_recheck`:
-    the service asks again for a request that it holds (long poll); a recheck does not restart the session timeout.
-    Answered with `AssignmentReady` or `AssignmentPending`.
+    True if the service repeats a fetch that it holds (long poll). A recheck does not restart the session timeout.
+    The answer is `AssignmentReady` or `AssignmentPending`.
     """
 
     member_id: str
@@ -157,7 +159,7 @@ class FetchAssignment:
 
 @dataclass(frozen=True, slots=True)
 class Leave:
-    """DELETE of a member, dynamic or static. Answered with `Left`."""
+    """A DELETE request for a dynamic or static member. The answer is `Left`."""
 
     member_id: str
     group_instance_id: str | None = None
@@ -165,16 +167,15 @@ class Leave:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAssignments:
-    """The part of a computed rebalance that the group needs. The value is small, and a worker process makes it.
+    """The parts of a computed rebalance that the group needs. A worker process makes this small value.
 
-    `assignments`: one for every member; none when `error` is set. `packed`: the stored form of the assignments, empty
-    if there are no assignments. `warm_ups`: the warm-ups among a member's standby tasks, by member; members without any
-    are left out.
-    `fingerprint`: equal for two rebalances with the same decision from the same input. `error`: `"SimpleName: message"`
-    of the error that the leader would have thrown. `error_code`: the code inside error assignments, else 0.
-    `moves_owned`: a task or standby that a member claims in its subscription goes to another process.
-    `places_ownerless`: a task is placed that no member claims. The fields not named here have the same meaning as in
-    `RebalanceResult`.
+    `assignments`: the assignment of each member; empty if `error` is set. `packed`: the stored form of the assignments,
+    empty if there are no assignments. `warm_ups`: for each member with warm-ups, the warm-ups among its standby tasks.
+    `fingerprint`: a digest that is equal for two rebalances with the same decision from the same input. `error`: the
+    error that the leader would have thrown, in the form `"SimpleName: message"`. `error_code`: the code in the error
+    assignments; 0 if there was no error. `moves_owned`: True if a task or standby that a member claims in its
+    subscription goes to another process. `places_ownerless`: True if the rebalance assigns a task that no member
+    claims. The other fields have the same meaning as in `RebalanceResult`.
     """
 
     assignments: SharedAssignments = field(default_factory=lambda: NO_ASSIGNMENTS)
@@ -191,14 +192,15 @@ class ComputedAssignments:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentComputed:
-    """The rebalance of `RunRebalance(generation_id)` has been computed, or has failed; after a failure, `rebalance` has
+    """The rebalance of `RunRebalance(generation_id)` has been computed, or has failed. After a failure, `rebalance` has
     only the error.
 
-    `topics`: partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist; empty
-    for a group whose definition describes its cluster itself, and when the cluster was not polled. `missing_topics`:
-    source topics that did not exist. `kept_owned`: the rebalance was computed with every task kept in place.
-    Answered with `AssignmentStored`; with `RebalanceWaits` if the rebalance waits for approval; with `ComputedAgain`;
-    or with `AssignmentDiscarded` if the result is stale: then it must not be recorded as a rebalance of this group.
+    `topics`: the partition counts of the topology's topics after the rebalance, 0 for a topic that does not exist.
+    `topics` is empty if the definition describes its cluster itself, and if the cluster was not polled.
+    `missing_topics`: source topics that did not exist. `kept_owned`: True if the rebalance was computed with every task
+    kept in place.
+    The answer is `AssignmentStored`, `RebalanceWaits` if the rebalance waits for approval, `ComputedAgain`, or
+    `AssignmentDiscarded` if the result is stale. A stale result must not be recorded as a rebalance of this group.
     """
 
     generation_id: int
@@ -210,9 +212,10 @@ class AssignmentComputed:
 
 @dataclass(frozen=True, slots=True)
 class TopicsSeen:
-    """The topics of the group's cluster, from a poll. `topics`: as in `AssignmentComputed`, for the present definition.
+    """A poll of the group's cluster found these topics. `topics`: partition counts as in `AssignmentComputed`, for the
+    present definition.
 
-    The event starts a rebalance if these topics differ from those of the last rebalance. Answered with `Accepted`.
+    The event starts a rebalance if these topics differ from those of the last rebalance. The answer is `Accepted`.
     """
 
     topics: Mapping[str, int]
@@ -220,13 +223,14 @@ class TopicsSeen:
 
 @dataclass(frozen=True, slots=True)
 class ReportRebalance:
-    """A rebalance of another leader, reported by this leader or by a recorder.
+    """Another leader of the group, or a recorder, reports a rebalance that this leader ran.
 
-    `led_by`: the leader of the group. `input_json`: the input of the leader, as in `DeclareGroup`. `members`: in the
-    order in which the leader received them. `assignments`: bytes of ConsumerProtocolAssignment; empty for a rebalance
-    that failed. `warm_ups`: by member, the standby tasks that are known to be warm-ups. `error`:
-    `"SimpleName: message"`. `no_room`: the reason (a quota) for which a new report is refused; None when the quota
-    allows it. The caller has checked that all bytes can be decoded. Answered with `RebalanceReported`.
+    `led_by`: the leader of the group. `input_json`: the leader's input of the rebalance, in the form of `DeclareGroup`.
+    `members`: the members in the order in which the leader received them. `assignments`: bytes of
+    ConsumerProtocolAssignment; empty for a rebalance that failed. `warm_ups`: for each member, the standby tasks that
+    are known to be warm-ups. `error`: the error in the form `"SimpleName: message"`; None if there was no error.
+    `no_room`: the reason (a quota) for which a new report is refused; None when the quota allows it. The caller has
+    checked that all bytes can be decoded. The answer is `RebalanceReported`.
     """
 
     led_by: str
@@ -243,23 +247,29 @@ class ReportRebalance:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """A timer event, sent at `Group.next_timer_ms`; too early or too late does no harm. Answered with `Accepted`."""
+    """A timer event, sent at `Group.next_timer_ms`. A `Tick` that comes too early or too late does no harm. The answer
+    is `Accepted`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class DeleteGroup:
-    """DELETE of the group. Refused for a group with members, unless it is led elsewhere. Answered with `Accepted`."""
+    """A DELETE request for the group. A group with members cannot be deleted, unless another leader leads the group.
+    The answer is `Accepted`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Ask all members to stop, by the answers to their heartbeats, until the next PUT. Answered with `Accepted`."""
+    """Ask all members, in the answers to their heartbeats, to stop. The next PUT ends the drain. The answer is
+    `Accepted`.
+    """
 
 
 @dataclass(frozen=True, slots=True)
 class RequestRebalance:
-    """An operator requests a rebalance now. `reason`: the reason of the rebalance. Refused for a group without members.
-    Answered with `Accepted`.
+    """An operator requests a rebalance. `reason`: the reason of the rebalance. The request is refused if the group has
+    no members. The answer is `Accepted`.
     """
 
     reason: str | None = None
@@ -267,15 +277,15 @@ class RequestRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetLever:
-    """Set a lever of the whole group (`is_on`), or switch it off. `by`, `reason`: as in `OperatorDecision`. Answered
-    with `Accepted`.
+    """Set a lever of the whole group if `is_on`, otherwise switch the lever off. `by`, `reason`: as in
+    `OperatorDecision`. The answer is `Accepted`.
 
-    - Hold: computed rebalances wait for approval, for `value_ms` at most. Switching the hold off carries out a held
-      rebalance.
-    - Rejoin grace: the group keeps the places of members that leave for `value_ms`; a value outside of the bounds in
-      `joining` is refused. Switching the rejoin grace off also removes the members that are away.
-    - Promotion: the next rebalance comes when the warm-ups have caught up.
-    - Pause: members process no records.
+    - Hold: each computed rebalance that takes a task from a live owner waits for approval, for `value_ms` at most.
+      Switching the hold off carries out a held rebalance.
+    - Rejoin grace: if a member leaves, the group keeps the place of the member for `value_ms`. A value outside of the
+      bounds in `joining` is refused. Switching the rejoin grace off also removes the members that are away.
+    - Promotion: the next probing rebalance starts when the warm-ups have caught up.
+    - Pause: members do not process records.
     """
 
     name: LeverName
@@ -287,10 +297,11 @@ class SetLever:
 
 @dataclass(frozen=True, slots=True)
 class DecideHeldRebalance:
-    """Approve the held rebalance, which is then carried out; or discard it, and keep every task in place.
+    """Approve the held rebalance, so that it is carried out, or discard the held rebalance, so that every task stays in
+    place.
 
-    `generation_id`: the generation that the operator decided on, None for the held one. `by`, `reason`: as in
-    `OperatorDecision`. Answered with `AssignmentStored` or `ComputedAgain`.
+    `generation_id`: the generation that the operator decided on, None for the generation that is held. `by`, `reason`:
+    as in `OperatorDecision`. The answer is `AssignmentStored` or `ComputedAgain`.
     """
 
     approves: bool
@@ -301,9 +312,9 @@ class DecideHeldRebalance:
 
 @dataclass(frozen=True, slots=True)
 class SetInstanceDrain:
-    """Drain an instance or one of its members (`is_on`), or end its drain. Either `process_id` (as text) or `member_id`
-    is given. The drain of an unknown instance or member is refused. `by`, `reason`: as in `OperatorDecision`. Answered
-    with `Accepted`.
+    """Drain an instance or a member if `is_on`, otherwise end the drain. Either `process_id` (as text) or `member_id`
+    is given. The drain of an unknown instance or member is refused. `by`, `reason`: as in `OperatorDecision`. The
+    answer is `Accepted`.
     """
 
     is_on: bool
@@ -315,8 +326,8 @@ class SetInstanceDrain:
 
 @dataclass(frozen=True, slots=True)
 class WarmUpsCaughtUp:
-    """Every warm-up of this generation is within acceptable.recovery.lag, by the reports of its member. Answered with
-    `Accepted`.
+    """The members have reported that the lag of every warm-up of this generation is at most acceptable.recovery.lag.
+    The answer is `Accepted`.
     """
 
     generation_id: int
@@ -325,13 +336,13 @@ class WarmUpsCaughtUp:
 @dataclass(frozen=True, slots=True)
 class Recovered:
     """The first event after `Group.replay`. If a rebalance was being computed, the outcome of `Recovered` requests this
-    rebalance again. Answered with `Accepted`.
+    rebalance again. The answer is `Accepted`.
     """
 
 
 HeartbeatOrFetch = Heartbeat | ProcessHeartbeat | FetchAssignment
-"""Requests that change no durable state: `Group.respond` answers them without a commit. `Event` does not contain these
-requests.
+"""Requests that do not change the durable state. `Group.respond` answers these requests without a commit. These
+requests are not part of the type `Event`.
 """
 
 LeverCommand = RequestRebalance | SetLever | SetInstanceDrain | WarmUpsCaughtUp | DecideHeldRebalance

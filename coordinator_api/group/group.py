@@ -31,12 +31,12 @@ from coordinator_api.group.records import CoordinatorRecord, GenerationStarted, 
 from coordinator_api.group.reporting import refuse_led_elsewhere, report
 
 HISTORY_LENGTH = 64
-"""The number of past records in the message of an IllegalTransition: a broken invariant cannot be understood without
-its history.
+"""The number of past records in the message of an IllegalTransition. Without the past records, the cause of a broken
+invariant cannot be found.
 """
 
 _COMPUTED_NEXT = (GenerationStarted, RebalanceKept)
-"""The records after which a rebalance has to be computed."""
+"""The types of records after which a rebalance has to be computed."""
 
 
 class Group:
@@ -62,23 +62,26 @@ class Group:
         return group
 
     def begin_sessions(self, now_ms: int) -> None:
-        """Restart all sessions and timeouts, as after a replay: no request could arrive until now."""
+        """Restart all sessions and timeouts, as after a replay, because no request could arrive until now."""
         self._liveness.rearm(self._image, now_ms)
 
     @property
     def image(self) -> GroupImage:
-        """The state after the last record that was applied, immutable. The commit of this state may be under way."""
+        """The state after the last record that was applied, immutable. The commit of the last records may still be
+        under way.
+        """
         return self._image
 
     @property
     def next_timer_ms(self) -> int | None:
-        """The time at which the group needs its next `Tick`; read it after each event. None: never. A time in the past
-        means at once.
+        """The time at which the group needs its next `Tick`. Read this time after each event. None: never. If the time
+        is in the past, the `Tick` is due at once.
         """
         return self._liveness.next_timer_ms(self._image)
 
     def handle(self, event: Event, now_ms: int) -> Outcome:
-        """Decides on the outcome of `event`, without changing the durable state. Raises IllegalTransition for a bug.
+        """Decides on the outcome of `event`, without changing the durable state. Raises IllegalTransition if the rules
+        of the group have a bug.
 
         `now_ms`: the time of the event, in milliseconds since the epoch.
         """
@@ -100,7 +103,7 @@ class Group:
         """Answer the heartbeat or fetch from `image`, the last committed state. Restarts the session timeout of each
         member that is not refused, unless the event is a recheck.
 
-        The answer needs no commit. The state of this group may be ahead of `image`, by events whose records are being
+        The answer needs no commit. The state of this group may be newer than `image`, because records are being
         committed.
         """
         if image.led_by is not None:
@@ -111,10 +114,10 @@ class Group:
         return respond(self._liveness, self._image, image, event, now_ms)
 
     def apply(self, records: Iterable[CoordinatorRecord], now_ms: int) -> None:
-        """Apply records, in order: before their commit, or from the store in a replay. Raises IllegalTransition.
+        """Apply records in order, either before their commit or in a replay from the store. Raises IllegalTransition.
 
-        `now_ms`: the time of the event that made the records. If `records` are those of the last `handle` and nothing
-        happened since, the state that `handle` computed is adopted.
+        `now_ms`: the time of the event that made the records. If `records` are those of the last `handle` and no other
+        call changed the group since, the state that `handle` computed is adopted.
         """
         decided, self._decided = self._decided, None
         if decided is not None and records is decided[0].records:
@@ -131,26 +134,26 @@ class Group:
 
     @property
     def sessions(self) -> Mapping[str, Session]:
-        """The sessions by member. Heartbeats change the mapping in place; applied records replace it."""
+        """The session of each member. Heartbeats change this mapping in place. Applied records replace the mapping."""
         return self._liveness.sessions
 
     def describe(
         self, image: GroupImage | None = None, committed_sessions: Mapping[str, Session] | None = None
     ) -> GroupDescription:
-        """Describes the group for operators. `image`: the last committed state, to describe this state; None to
-        describe the present state.
+        """Describes the group for operators. `image`: the last committed state, if the description is to show this
+        state; None for the present state.
 
-        `committed_sessions`: the members' sessions of the last committed state. A member that has left by an event
-        whose records are still being committed has its session only in `committed_sessions`.
+        `committed_sessions`: the members' sessions of the last committed state. While the record of a member's leave is
+        being committed, the member's session is only in `committed_sessions`.
         """
         return describe(self.group_id, image or self._image, self._liveness.sessions, committed_sessions or {})
 
     def reported_offset_sums(self) -> dict[str, Mapping[TaskId, int]]:
-        """The offset sum of each task, by member, from the member's last heartbeat. Not durable."""
+        """Returns the offset sums of each member's tasks, from the member's last heartbeat. Not durable."""
         return {member_id: session.task_offset_sums for member_id, session in self._liveness.sessions.items()}
 
     def history(self) -> tuple[str, ...]:
-        """The last records that the group applied, oldest first: `<ms> <event> -> <state> generation <n>`."""
+        """Returns the last records that the group applied, oldest first: `<ms> <event> -> <state> generation <n>`."""
         return tuple(self._history)
 
     def validate_state(self) -> None:
@@ -202,15 +205,13 @@ def _dispatch(step: GroupTransition, event: Event) -> Response:
 
 
 def _tick(step: GroupTransition) -> None:
-    """Run the actions that are due, in the order of the calls below. A group has one timer; a tick that comes too early
-    has no effect.
-    """
+    """Run the actions that are due, in the order of the calls below. A tick that comes too early has no effect."""
     if step.image.led_by is not None:
-        return  # the coordinator that leads the group keeps its timers
+        return  # the leader outside this service keeps the timers of the group
     expire_sessions(step)
     remove_members_that_never_fetched(step)
     end_join_wait(step)
     start_probing_rebalance(step)
     follow_up_when_acknowledged(step)
-    # this timer is the last: no member has fetched the result that it completes, so a follow-up must not be due yet
+    # this check is the last: no member has fetched the result that it completes, so a follow-up must not be due yet
     end_hold_when_over(step)

@@ -1,7 +1,9 @@
-"""Levers: settings of a group that Kafka does not have, each with the caller, the time and the reason of its change.
+"""Levers: settings of a group that Kafka does not have, each stored with the caller, the time and the reason of its
+last change.
 
 All levers are off by default, and a group without levers behaves like a group in Kafka. Levers are durable: a restart
-of the coordinator changes none of them. The docstring of `administration` names the files with the rules of each lever.
+of the coordinator does not change them. The docstring of `administration` names the files that contain the rules of
+each lever.
 """
 
 from __future__ import annotations
@@ -27,8 +29,8 @@ class LeverName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class OperatorDecision:
-    """A decision of an operator: its caller, time and reason. `by`: the caller, as the service knows it; None for a
-    decision that no caller made.
+    """A decision of an operator, with its caller, time and reason. `by`: the caller, as the service knows it; None for
+    a decision that no caller made.
     """
 
     by: str | None
@@ -38,11 +40,11 @@ class OperatorDecision:
 
 @dataclass(frozen=True, slots=True)
 class Lever:
-    """A lever, and the decision to set it or to switch it off.
+    """A lever, and the last decision to set the lever or to switch it off.
 
-    `value_ms`: for a hold, the time limit after which a computed rebalance is carried out; for a rejoin grace, the time
-    for which it keeps the tasks of a member that leaves; 0 for other levers. `process_id` (as text), `member_id`: the
-    process or member that a drain empties; `member_id` is None for all members of the process.
+    `value_ms`: the time of a lever. A hold carries out a computed rebalance after this time. A rejoin grace keeps the
+    tasks of a member that leaves for this time. The time is 0 for other levers. `process_id` (as text), `member_id`:
+    the process or member that a drain empties. If `member_id` is None, the drain concerns all members of the process.
     """
 
     name: LeverName
@@ -59,10 +61,10 @@ class Lever:
 
 @dataclass(frozen=True, slots=True)
 class Levers:
-    """The levers that are set; None and empty mean off.
+    """The levers that are set. A lever that is None or empty is off.
 
-    `promotion`: the next rebalance comes when the warm-ups have caught up, not at the probing deadline. `pause`:
-    members process no records. `drained`: the drains by their target.
+    `promotion`: the next probing rebalance starts when the warm-ups have caught up, not at the probing deadline.
+    `pause`: while this lever is set, members do not process records. `drained`: the drains by their target.
     """
 
     hold: Lever | None = None
@@ -72,7 +74,7 @@ class Levers:
     drained: Mapping[str, Lever] = field(default_factory=dict)
 
     def changed(self, lever: Lever, is_on: bool) -> Levers:
-        """Returns a copy with the lever on or off. The name of the field is the name of the lever."""
+        """Returns a copy in which the lever is on or off. The name of the field is the name of the lever."""
         if lever.name is LeverName.DRAIN:
             others = {target: drained for target, drained in self.drained.items() if target != lever.target}
             return replace(self, drained={**others, lever.target: lever} if is_on else others)
@@ -80,13 +82,13 @@ class Levers:
         return replace(self, **changed)
 
     def all_set(self) -> tuple[Lever, ...]:
-        """The levers that are set, in the order of the fields."""
+        """Returns the levers that are set, in the order of the fields."""
         single = (self.hold, self.rejoin_grace, self.promotion, self.pause)
         return (*(lever for lever in single if lever is not None), *self.drained.values())
 
     @property
     def steering(self) -> Steering:
-        """The constraints of the drains on every rebalance."""
+        """The constraints that the drains impose on every rebalance."""
         if not self.drained:
             return NO_STEERING
         drained = self.drained.values()

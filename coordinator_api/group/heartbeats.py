@@ -1,18 +1,19 @@
-"""Heartbeats and fetches: the fencing and refusal of members, the answers, and the updates of sessions.
+"""Heartbeats and fetches: the checks of their senders, their answers, and their updates of sessions.
 
-A heartbeat and a fetch change no durable state. So they are answered at once from the last committed state, while other
-events of the group wait for the store, and they restart the session timeout at the moment of their arrival. Heartbeats
-and fetches update the group's `Liveness`, which belongs to the working state. The working state may be ahead of the
-committed state: a member that has just been removed there has no session any more, and its requests update no session.
-Once all members have acknowledged their assignments, a follow-up rebalance that the leader asked for is due.
+Heartbeats and fetches do not change the durable state. So heartbeats and fetches are answered at once from the last
+committed state, while other events of the group wait for the store. Heartbeats and fetches restart the session timeout
+when they arrive. Heartbeats and fetches update the group's `Liveness`, which belongs to the working state. The working
+state may be newer than the committed state. A member that was just removed from the working state has no session any
+more, so its requests update no session. A follow-up rebalance that the leader asked for is due once all members have
+acknowledged their assignments.
 
-Rules that fence or refuse members, in joins as well as in heartbeats and fetches:
+These rules fence or refuse members in joins, heartbeats and fetches:
 
-- A member id that a newer incarnation of a static member replaced is fenced: `FENCED_INSTANCE_ID`. The group remembers
-  the last `MAX_FENCED_MEMBER_IDS` of each member (`MemberReplaced` adds them), so that an older incarnation is fenced
-  even when its request does not name its instance id. Differs from Kafka: its coordinator remembers no fenced member
-  ids.
-- A member that is away gets `UNKNOWN_MEMBER_ID`, until its process joins again and takes its place.
+- If a newer incarnation of a static member has replaced a member id, requests with this id get `FENCED_INSTANCE_ID`.
+  The group remembers the last `MAX_FENCED_MEMBER_IDS` replaced ids of each member, so that an older incarnation is
+  fenced even if its request does not name its instance id. Differs from Kafka: Kafka's coordinator remembers no fenced
+  member ids.
+- A member that is away gets `UNKNOWN_MEMBER_ID`, until its process joins again.
 - A static member that missed a rebalance has lost its tasks and gets `ILLEGAL_GENERATION`.
 
 Source: `classicGroupHeartbeatToClassicGroup`, `classicGroupSyncToClassicGroup`, `ClassicGroup.validateMember`; KIP-345.
@@ -45,13 +46,14 @@ def answer(image: GroupImage, event: HeartbeatOrFetch) -> outcome.Response:
 def respond(
     liveness: Liveness, working: GroupImage, image: GroupImage, event: HeartbeatOrFetch, now_ms: int
 ) -> outcome.ImmediateResponse:
-    """Answer from `image`. Restarts the session timeout of each member that is not refused, unless the event is a
-    recheck. `liveness`: the sessions of `working`, which may be ahead of `image`.
+    """Answer the heartbeat or fetch from the state `image`. Restarts the session timeout of each member that is not
+    refused, unless the event is a recheck. `liveness`: the sessions of the state `working`, which may be newer than
+    `image`.
     """
     answered = answer(image, event)
     if isinstance(answered, outcome.Rejected):
         return outcome.ImmediateResponse(answered)
-    # the cheap test comes first: usually no connection is broken
+    # usually no connection is broken, so this cheap test comes first
     network_was_down = bool(liveness.connections.lost) and liveness.connections.most_are_lost
     _note(liveness, working, event, answered, now_ms)
     network_is_back = network_was_down and not liveness.connections.most_are_lost
@@ -59,19 +61,19 @@ def respond(
 
 
 def connection_lost(step: outcome.GroupTransition, event: events.ConnectionLost) -> outcome.Response:
-    """Note that a connection broke. The members on the connection stay for now: `joining.expire_sessions` decides after
-    the grace for their return.
+    """Note that a connection broke. The members on the connection stay in the group. After the grace,
+    `joining.expire_sessions` removes the members that did not come back.
     """
     step.liveness.connection_lost(event.connection_id, event.held_elsewhere, step.now_ms)
     return outcome.Accepted()
 
 
 def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
-    """Whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
+    """Returns whether the last rebalance asked for a follow-up, and every member that takes part has its assignment.
 
-    Before all members have their assignments, the members that have to give up tasks cannot have revoked them. Differs
-    from Kafka: there, the members that wait for a task request the rebalance. Members of this group may request the
-    rebalance as well, but need only send heartbeats.
+    A follow-up has to wait for all assignments, because a member revokes tasks only after it has its assignment.
+    Differs from Kafka: in Kafka, the members that wait for a task request the rebalance. Members of this group may
+    request the rebalance as well, but heartbeats are enough.
     """
     end = image.present_end
     return end is not None and end.outcome is RebalanceOutcome.FOLLOW_UP and not liveness.unfetched
@@ -80,8 +82,8 @@ def followup_is_due(image: GroupImage, liveness: Liveness) -> bool:
 def member_or_refusal(
     image: GroupImage, member_id: str, group_instance_id: str | None
 ) -> ClassicGroupMember | outcome.Rejected:
-    """Returns the member that sent a request, or a refusal if `member_id` is no member of the group or not the id of
-    the member with this instance id.
+    """Returns the member that sent a request. Returns a refusal if the group has no member `member_id`, or if the
+    member with this instance id has another id.
     """
     if image.state is GroupState.DEAD:
         return outcome.GROUP_DELETED
@@ -105,9 +107,7 @@ def member_or_refusal(
 
 
 def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
-    """Returns a refusal if the member has left and its place is kept for its process, which sends no requests after a
-    leave; else None.
-    """
+    """Returns a refusal if the member is away, because a process that left sends no requests; else None."""
     if not member.is_away:
         return None
     return outcome.Rejected(
@@ -118,7 +118,7 @@ def refuse_absent(member: ClassicGroupMember) -> outcome.Rejected | None:
 
 def refuse_after_missed_rebalance(image: GroupImage, member: ClassicGroupMember) -> outcome.Rejected | None:
     """Returns a refusal if the static member missed the current generation, because its tasks may now belong to other
-    members; else None.
+    members. Otherwise returns None.
     """
     if image.takes_part(member):
         return None
@@ -137,7 +137,7 @@ def _fenced(member_id: str) -> outcome.Rejected:
 def _note(
     liveness: Liveness, working: GroupImage, event: HeartbeatOrFetch, answered: outcome.Response, now_ms: int
 ) -> None:
-    """Update sessions from `event`. `answered`: the answer to `event`."""
+    """Update the sessions of the members that sent `event`. `answered`: the answer to `event`."""
     match event:
         case Heartbeat():
             assert isinstance(answered, outcome.HeartbeatAnswered)
@@ -180,7 +180,7 @@ def _note_connection(
     liveness: Liveness, working: GroupImage, member_id: str, connection_id: int | None, now_ms: int
 ) -> None:
     """Note the connection of a refused static member. The member missed a rebalance, so its session is not extended.
-    But the member's process is alive on this connection, so the end of an earlier connection must not end the session.
+    But the member's process is alive on this connection, so the loss of an earlier connection must not end the session.
     """
     member = working.members.get(member_id)
     if member is not None and not member.is_away and connection_id is not None:
@@ -190,9 +190,9 @@ def _note_connection(
 def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered | outcome.Rejected:
     """Returns whether the member has to rejoin, fetch or stop.
 
-    Differs from Kafka: an older generation than the group's is accepted if the member takes part in the current
-    generation (it has not fetched yet). A member that has rejoined is not asked to rejoin again; in Kafka it would be
-    blocked in JoinGroup.
+    Differs from Kafka: a member that takes part in the current generation may send an older generation, because it may
+    not have fetched its assignment yet. A member that has rejoined is not asked to rejoin again. In Kafka, a member
+    that has rejoined waits for the answer to its JoinGroup.
     """
     member = _member(image, event)
     if isinstance(member, outcome.Rejected):
@@ -207,7 +207,9 @@ def _heartbeat(image: GroupImage, event: Heartbeat) -> outcome.HeartbeatAnswered
 
 
 def _process_heartbeat(image: GroupImage, members: Mapping[str, Heartbeat]) -> outcome.ProcessHeartbeatAnswered:
-    """Returns, for each member, the answer to its own heartbeat, and the generation that it can fetch."""
+    """Returns for each member the answer to its heartbeat, with the generation of the assignment that the member can
+    fetch.
+    """
     answers: dict[str, outcome.MemberNews | outcome.Rejected] = {}
     for member_id, event in members.items():
         member = _member(image, event)
@@ -240,16 +242,16 @@ def _has_to_rejoin(image: GroupImage, member: ClassicGroupMember) -> bool:
 
 
 def _awaits_result(image: GroupImage, member: ClassicGroupMember) -> bool:
-    """Whether the member has rejoined for a rebalance that is not complete yet.
+    """Returns whether the member has rejoined for a rebalance that is not complete yet.
 
-    An older assignment could give the member a task that its new subscription does not claim and that the rebalance may
-    give to another member. Before the member rejoins, it may fetch its last assignment again.
+    A member that has rejoined must not get its older assignment, because the rebalance may give tasks of this
+    assignment to other members. Before the member rejoins, it may fetch its last assignment again.
     """
     return image.state is GroupState.COMPLETING_REBALANCE or image.has_joined(member)
 
 
 def _digest(generation_id: int, answers: Mapping[str, outcome.MemberNews | outcome.Rejected], paused: bool) -> str:
-    """A digest of the answers; equal answers give equal digests in all processes of the service."""
+    """Returns a digest of the answers. Equal answers give equal digests in all processes of the service."""
     spelled = [
         (member_id, str(news.code))
         if isinstance(news, outcome.Rejected)
@@ -263,7 +265,9 @@ def _digest(generation_id: int, answers: Mapping[str, outcome.MemberNews | outco
 def _assignment(
     image: GroupImage, event: FetchAssignment
 ) -> outcome.AssignmentReady | outcome.AssignmentPending | outcome.Rejected:
-    """Returns the member's assignment if it is computed: only the result of the rebalance that it rejoined for."""
+    """Returns the member's assignment. If the member has rejoined, its assignment is pending until that rebalance
+    completes.
+    """
     member = _taking_part(image, event)
     if isinstance(member, outcome.Rejected):
         return member

@@ -9,16 +9,16 @@
 Rules:
 - While a rebalance is held, members keep processing their tasks. Members cannot distinguish a held rebalance from a
   rebalance that is computed for a long time.
-- Tasks without a live owner never wait: they are placed at once, and the follow-up rebalance asks for approval of the
-  other moves.
-- A generation is computed again at most once, which avoids a loop; a follow-up with an unchanged result is settled
+- Tasks without a live owner never wait: they are assigned at once, and the follow-up rebalance waits for approval of
+  the other moves.
+- A generation is computed again at most once, so there is no loop. A follow-up with an unchanged result is settled
   (`rebalance_result`). After a discard, the follow-up keeps every task in place as well.
 - An approval covers the rebalance and its follow-up and probing rebalances, because they complete the approved moves.
-  An approval ends when a member joins or is removed, when the definition changes, when the drain of an instance or a
-  member begins or ends, or when a rebalance with another cause begins (`GroupImage.with_nothing_approved`,
-  `RebalanceStarted`).
+  An approval ends when a member joins or is removed, when the definition changes, or when the drain of an instance or a
+  member begins or ends. An approval also ends when a rebalance with another cause begins
+  (`GroupImage.with_nothing_approved`, `RebalanceStarted`).
 
-Kafka has no counterpart.
+Kafka has no held rebalances.
 """
 
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ from coordinator_api.group.subscriptions import assigned_tasks, process_of
 
 
 def take_computed(step: GroupTransition, event: AssignmentComputed) -> Response:
-    """Complete the computed rebalance, hold it, or have it computed again."""
+    """Complete the computed rebalance, hold the rebalance, or have the rebalance computed again."""
     image, rebalance = step.image, event.rebalance
     if _has_to_wait(image, rebalance):
         if rebalance.places_ownerless:
@@ -73,8 +73,8 @@ def carry_out_when_held(step: GroupTransition, decision: OperatorDecision) -> No
 
 
 def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Response:
-    """Carry out the held rebalance as it was computed, or have its generation computed again with every task kept in
-    place.
+    """Carry out the held rebalance if the event approves it. If the event discards the held rebalance, have its
+    generation computed again with every task kept in place.
     """
     refused = _refuse_not_held(step.image, event.generation_id)
     if refused is not None:
@@ -89,22 +89,22 @@ def decide_held(step: GroupTransition, event: events.DecideHeldRebalance) -> Res
 
 
 def end_hold_when_over(step: GroupTransition) -> None:
-    """Carry out a rebalance that has been held for the time limit."""
+    """Carry out the held rebalance if its time limit has passed."""
     until_ms = step.image.held_until_ms()
     if until_ms is not None and until_ms <= step.now_ms:
         _carry_out(step, HoldEnd.TIME_LIMIT, OperatorDecision(None, step.now_ms))
 
 
 def give_up_held(step: GroupTransition, why: str) -> None:
-    """End the held rebalance, because another rebalance begins. `why`: the cause of that rebalance, in words."""
+    """End the held rebalance, because another rebalance begins. `why`: the cause of the other rebalance, in words."""
     by_nobody = OperatorDecision(None, step.now_ms, why)
     step.emit(HeldRebalanceEnded(step.image.generation_id, HoldEnd.REPLACED, by_nobody))
 
 
 @dataclass(frozen=True, slots=True)
 class DescribedHeld:
-    """A held rebalance, for operators. `until_ms`: the time at which the held rebalance is carried out. `outcome`: the
-    outcome of the held rebalance once it is carried out.
+    """The description of a held rebalance for operators. `until_ms`: the time at which the held rebalance is carried
+    out without approval. `outcome`: the outcome that the held rebalance has if it is carried out.
     """
 
     generation_id: int
@@ -115,7 +115,9 @@ class DescribedHeld:
 
 
 def describe_held(image: GroupImage) -> DescribedHeld | None:
-    """Describes the held rebalance; None when none is held. Takes time in proportion to the group."""
+    """Describes the held rebalance. Returns None if no rebalance is held. The call takes time in proportion to the size
+    of the group.
+    """
     held, until_ms = image.held, image.held_until_ms()
     if held is None or until_ms is None:
         return None
@@ -123,8 +125,9 @@ def describe_held(image: GroupImage) -> DescribedHeld | None:
 
 
 def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
-    """The tasks of which the held rebalance takes a copy from a process: an active task, or a standby that does not
-    become active there. Sorted; empty when no rebalance is held. Warm-ups do not count, because they are temporary.
+    """Returns the tasks, sorted, of which the held rebalance takes the active copy or a standby copy from a process. A
+    standby that becomes active in its process does not count. Tasks of which only a warm-up is taken are not returned,
+    because warm-ups are temporary. The result is empty if no rebalance is held.
     """
     held = image.held
     if held is None:
@@ -147,7 +150,7 @@ def tasks_to_move(image: GroupImage) -> tuple[TaskId, ...]:
 
 
 def _process(image: GroupImage, member_id: str) -> ProcessId | str:
-    """The process of a member; the member's id if its subscription is of an unknown future version."""
+    """Returns the process of a member, or the member's id if its subscription has an unknown future version."""
     return process_of(image.members[member_id].last_join.subscription) or member_id
 
 

@@ -1,8 +1,8 @@
-"""The recorded state of one group, as immutable values. A new state is made only by the `apply` of a record
+"""The recorded state of one group, as immutable values. Only the method `apply` of a record makes a new state
 (`records`).
 
-A member consists of its last join and its last assignment. Records and snapshots carry these same values, so each field
-is declared once. Source: `ClassicGroup`, `ClassicGroupMember`.
+The state of a member consists of its last join and its last assignment. Records and snapshots contain these classes, so
+each field is declared only once. Source: `ClassicGroup`, `ClassicGroupMember`.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from coordinator_api.group.group_levers import NO_LEVERS, Levers
 from coordinator_api.group.states import GroupState, KeptBecause, RebalanceOutcome, RebalanceReason
 
 MAX_FENCED_MEMBER_IDS = 8
-"""The number of a static member's earlier member ids that stay fenced. The group forgets older member ids, which are
-then unknown and no longer fenced.
+"""The number of a member's earlier member ids that stay fenced. The group forgets still older member ids, so their
+requests are refused as unknown.
 """
 
 MAX_UNPACKED_BYTES = 2**31 - 1
-"""The largest size of unpacked assignments: the lengths inside are 32-bit numbers."""
+"""The largest size of unpacked assignments in bytes: lengths in assignments are 32-bit numbers."""
 
 
 @dataclass(frozen=True, slots=True)
 class LastAssignment:
-    """The last assignment of a member. Before the first one, `generation_id` is 0 and `assignment` is None.
+    """The last assignment of a member. Before the first assignment, `generation_id` is 0 and `assignment` is None.
 
     `assignment`: ConsumerProtocolAssignment. `warm_ups`: the warm-ups among the member's standby tasks.
     """
@@ -41,9 +41,9 @@ class LastAssignment:
 
 @dataclass(frozen=True, slots=True)
 class ClassicGroupMember:
-    """A member. `fenced_member_ids`: the member's earlier ids, oldest first: those of a static member's earlier
-    incarnations, and of a process that left and came back. `away_until_ms`: the end of the rejoin grace of a member
-    that left; None for a member that has not left.
+    """A member. `fenced_member_ids`: the member's earlier ids, oldest first. A member gets another id if it is a static
+    member that was restarted, or if its process left and came back. `away_until_ms`: the end of the rejoin grace of a
+    member that left; None for a member that has not left.
     """
 
     member_id: str
@@ -54,18 +54,18 @@ class ClassicGroupMember:
 
     @property
     def is_away(self) -> bool:
-        """Whether the member has left and may come back: it sends no requests, and no request is expected of it."""
+        """True if the member has left and may come back. A member that is away sends no requests."""
         return self.away_until_ms is not None
 
     @property
     def is_static(self) -> bool:
-        """Whether the member has a `group.instance.id` (KIP-345)."""
+        """True if the member has a `group.instance.id` (KIP-345)."""
         return self.last_join.group_instance_id is not None
 
 
 class ClassicGroupMembers(dict[str, ClassicGroupMember]):
-    """Member id to member, in the order of joining. The mapping also finds a member by its instance id, its join id and
-    its fenced member ids.
+    """The members of a group by member id, in the order of joining. The methods also find a member by its instance id,
+    by its join id, or by a fenced member id.
 
     Images share this mapping, so it must not be changed: each method below returns a changed copy. A copy of 5,000
     members takes about 30 microseconds.
@@ -74,13 +74,15 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     __slots__ = ("_away", "_joined", "_names")
 
     _names: dict[tuple[str, str], str]
-    """The id of the member by kind and name: its `group.instance.id`, its `join_id`, and its fenced member ids."""
+    """The member id by (kind, name), where a name is a `group.instance.id`, a `join_id` or a fenced member id."""
     _joined: dict[int, int]
-    """The number of members by the generation of their last join, so that a join need not iterate over all members."""
+    """The number of members by the generation of their last join. With these numbers, a join need not iterate over all
+    members.
+    """
     _away: frozenset[str]
 
     def __init__(self, members: ClassicGroupMembers | None = None) -> None:
-        """Makes a copy of `members`; without `members`, an empty mapping."""
+        """Makes a copy of `members`, or an empty mapping if `members` is None."""
         super().__init__(members or {})
         self._names = {} if members is None else members._names
         self._joined = {} if members is None else members._joined.copy()
@@ -100,8 +102,8 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return made
 
     def assigned(self, assignment: Callable[[ClassicGroupMember], ClassicGroupMember]) -> ClassicGroupMembers:
-        """Returns a copy in which `assignment` has changed each member. `assignment` may change only the last
-        assignment of a member.
+        """Returns a copy in which each member is replaced by the result of `assignment`. The function `assignment` may
+        change only the last assignment of a member.
         """
         made = ClassicGroupMembers(self)
         for member_id, member in self.items():
@@ -109,23 +111,23 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
         return made
 
     def with_instance(self, group_instance_id: str) -> ClassicGroupMember | None:
-        """The static member of this `group.instance.id`."""
+        """Returns the static member of this `group.instance.id`."""
         return self._named("instance", group_instance_id)
 
     def with_join_id(self, join_id: str) -> ClassicGroupMember | None:
-        """The member whose first join carried this `join_id`."""
+        """Returns the member whose first join carried this `join_id`."""
         return self._named("join", join_id)
 
     def has_fenced(self, member_id: str) -> bool:
-        """Whether this is the id of an earlier incarnation of a member."""
+        """Returns whether this is the id of an earlier incarnation of a member."""
         return ("fenced", member_id) in self._names
 
     def away(self) -> tuple[ClassicGroupMember, ...]:
-        """The members that left and may come back, in the order of their ids."""
+        """Returns the members that left and may come back, in the order of their ids."""
         return tuple(self[member_id] for member_id in sorted(self._away))
 
     def count_joined_after(self, generation_id: int) -> int:
-        """The number of members that joined for a later generation than this one."""
+        """Returns the number of members that joined for a generation after `generation_id`."""
         return sum(count for joined, count in self._joined.items() if joined > generation_id)
 
     def _named(self, kind: str, name: str) -> ClassicGroupMember | None:
@@ -135,10 +137,10 @@ class ClassicGroupMembers(dict[str, ClassicGroupMember]):
     def _index(self, before: ClassicGroupMember | None, after: ClassicGroupMember | None) -> None:
         """Update the indexes: `after` replaces `before`; None stands for no member."""
         known, new = _other_names(before), _other_names(after)
-        if known != new:  # a rejoin changes no names, so most copies of this mapping share one `_names`
+        if known != new:  # a rejoin does not change names, so most copies of this mapping share the same `_names`
             self._names = self._names | new
             for name in known.keys() - new.keys():
-                if self._names.get(name) == known[name]:  # remove the name only if no other member has it by now
+                if self._names.get(name) == known[name]:  # remove the name unless another member already has it
                     del self._names[name]
         if before is not None:
             self._away -= {before.member_id}
@@ -164,11 +166,11 @@ def _other_names(member: ClassicGroupMember | None) -> dict[tuple[str, str], str
 
 
 class PackedAssignments(SharedAssignments):
-    """The assignments of a rebalance. `packed`: the stored form of the assignments, in which the shared part stands
+    """The assignments of a rebalance. `packed`: the stored form of the assignments, which contains the shared part only
     once.
 
-    The stored form is made in the process that computes the rebalance, and kept unchanged. The assignments that members
-    got are never computed again, because a later release may decide or compress differently.
+    The process that computes the rebalance makes the stored form, which is then kept unchanged. The stored form is
+    never computed again, because a later release may decide or compress differently.
     """
 
     def __init__(self, parts: Mapping[str, AssignmentParts], packed: bytes) -> None:
@@ -177,7 +179,7 @@ class PackedAssignments(SharedAssignments):
 
 
 def packed_assignments(assignments: SharedAssignments) -> PackedAssignments:
-    """Packs the assignments. Takes time in proportion to the bytes that are not shared."""
+    """Packs the assignments. The call takes time in proportion to the bytes that are not shared."""
     return PackedAssignments(assignments.parts, compress(pack(assignments)))
 
 
@@ -201,8 +203,9 @@ class RebalanceCause:
 class RebalanceEnd:
     """The end of a rebalance.
 
-    `followup_rebalance`: whether the leader asked for an immediate follow-up; `outcome` tells whether one is due.
-    `error`: `"SimpleName: message"`, None without an error. `error_code`: the code inside error assignments, else 0.
+    `followup_rebalance`: True if the leader asked for an immediate follow-up. `outcome` tells whether the follow-up is
+    due. `error`: the error in the form `"SimpleName: message"`; None if there was no error. `error_code`: the code in
+    the error assignments; 0 if there was no error.
     """
 
     outcome: RebalanceOutcome
@@ -216,8 +219,8 @@ class RebalanceEnd:
 class RebalanceBasis:
     """The input and the topics of a rebalance.
 
-    `fingerprint`: equal for two rebalances with the same decision from the same input. `topics`, `missing_topics`: as
-    in `AssignmentComputed`.
+    `fingerprint`: a digest that is equal for two rebalances with the same decision from the same input. `topics`,
+    `missing_topics`: as in `AssignmentComputed`.
     """
 
     fingerprint: str = ""
@@ -238,14 +241,14 @@ class LastRebalance:
     basis: RebalanceBasis = field(default_factory=RebalanceBasis)
 
     def awaits_topics(self) -> bool:
-        """Whether the next rebalance starts by itself as soon as the source topics that were missing exist."""
+        """Returns whether the next rebalance starts by itself as soon as the missing source topics exist."""
         return self.end.outcome is RebalanceOutcome.ERROR and bool(self.basis.missing_topics)
 
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalance:
-    """A rebalance that was computed and waits for approval. `since_ms`: the start of the wait. The fields without a
-    description are those of the `RebalanceCompleted` record that the rebalance becomes when it is carried out.
+    """A rebalance that was computed and waits for approval. `since_ms`: the time at which the wait began. When the
+    rebalance is carried out, its other fields become the fields of a `RebalanceCompleted` record.
     """
 
     since_ms: int
@@ -265,19 +268,20 @@ class DefinitionOrigin:
 
 @dataclass(frozen=True, slots=True)
 class GroupImage:
-    """The state of a group. `revision` 0 and `input_json` None: the group has not been declared. `origin`: the origin
-    of the definition. `members`: in the order of joining.
+    """The state of a group. If the group has not been declared, `revision` is 0 and `input_json` is None. `origin`: the
+    origin of the definition. `members`: the members in the order of joining.
 
-    `initial`: the rebalance that is being prepared found the group empty, so the initial delay applies. `cause`,
-    `rebalance_revision`: the cause of the current rebalance, and the definition revision that it uses. `led_by`: the
-    leader of a group that is led elsewhere, else None. The state of a group that is led elsewhere is its last report,
-    of `reported_at_ms`.
+    `initial`: True if the group was empty before the rebalance that is being prepared, so that the initial delay
+    applies. `cause`, `rebalance_revision`: the cause of the current rebalance, and the definition revision that it
+    uses. `led_by`: the leader, if the leader is outside this service; else None. The state of a group with an outside
+    leader is its last report, which arrived at `reported_at_ms`.
 
-    `held`: the rebalance of this generation, while it waits for approval. `kept_because`: the reason why this
-    generation is computed with every task kept in place; else None. After a discard, `kept_because` applies to the
-    follow-up as well. `approved_generation`: the held rebalance that was carried out last, while its follow-up and
-    probing rebalances need no approval of their own. `promoted`: by member, the warm-ups that have already triggered an
-    early rebalance since the last rebalance with another cause; sorted.
+    `held`: the rebalance of this generation, while this rebalance waits for approval. `kept_because`: the reason why
+    this generation is computed with every task kept in place; else None. After an operator discarded a rebalance,
+    `kept_because` applies to its follow-up as well. `approved_generation`: the generation of the held rebalance that
+    was carried out last. `approved_generation` is set while follow-up and probing rebalances of the carried out
+    rebalance need no approval. `promoted`: for each member, the warm-ups, sorted, that have triggered an early
+    rebalance since the last rebalance with another cause.
     """
 
     state: GroupState = GroupState.EMPTY
@@ -301,7 +305,7 @@ class GroupImage:
 
     @property
     def present_end(self) -> RebalanceEnd | None:
-        """The end of the last rebalance; None once another rebalance has been started."""
+        """The end of the last rebalance; None if another rebalance has been started since."""
         return self.last_rebalance.end if self.last_rebalance and self.state is GroupState.STABLE else None
 
     def with_member(self, member: ClassicGroupMember) -> GroupImage:
@@ -313,45 +317,46 @@ class GroupImage:
         return replace(self, approved_generation=None, kept_because=None, promoted={})
 
     def prepares_generation(self, generation_id: int) -> bool:
-        """Whether the rebalance that is being prepared may begin this generation."""
+        """Returns whether the rebalance that is being prepared may begin this generation."""
         return self.state is GroupState.PREPARING_REBALANCE and generation_id == self.generation_id + 1
 
     def completes_generation(self, generation_id: int) -> bool:
-        """Whether the assignment of this generation is being computed, or waits for approval."""
+        """Returns whether the assignment of this generation is being computed, or waits for approval."""
         return self.state is GroupState.COMPLETING_REBALANCE and generation_id == self.generation_id
 
     def has_joined(self, member: ClassicGroupMember) -> bool:
-        """Whether the member has sent its subscription for the rebalance that is being prepared. The value is only
-        valid during PreparingRebalance.
+        """Returns whether the member has sent its subscription for the rebalance that is being prepared. The value is
+        only valid during PreparingRebalance.
         """
         return member.last_join.generation_id > self.generation_id
 
     def takes_part(self, member: ClassicGroupMember) -> bool:
-        """Whether the member sent its subscription for the current generation. The value is not valid during
+        """Returns whether the member sent its subscription for the current generation. The value is not valid during
         PreparingRebalance.
 
-        Two kinds of members sent no subscription for the current generation: static members that did not rejoin within
-        the rebalance timeout, and members that were away.
+        Static members that did not rejoin within the rebalance timeout do not take part, nor do members that were away.
         """
         return member.last_join.generation_id >= self.generation_id
 
     def all_joined(self) -> bool:
-        """Whether all members have joined for the next generation. Members that are away need not: their last
-        subscriptions count.
+        """Returns whether all members have joined for the next generation. Members that are away count as joined, with
+        their last subscriptions.
         """
         absent = sum(not self.has_joined(member) for member in self.members.away())
         return self.members.count_joined_after(self.generation_id) + absent == len(self.members)
 
     def held_until_ms(self) -> int | None:
-        """The time at which the held rebalance is carried out without approval; None when none is held."""
+        """Returns the time at which the held rebalance is carried out without approval. Returns None if no rebalance is
+        held.
+        """
         if self.held is None or self.levers.hold is None:
             return None
         return self.held.since_ms + self.levers.hold.value_ms
 
     def rebalance_timeout_ms(self) -> int:
-        """The longest rebalance timeout of any member; 0 without members."""
+        """Returns the longest rebalance timeout of all members; 0 if the group has no members."""
         return max((member.last_join.rebalance_timeout_ms for member in self.members.values()), default=0)
 
     def session_timeout_ms(self) -> int:
-        """The longest session timeout of any member; 0 without members."""
+        """Returns the longest session timeout of all members; 0 if the group has no members."""
         return max((member.last_join.session_timeout_ms for member in self.members.values()), default=0)

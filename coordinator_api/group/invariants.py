@@ -1,6 +1,7 @@
-"""Invariants of a group, which hold between any two events. Tests and the repair of a log check these invariants.
+"""Invariants of a group, which have to hold before and after each event. Tests and the repair of a log check these
+invariants.
 
-Source of the idea: `validate_state` of dask's scheduler.
+The idea comes from `validate_state` of dask's scheduler.
 """
 
 from collections.abc import Iterator

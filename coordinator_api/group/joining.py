@@ -1,9 +1,9 @@
 """Members join, rejoin, leave, and are removed when their sessions end.
 
-A join is answered as soon as it is committed. The answer to a join never waits for the rebalance: heartbeats tell
-members of the rebalance, and members fetch their assignment when it is computed. A join whose answer was lost is sent
-again, and must not change anything: the same bytes for the same rebalance are the same join. To force a rebalance, a
-member changes the unique field of its subscription. Source: `classicGroupJoin...`,
+A join is answered as soon as it is committed. The answer to a join never waits for the rebalance: the answers to
+heartbeats tell members to rejoin, and members fetch their assignment when it is computed. A member sends a join again
+if the answer was lost. A repeated join, with the same bytes for the same rebalance, must not change anything. To force
+a rebalance, a member changes the unique field of its subscription. Source: `classicGroupJoin...`,
 `updateStaticMemberThenRebalanceOrCompleteJoin` and `classicGroupLeaveToClassicGroup`,
 `expireClassicGroupMemberHeartbeat`, `expirePendingSync` in `GroupMetadataManager`; KIP-345 for static members.
 
@@ -16,24 +16,23 @@ come back:
 - A member that is away stays in the group with its assignment. Neither the join phase of a rebalance nor the later
   fetches of assignments wait for a member that is away. Requests of a member that is away are refused, because a
   process that left sends no requests.
-- A dynamic member comes back by a first join with its client id and its process id, a static member by its group
-  instance id. The member keeps its assignment if the group is stable, no rebalance ran meanwhile, the last rebalance
-  asked for no follow-up and did not fail, and the member's topics, process id, endpoint, tags, rack and versions are
-  unchanged (`static_identity`). If one of these conditions does not hold, the join of the member that comes back starts
-  a rebalance.
-- A rebalance that runs meanwhile treats the member as if it still held its assigned tasks (`subscription_now`). A
-  process whose members are all away gets no new tasks (`assignor.task_assignors.steering.away`), so the tasks of a
-  failed process go to running processes.
-- Members that are not expected back get no grace: members of a group that is drained or was asked to stop, members that
-  an operator drains, and members without an assignment.
-- A crash is not a leave: session timeouts and broken connections work as without a grace, and the tasks fail over at
-  once.
+- A dynamic member that comes back is recognized by the client id and process id of its first join. A static member is
+  recognized by its group instance id. The member keeps its assignment if the group is stable, no rebalance ran
+  meanwhile, and the last rebalance neither asked for a follow-up nor failed. The member's topics, process id, endpoint,
+  tags, rack and versions must be unchanged (`static_identity`). If the member cannot keep its assignment, its join
+  starts a rebalance.
+- A rebalance that runs while the member is away treats the member as if it still had its assigned tasks
+  (`subscription_now`). A process whose members are all away gets no new tasks
+  (`assignor.task_assignors.steering.away`), so the tasks of a failed process go to running processes.
+- A member gets no grace if it is not expected back: if its group is drained or was asked to stop, if an operator drains
+  the member, or if the member has no assignment.
+- A crash is not a leave: after a session timeout or a broken connection, the tasks go to other members without a grace.
 - The end of the grace is the end of the member's session, so the session timer covers the grace. The end of the grace
-  is recorded, so a restart of the coordinator does not extend it. If all members are away, each is removed at its
-  deadline, and the group becomes empty.
+  is recorded, so a restart of the coordinator does not extend it. If all members are away, each member is removed at
+  its deadline, and the group becomes empty.
 
-Kafka has no counterpart of the grace. The nearest concept is static members (KIP-345), but Kafka cannot tell the
-absence of a static member from its failure.
+Kafka has no rejoin grace. The nearest concept is static members (KIP-345), but Kafka cannot tell the absence of a
+static member from its failure.
 """
 
 from dataclasses import replace
@@ -69,10 +68,10 @@ def join(step: GroupTransition, event: Join) -> Response:
 
 
 def leave(step: GroupTransition, event: Leave) -> Response:
-    """Handle a leave. Differs from Kafka: static members leave like dynamic ones, because a DELETE is always
+    """Handle a leave. Differs from Kafka: static members leave like dynamic members, because a DELETE is always
     deliberate.
 
-    With a rejoin grace the member's place is kept for its process.
+    If a rejoin grace is set, the member's place is kept for its process.
     """
     member = member_or_refusal(step.image, event.member_id, event.group_instance_id)
     if isinstance(member, Rejected):
@@ -97,7 +96,7 @@ def end_grace(step: GroupTransition) -> None:
 
 
 def expire_sessions(step: GroupTransition) -> None:
-    """Remove each member that sent no request for its session timeout, or whose process lost its connection and did not
+    """Remove each member that sent no request within its session timeout, or whose connection broke and that did not
     come back. Start a rebalance without the removed members.
     """
     expired = {member_id: _expiry(step, member_id) for member_id in step.liveness.expired_members(step.now_ms)}
@@ -118,8 +117,8 @@ def _expiry(step: GroupTransition, member_id: str) -> RemovalReason:
 
 
 def _disconnected(step: GroupTransition) -> list[str]:
-    """The members with `leave_on_disconnect` whose connections broke. A member without `leave_on_disconnect` is removed
-    when its session times out, as in Kafka.
+    """Returns the members with `leave_on_disconnect` whose connections broke. A member without `leave_on_disconnect` is
+    removed when its session times out, as in Kafka.
     """
     found: list[str] = []
     for member_id in step.liveness.disconnected_members(step.now_ms):
@@ -131,8 +130,8 @@ def _disconnected(step: GroupTransition) -> list[str]:
 
 
 def remove_members_that_never_fetched(step: GroupTransition) -> None:
-    """Remove members that have not fetched their assignment in time. A member that never fetched its assignment sends
-    heartbeats, but its tasks run nowhere.
+    """Remove members that have not fetched their assignment in time. A member that never fetched its assignment may
+    send heartbeats, but its tasks do not run anywhere.
     """
     image, liveness = step.image, step.liveness
     if image.state is not GroupState.STABLE or liveness.fetch_due_ms is None or liveness.fetch_due_ms > step.now_ms:
@@ -168,11 +167,12 @@ def _refuse_unusable(step: GroupTransition, event: Join) -> Rejected | None:
 
 
 def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
-    """Answers a first join whose `join_id` a member has: an earlier answer was lost, and nothing changes.
+    """Answers a first join whose `join_id` a member already has, because the answer to the earlier join was lost. The
+    group does not change.
 
-    Returns None if the join is no repetition. The member may have rejoined since; the answer names the generation that
-    it has to wait for now. Differs from Kafka, which has no `join_id` in the classic protocol; KIP-1082 lets the
-    consumer choose its member id.
+    Returns None if no member has the `join_id`, or if the join has a newer incarnation. The answer names the generation
+    that the member has to wait for now, because the member may have rejoined since. Differs from Kafka: the classic
+    protocol has no `join_id`. With KIP-1082, the consumer chooses its member id.
     """
     known = None if event.join_id is None else step.image.members.with_join_id(event.join_id)
     if known is None:
@@ -197,8 +197,8 @@ def _first_join_again(step: GroupTransition, event: Join) -> Response | None:
 
 
 def _join_as_new_member(step: GroupTransition, event: Join) -> Response:
-    """Adds a new member. Differs from Kafka: while a rebalance is being prepared, the size limit counts all members,
-    also those that have not rejoined yet, so a newcomer cannot push out a slow member.
+    """Adds a new member. Differs from Kafka: while a rebalance is being prepared, the size limit counts also the
+    members that have not rejoined yet. So a new member cannot take the place of a slow member.
     """
     if len(step.image.members) >= step.limits.max_size:
         return Rejected(
@@ -238,14 +238,14 @@ def _rejoin(step: GroupTransition, event: Join, member: ClassicGroupMember) -> R
 
 
 def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
-    """Handle the join of a static member without a member id: the process was restarted, or repeats a join whose answer
-    was lost.
+    """Handle the join of a static member without a member id: either the process was restarted, or it repeats a join
+    whose answer was lost.
 
-    The newer incarnation takes over the place and the assignment of the older one. The join of a newer incarnation
-    needs no rebalance if `_assignment_still_holds`: owned partitions and offset sums may differ, but not the
-    `static_identity`. Differs from Kafka: an `incarnation` that is lower than the known one is refused; an equal one
-    with equal bytes is a repeated request; and a member whose process, tags, topics or versions have changed starts a
-    rebalance, where Kafka keeps the old assignment.
+    The newer incarnation gets the place and the assignment of the older incarnation. The join of a newer incarnation
+    needs no rebalance if `_assignment_still_holds` and the `static_identity` is unchanged. Owned partitions and offset
+    sums may differ. Differs from Kafka: a join with a lower `incarnation` than the known incarnation is refused. A join
+    with the known incarnation and equal bytes is a repeated request. A member whose process, tags, topics or versions
+    have changed starts a rebalance, whereas Kafka keeps the old assignment.
     """
     refused = _refuse_stale(step, event, old)
     if refused is not None:
@@ -258,7 +258,7 @@ def _join_as_incarnation(step: GroupTransition, event: Join, old: ClassicGroupMe
 
 
 def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> Response:
-    """Replace the old member by the restarted one, which has a new member id."""
+    """Replace the old member by the restarted member, which has a new member id."""
     known = old.last_join
     unchanged = _assignment_still_holds(step.image, event, old)
     generation_id = step.image.generation_id if unchanged else step.image.generation_id + 1
@@ -273,10 +273,11 @@ def _take_place(step: GroupTransition, event: Join, old: ClassicGroupMember) -> 
 
 
 def _refuse_stale(step: GroupTransition, event: Join, member: ClassicGroupMember) -> Rejected | None:
-    """Refuse an older incarnation, and a static member that missed a rebalance but still claims tasks.
+    """Returns a refusal of an older incarnation, or of a static member that missed a rebalance but still claims tasks.
 
-    Differs from Kafka: there, JoinGroup accepts a static member that missed a rebalance, and only its heartbeats are
-    refused. But the rebalance may have given the claimed tasks to other members, and no task may run twice.
+    Differs from Kafka: Kafka accepts the JoinGroup of a static member that missed a rebalance, and refuses only its
+    heartbeats. This group refuses the join of such a member, because the rebalance may have given its tasks to other
+    members, and no task may run twice.
     """
     refused = _refuse_older_incarnation(event, member)
     if refused is not None or not claims_tasks(event.subscription):
@@ -300,7 +301,9 @@ def _refuse_older_incarnation(event: Join, member: ClassicGroupMember) -> Reject
 
 
 def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -> int | None:
-    """The end of this member's rejoin grace if it leaves now; None if it gets no grace."""
+    """Returns the time at which the member's rejoin grace ends if the member leaves now; None if the member gets no
+    grace.
+    """
     grace, last = image.levers.rejoin_grace, image.last_rebalance
     asked_to_stop = image.draining or (last is not None and last.end.error_code != 0)
     if grace is None or asked_to_stop or member.last_assignment.assignment is None:
@@ -312,7 +315,7 @@ def _away_until_ms(image: GroupImage, member: ClassicGroupMember, now_ms: int) -
 
 
 def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
-    """The dynamic member that left and that comes back with this first join; None if no member matches."""
+    """Returns the absent dynamic member that comes back with this first join; None if no absent member matches."""
     away = [each for each in image.members.away() if not each.is_static and each.last_join.client_id == event.client_id]
     if not away:
         return None
@@ -323,12 +326,12 @@ def _place_of(image: GroupImage, event: Join) -> ClassicGroupMember | None:
 
 
 def _assignment_still_holds(image: GroupImage, event: Join, old: ClassicGroupMember) -> bool:
-    """Whether a member that came back can keep the assignment of its place.
+    """Returns whether a member that came back can keep the assignment of its place.
 
-    The member cannot keep its assignment when the last rebalance asked for a follow-up (this join is its first rejoin)
-    or failed (a join triggers a new attempt), or when a rebalance ran while the member was away. The member cannot keep
-    its assignment either when the group is settled: in a settled group, tasks wait for their present owner to revoke
-    them, and a restarted process has revoked all its tasks.
+    The member cannot keep its assignment if a rebalance ran while the member was away, or if the last rebalance failed
+    or asked for a follow-up. After a failed rebalance, a join starts another rebalance. A join after a rebalance with a
+    follow-up is the first rejoin of the follow-up. The member cannot keep its assignment if the group is settled. In a
+    settled group, tasks wait until their present owner revokes them, and a restarted process has revoked all its tasks.
     """
     end = image.present_end
     if end is None or end.outcome in (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR):

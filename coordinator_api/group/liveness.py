@@ -1,10 +1,9 @@
-"""The state of a group that is kept in memory only: the time and connection of each member's last request, the members
-that have fetched their assignment, and the timers.
+"""The state of a group that is kept in memory only: sessions, connections, acknowledgements of assignments, and timers.
 
 No record contains the state of `Liveness`. After a replay all sessions and timeouts start again, and the next
-heartbeats bring back the acknowledgements and the offsets. Records update sessions and timers
-(`CoordinatorRecord.update_liveness`). The rules of the group change the rest of this state: requests of members,
-acknowledgements, a longer initial delay. Losing a change of this state does no harm, so the change needs no commit.
+heartbeats report the acknowledgements and offsets again. Records update sessions and timers
+(`CoordinatorRecord.update_liveness`). The rules of the group change the rest of this state, for example when a request
+or an acknowledgement arrives. The loss of a change of this state does no harm, so the change needs no commit.
 Source: the timers in `GroupMetadataManager` (session, join, pending sync, initial delay).
 """
 
@@ -20,14 +19,15 @@ from coordinator_api.group.states import GroupState
 
 @dataclass(frozen=True, slots=True)
 class GroupLimits:
-    """The limits of a group; the settings keep the broker's names. Times in milliseconds.
+    """The limits of a group. Most settings have the names of the settings of Kafka's broker. All times are in
+    milliseconds.
 
-    `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the wait of an empty group for more members after
-    the first. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's session timeout. Differs
-    from Kafka: the minimum is 500, not 6,000, to allow failover within a second. `max_size` (`group.max.size`): the
-    largest number of members. `new_member_join_timeout_ms`: a member that sends no request after its first join is
-    removed after this time, even if its session timeout is longer: the answer with its member id was lost, so no
-    process uses this id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
+    `initial_rebalance_delay_ms` (`group.initial.rebalance.delay.ms`): the time for which an empty group waits for more
+    members after the first member. `min_session_timeout_ms`, `max_session_timeout_ms`: the limits of a member's session
+    timeout. Differs from Kafka: the minimum is 500, not 6,000, to allow failover within a second. `max_size`
+    (`group.max.size`): the largest number of members. `new_member_join_timeout_ms`: a member that sends no request
+    after its first join is removed after this time, even if its session timeout is longer. The answer to this join was
+    lost, so no process uses the member id. `disconnect_grace_ms` (`group.disconnect.grace.ms`): see `ConnectionLost`.
 
     Source: `GroupCoordinatorConfig`.
     """
@@ -45,10 +45,10 @@ class Session:
     """The session of one member. `last_heard_ms`: the arrival time of the member's last request. `timeout_ms`: the
     session timeout that runs from `last_heard_ms` on.
 
-    `silent_since_join`: the member has sent no request since its first join. `acknowledged_generation`: the last
-    generation whose assignment the member fetched or named in a heartbeat.
-    `task_offset_sums`: the values of the member's last heartbeat. `connection_id`: the connection that the member
-    belongs to, None without a watched connection.
+    `silent_since_join`: True if the member has sent no request since its first join. `acknowledged_generation`: the
+    last generation whose assignment the member fetched or named in a heartbeat.
+    `task_offset_sums`: the offset sums in the member's last heartbeat. `connection_id`: the connection that the member
+    belongs to; None if the service does not watch it.
     """
 
     last_heard_ms: int
@@ -65,7 +65,9 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class InitialDelay:
-    """An empty group waits for more members. `remaining_ms`: the time by which the wait may still be extended."""
+    """The wait of an empty group for more members. `remaining_ms`: the longest time by which the wait may still be
+    extended.
+    """
 
     due_ms: int
     delay_ms: int
@@ -75,7 +77,7 @@ class InitialDelay:
 
 @dataclass(frozen=True, slots=True)
 class RejoinTimeout:
-    """Members have until `due_ms` to rejoin."""
+    """The wait for members to rejoin, which ends at `due_ms`."""
 
     due_ms: int
 
@@ -84,25 +86,26 @@ class RejoinTimeout:
 class MemberConnections:
     """The connection of each member's last process heartbeat, and the connections that broke. Mutable.
 
-    A process that is killed sends nothing, but its kernel closes its connections within milliseconds. Rules:
+    A killed process sends no message, but its kernel closes its connections within milliseconds. Rules:
 
     - A member belongs to the connection on which its last process heartbeat came.
-    - If that connection breaks while an earlier heartbeat of the process is still held on another connection, the
-      process is alive. The member belongs to that other connection again. (The coordinator may read a heartbeat late,
-      after the process has abandoned the request.)
-    - A broken connection is due after the grace. When a broken connection is due, the sessions of its members that
-      asked for `leave_on_disconnect` end. A member that sends a request earlier, on any connection, is alive and no
-      longer belongs to the broken connection.
-    - While more than half of the group's connections are broken, no broken connection is due: the cause is the network,
-      a proxy or a switch, and the members are probably alive. When enough connections are back, the broken connections
-      get an extra wait as long as their absence so far, at least the grace, before their members count as failed.
+    - If the connection of a member breaks while an earlier heartbeat of its process is held on another connection, the
+      process is alive. In this case, the member belongs to the other connection again. (This happens if the coordinator
+      reads a heartbeat late, after the process has abandoned the request.)
+    - A broken connection becomes due `disconnect_grace_ms` after its break. When a broken connection is due, the
+      sessions of its members that asked for `leave_on_disconnect` end. A member that sends a request earlier, on any
+      connection, is alive and no longer belongs to the broken connection.
+    - While more than half of the group's connections are broken, no broken connection is due, because the cause is
+      probably the network and the members are alive. When half of the connections work again, each broken connection
+      becomes due after a further wait. The further wait is as long as the time since the break, and at least
+      `disconnect_grace_ms`.
 
     Differs from Kafka, which always waits for the session timeout. Only members that ask for it (`leave_on_disconnect`)
     are removed when their connection breaks.
 
-    `members`: the members of each connection; a connection without members has no entry. `lost`: the time at which each
+    `members`: the members of each connection. A connection without members has no entry. `lost`: the time at which each
     broken connection broke. `came_back_ms`: the last time at which the number of broken connections fell to half or
-    less; None for never.
+    less; None if this has not happened.
     """
 
     members: dict[int, frozenset[str]] = field(default_factory=dict)
@@ -114,11 +117,11 @@ class MemberConnections:
 
     @property
     def most_are_lost(self) -> bool:
-        """Whether more than half of the connections are broken."""
+        """True if more than half of the connections are broken."""
         return 2 * len(self.lost) > len(self.members)
 
     def move(self, member_id: str, before: int | None, now: int | None, now_ms: int) -> None:
-        """Move the member from the connection `before` to `now`; None stands for no watched connection."""
+        """Move the member from the connection `before` to `now`. None stands for a connection that is not watched."""
         most_were_lost = self.most_are_lost
         if before is not None and before in self.members:
             left = self.members[before] - {member_id}
@@ -133,14 +136,14 @@ class MemberConnections:
             self.came_back_ms = now_ms
 
     def due(self, grace_ms: int, now_ms: int) -> tuple[int, ...]:
-        """The broken connections whose members have not come back in time."""
+        """Returns the broken connections whose members have not come back in time."""
         if self.most_are_lost:
             return ()
         return tuple(key for key, lost_ms in self.lost.items() if self._due_ms(lost_ms, grace_ms) <= now_ms)
 
     def next_due_ms(self, grace_ms: int) -> int | None:
-        """The time at which the next broken connection is due; None if no broken connection becomes due unless other
-        connections come back.
+        """Returns the time at which the next broken connection is due. Returns None if no connection is broken, and
+        while more than half of the connections are broken.
         """
         if not self.lost or self.most_are_lost:
             return None
@@ -149,18 +152,20 @@ class MemberConnections:
     def _due_ms(self, lost_ms: int, grace_ms: int) -> int:
         if self.came_back_ms is None or lost_ms > self.came_back_ms:
             return lost_ms + grace_ms
-        # a connection that broke before `came_back_ms` gets the time from its break to `came_back_ms` once more
+        # a connection that broke before `came_back_ms` gets a further wait, as long as the time from its break to
+        # `came_back_ms`
         return self.came_back_ms + max(grace_ms, self.came_back_ms - lost_ms)
 
 
 @dataclass(slots=True)
 class Liveness:
-    """The sessions, connections and timers of a group. Mutable: a heartbeat moves its member's deadline in place.
+    """The sessions, connections and timers of a group. A Liveness is mutable: a heartbeat changes the deadline of its
+    member in place.
 
-    Only the event loop changes a Liveness; other threads may read a session. `sessions`: by member. `next_expiry_ms`:
-    no session expires before this time; it may be too early, but never too late. `join_timer`: the end of the wait for
-    joins. `fetch_due_ms`: the time limit for the members of a stable group to fetch their assignment. `unfetched`: the
-    members that take part and have not fetched yet, each with the generation to fetch.
+    Only the event loop changes a Liveness. Other threads may read a session. `sessions`: the session of each member.
+    `next_expiry_ms`: no session expires before this time. The value may be too early, but never too late. `join_timer`:
+    the end of the wait for joins. `fetch_due_ms`: the time by which the members of a stable group have to fetch their
+    assignment. `unfetched`: the members that still have to fetch their assignment, each with the generation to fetch.
     """
 
     limits: GroupLimits
@@ -185,7 +190,8 @@ class Liveness:
         """Note a request of the member, and restart its session timeout. `connection_id`: the connection of a process
         heartbeat.
 
-        A request that is not a process heartbeat leaves the member on its connection, unless the connection is broken.
+        A request that is not a process heartbeat does not move the member to another connection, but removes the member
+        from a broken connection.
         """
         member_id, timeout_ms = member.member_id, member.last_join.session_timeout_ms
         known = self.sessions[member_id]
@@ -212,8 +218,8 @@ class Liveness:
             del self.unfetched[member_id]
 
     def connection_lost(self, connection_id: int, held_elsewhere: Mapping[str, int], now_ms: int) -> None:
-        """Note that the connection broke. `held_elsewhere`: by member, another open connection on which a heartbeat of
-        the member is still held.
+        """Note that the connection broke. `held_elsewhere`: for each member, another open connection on which a
+        heartbeat of the member is still held.
         """
         for member_id, elsewhere in held_elsewhere.items():
             known = self.sessions.get(member_id)
@@ -223,26 +229,28 @@ class Liveness:
             self.connections.lost.setdefault(connection_id, now_ms)
 
     def belongs_to(self, member_id: str, connection_id: int | None, now_ms: int) -> None:
-        """Move the member to this connection, None for none. Moving the member does not extend its session."""
+        """Move the member to this connection; None stands for a connection that is not watched. The move does not
+        extend the member's session.
+        """
         known = self.sessions[member_id]
         if known.connection_id != connection_id:
             self.connections.move(member_id, known.connection_id, connection_id, now_ms)
             self.sessions[member_id] = replace(known, connection_id=connection_id)
 
     def expired_members(self, now_ms: int) -> tuple[str, ...]:
-        """The members whose sessions have expired. The call also makes `next_expiry_ms` exact."""
+        """Returns the members whose sessions have expired. The call also sets `next_expiry_ms` to its exact value."""
         self._make_next_expiry_exact()
         if self.next_expiry_ms is None or self.next_expiry_ms > now_ms:
             return ()
         return tuple(key for key, session in self.sessions.items() if session.expires_at_ms <= now_ms)
 
     def disconnected_members(self, now_ms: int) -> tuple[str, ...]:
-        """The members of broken connections that have not come back in time, in the order of their ids."""
+        """Returns the members of broken connections that have not come back in time, in the order of their ids."""
         due = self.connections.due(self.limits.disconnect_grace_ms, now_ms)
         return tuple(sorted(member_id for key in due for member_id in self.connections.members[key]))
 
     def next_timer_ms(self, image: GroupImage) -> int | None:
-        """The earliest time at which a timer may be due and a `Tick` is needed; None for never."""
+        """Returns the earliest time at which a timer may be due and a `Tick` is needed; None if no timer is set."""
         if image.led_by is not None:
             return None
         due: list[int | None] = []
@@ -269,7 +277,9 @@ class Liveness:
         self.await_fetches(image, now_ms)
 
     def member_subscribed(self, member: ClassicGroupMember, before: GroupImage, after: GroupImage, now_ms: int) -> None:
-        """Note that the member joined or rejoined. A static member may come back while the group is stable."""
+        """Note that the member joined or rejoined. The group may be stable, because a static member may come back
+        without a rebalance.
+        """
         if member.member_id in self.sessions:
             self.request_arrived(member, now_ms)
         else:
@@ -287,7 +297,7 @@ class Liveness:
         self._expires(session.expires_at_ms)
 
     def end_session(self, member_id: str, now_ms: int) -> Session:
-        """End the session of the member, and return it."""
+        """End the session of the member, and return the session."""
         ended = self.sessions.pop(member_id)
         self.connections.move(member_id, ended.connection_id, None, now_ms)
         self.unfetched.pop(member_id, None)
@@ -299,7 +309,7 @@ class Liveness:
         self.sessions[new_member_id] = Session(now_ms, timeout_ms)
 
     def await_joins(self, image: GroupImage, now_ms: int) -> None:
-        """Start the wait for joins. Members need not fetch the result of the previous rebalance any more."""
+        """Start the wait for joins. During this wait, members need not fetch the result of the previous rebalance."""
         self.fetch_due_ms, self.unfetched = None, {}
         if image.initial:
             self.join_timer = _initial_delay(image, self.limits.initial_rebalance_delay_ms, now_ms)
@@ -308,7 +318,7 @@ class Liveness:
 
     def await_fetches(self, image: GroupImage, now_ms: int) -> None:
         """Start the time limit for fetches. Differs from Kafka: the time limit is the longer of the session and
-        rebalance timeouts, so that a restart of the coordinator removes no member early.
+        rebalance timeouts, so that a restart of the coordinator does not remove a member early.
         """
         if image.state is not GroupState.STABLE or image.led_by is not None:
             self.fetch_due_ms, self.unfetched = None, {}
@@ -331,8 +341,8 @@ class Liveness:
 
 
 def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
-    """A session that starts now. For a member that is away, it ends with the member's grace; a restart does not extend
-    the grace.
+    """Returns a session that starts now. The session of a member that is away ends with the member's grace, so a
+    restart does not extend the grace.
     """
     if member.away_until_ms is not None:
         return Session(now_ms, member.away_until_ms - now_ms)
@@ -340,7 +350,7 @@ def _first_session(member: ClassicGroupMember, now_ms: int) -> Session:
 
 
 def rejoin_timeout(image: GroupImage, now_ms: int) -> RejoinTimeout:
-    """A join timer that starts now and lasts for the longest rebalance timeout of the members."""
+    """Returns a join timer that starts now and lasts for the longest rebalance timeout of the members."""
     return RejoinTimeout(now_ms + image.rebalance_timeout_ms())
 
 
@@ -351,7 +361,8 @@ def _initial_delay(image: GroupImage, delay_ms: int, now_ms: int) -> InitialDela
 
 
 def extended(timer: InitialDelay, limits: GroupLimits, now_ms: int) -> InitialDelay | None:
-    """The next part of the initial delay, because members joined while it ran; None when the delay is over.
+    """Returns the next part of the initial delay if members joined during the present part. Returns None if the delay
+    is over.
 
     Source: `GroupMetadataManager.tryCompleteInitialRebalanceElseSchedule`.
     """

@@ -1,6 +1,6 @@
 """The outcome of an event: records to commit, the answer, and the rebalance to compute.
 
-The docstring of this package has the order in which the caller processes the parts of an outcome, and the steps after a
+The docstring of this package tells in which order the caller processes the parts of an outcome, and how it handles a
 failed commit.
 """
 
@@ -20,8 +20,8 @@ from coordinator_api.group.states import GroupState, RebalanceOutcome, Rejection
 
 @dataclass(frozen=True, slots=True)
 class Declared:
-    """A definition was accepted. `created`: this PUT created the group (201, else 200). `revision`: the number of the
-    present definition. `replaced_topology`: True if the group has members that run another topology.
+    """A definition was accepted. `created`: True if this PUT created the group (status 201, else 200). `revision`: the
+    number of the present definition. `replaced_topology`: True if the group has members that run another topology.
     """
 
     revision: int
@@ -31,12 +31,12 @@ class Declared:
 
 @dataclass(frozen=True, slots=True)
 class JoinAnswered:
-    """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends it as
-    `min_generation` of its fetch. `generation_id` is the next generation when the join takes part in a rebalance that
-    is being prepared, or starts a rebalance. `generation_id` is the current generation when the join changed nothing: a
-    repeated request, or a static member that came back unchanged. A new rebalance replaces one that is being computed,
-    so the member may get a later generation. `created`: a new member id was made (201, else 200). `replaced`: the
-    former member id of the static or absent member whose place the joining member took.
+    """A join was accepted. `generation_id`: the generation that the member has to wait for. The member sends this
+    generation as `min_generation` of its fetch. `generation_id` is the next generation when the join takes part in a
+    rebalance that is being prepared, or starts a rebalance. `generation_id` is the current generation if the join was a
+    repeated request, or if a static member came back unchanged. The member may get a later generation, because a new
+    rebalance replaces a rebalance that is being computed. `created`: True if a new member id was made (status 201, else
+    200). `replaced`: the former member id of the static or absent member whose place the joining member took.
     """
 
     member_id: str
@@ -48,11 +48,11 @@ class JoinAnswered:
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatAnswered:
-    """The answer to a heartbeat. `rejoin`: a rebalance waits for this member's subscription. `stop`: the member has to
-    leave and end.
+    """The answer to a heartbeat. `rejoin`: True if a rebalance waits for this member's subscription. `stop`: True if
+    the member has to leave and its process has to end.
 
-    `generation_id`: the group's current generation; if it is higher than the member's, the member can fetch an
-    assignment. `paused`: members must not process records, because an operator paused the group.
+    `generation_id`: the group's current generation. If this generation is higher than the member's, the member can
+    fetch an assignment. `paused`: True if an operator has paused the group, so that members must not process records.
     """
 
     state: GroupState
@@ -64,9 +64,9 @@ class HeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class MemberNews:
-    """The part of a process heartbeat's answer for one member. `rejoin`, `stop`: as in `HeartbeatAnswered`.
+    """The answer for one member in the answer to a process heartbeat. `rejoin`, `stop`: as in `HeartbeatAnswered`.
 
-    `assignment_generation`: the generation of the assignment that the member can fetch now, 0 for none.
+    `assignment_generation`: the generation of the assignment that the member can fetch now; 0 if it cannot fetch one.
     """
 
     rejoin: bool
@@ -79,8 +79,8 @@ class ProcessHeartbeatAnswered:
     """The answer to a process heartbeat. `members`: the answer or a refusal for each member of the request. `paused`:
     as in `HeartbeatAnswered`.
 
-    `news`: a short digest of `generation_id`, `members` and `paused`. An equal digest means an unchanged answer, so a
-    heartbeat that carries the present digest is held.
+    `news`: a short digest of `generation_id`, `members` and `paused`. The digest is equal if the answer is unchanged,
+    so the service holds a heartbeat that has the present digest.
     """
 
     state: GroupState
@@ -92,8 +92,8 @@ class ProcessHeartbeatAnswered:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentReady:
-    """The member's assignment. `assignment`: ConsumerProtocolAssignment. `followup`: another rebalance starts once all
-    members have fetched.
+    """The member's assignment. `assignment`: ConsumerProtocolAssignment. `followup`: True if another rebalance starts
+    once all members have fetched their assignments.
     """
 
     generation_id: int
@@ -103,7 +103,9 @@ class AssignmentReady:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentPending:
-    """The assignment is not available yet: answer 204, or hold the request and ask again after each commit."""
+    """The assignment is not available yet. The service answers 204, or holds the request and asks the group again after
+    each commit.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +115,7 @@ class Left:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentStored:
-    """The rebalance belongs to the group's history: store it in the transaction that commits the records."""
+    """The rebalance was carried out. Store the rebalance in the transaction that commits the records."""
 
     generation_id: int
     outcome: RebalanceOutcome
@@ -128,7 +130,7 @@ class AssignmentDiscarded:
 
 @dataclass(frozen=True, slots=True)
 class RebalanceWaits:
-    """The rebalance waits for approval: store it as held, in the transaction that commits the records."""
+    """The rebalance waits for approval. Store the rebalance as held, in the transaction that commits the records."""
 
     generation_id: int
     since_ms: int
@@ -136,15 +138,15 @@ class RebalanceWaits:
 
 @dataclass(frozen=True, slots=True)
 class ComputedAgain:
-    """The same generation is computed again, with every task kept in place. Store nothing yet."""
+    """The generation is computed again, with every task kept in place. Do not store a rebalance yet."""
 
     generation_id: int
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceReported:
-    """A rebalance of another leader was reported. `created`: True if the reported rebalance is new (201; store it),
-    False if it was reported before (200).
+    """A rebalance of another leader was reported. `created`: True if the reported rebalance is new and has to be stored
+    (status 201); False if it was reported before (status 200).
     """
 
     generation_id: int
@@ -153,12 +155,14 @@ class RebalanceReported:
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """The event was carried out; the answer has no content."""
+    """The event was carried out, and the answer has no content."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rejected:
-    """The event was refused. `code`: Kafka's name of the error. `detail`: the fault and its remedy, for people."""
+    """The event was refused. `code`: Kafka's name of the error. `detail`: a text for people that names the fault and
+    its remedy.
+    """
 
     code: RejectionCode
     detail: str
@@ -191,7 +195,9 @@ Response = (
 
 @dataclass(frozen=True, slots=True)
 class ImmediateResponse:
-    """The result of `Group.respond`. `wants_tick`: the request made a timer due, so a `Tick` has to follow at once."""
+    """The result of `Group.respond`. `wants_tick`: True if the request made a timer due, so that a `Tick` has to follow
+    at once.
+    """
 
     response: Response
     wants_tick: bool = False
@@ -201,9 +207,9 @@ class ImmediateResponse:
 class RunRebalance:
     """Compute the rebalance of `generation_id`, then send `AssignmentComputed`.
 
-    After a later `RunRebalance`, the group discards the result of this one. `members`: in the order in which they
-    joined. `input_json`: the definition to use; `definition_revision`: its number. `reason`: the cause in words.
-    `steering`: the constraints that operators have set.
+    After a later `RunRebalance`, the group discards the result of this rebalance. `members`: the members in the order
+    in which they joined. `input_json`: the definition to use. `definition_revision`: the revision of this definition.
+    `reason`: the cause of the rebalance in words. `steering`: the constraints that operators have set.
     """
 
     generation_id: int
@@ -224,7 +230,8 @@ class Outcome:
 
 
 class GroupTransition:
-    """The handling of one event: rules emit records one by one, and each decision sees the state after the last record.
+    """The state of a group while one event is handled. Rules emit records one by one, and each rule sees the state
+    after the last record.
 
     `image`, `liveness`: the state after the records so far. From the first record on, `liveness` is a copy, so
     `Group.apply` can adopt the image and the liveness. Before the first record, rules note requests of members in the
@@ -251,9 +258,9 @@ class GroupTransition:
         self.image = after
 
     def wait(self, timer: InitialDelay | RejoinTimeout) -> None:
-        """Note that the rebalance that is being prepared waits for joins until `timer`.
+        """Let the rebalance that is being prepared wait for joins until `timer`.
 
-        The note may be lost when `Group.apply` has to compute the state again. When the note is lost, the old timer is
-        still due, and the next tick makes the note again.
+        The timer may be lost if `Group.apply` has to compute the state again. If the new timer is lost, the old timer
+        is still due, and the next tick sets the new timer again.
         """
         self.liveness.join_timer = timer

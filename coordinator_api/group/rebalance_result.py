@@ -1,10 +1,11 @@
-"""The result of a computed rebalance, for the group: its outcome, and whether a follow-up can still change anything.
+"""The outcome of a computed rebalance, and the rule for whether a follow-up can still change anything.
 
-A rebalance is `settled` if it asks for an immediate follow-up, but made exactly the same decision as the rebalance just
-before, from exactly the same input: its follow-ups would go on for ever. The same input means the same definition and
-the same decoded subscriptions, apart from the unique field and the generation, which change with every rejoin. If a
-member did not receive its previous assignment (the answer was lost), its rejoin can still change the result, so the
-rebalance is not settled. Differs from Kafka: in Kafka, a group whose follow-ups change nothing goes on rebalancing.
+A rebalance that asks for an immediate follow-up is `settled` if it made the same decision as the previous rebalance,
+from the same input. Without this rule, follow-ups would go on for ever. Two inputs are the same if the definitions and
+the decoded subscriptions are equal. The unique field and the generation do not count, because they change with every
+rejoin. If a member did not receive its previous assignment (the answer was lost), its rejoin can still change the
+result, so the rebalance is not settled. Differs from Kafka: in Kafka, a group goes on rebalancing even if its
+follow-ups change nothing.
 
 A failed rebalance gives all members an error assignment. Source: `AssignorError`.
 """
@@ -35,8 +36,8 @@ from rebalance_analysis.measures import moves_owned, places_ownerless
 def computed_assignments(
     members: Mapping[str, Member], definition_revision: int, result: RebalanceResult
 ) -> ComputedAssignments:
-    """Returns the part of `result` that the group needs. Runs in the process that computed the rebalance, because it
-    reads every subscription.
+    """Returns the part of `result` that the group needs. The function runs in the process that computed the rebalance,
+    because it reads every subscription.
 
     `members`, `definition_revision`: the values of the `RunRebalance`.
     """
@@ -63,7 +64,7 @@ def computed_assignments(
 
 
 def completed_rebalance(image: GroupImage, computed: AssignmentComputed) -> RebalanceCompleted:
-    """Returns the record of a computed rebalance, also of one that failed."""
+    """Returns the record of a computed or failed rebalance."""
     rebalance = computed.rebalance
     if rebalance.error is not None:
         return _failed_rebalance(image, rebalance.error, computed.topics)
@@ -110,9 +111,9 @@ def _outcome(image: GroupImage, rebalance: ComputedAssignments) -> RebalanceOutc
 
 
 def _all_held_the_last_assignment(image: GroupImage) -> bool:
-    """Whether no member that takes part held an older assignment than that of the previous generation. Members that
-    send no generation (they held no assignment, or use ConsumerProtocol before version 2) count as members that hold
-    the assignment of the previous generation.
+    """Returns whether each member that takes part held the assignment of the previous generation. A member that sends
+    no generation counts as a member that held this assignment. A member sends no generation if it held no assignment,
+    or if it uses ConsumerProtocol before version 2.
     """
     taking_part = (member for member in image.members.values() if image.takes_part(member))
     held = {held_generation(member.last_join.subscription) for member in taking_part}
@@ -136,7 +137,7 @@ def _fingerprint(revision: int, subscriptions: Mapping[str, bytes], assignments:
 def warm_ups_of(
     subscriptions: Mapping[str, bytes], assignments: Mapping[str, bytes], placement: Placement | None
 ) -> dict[str, tuple[TaskId, ...]]:
-    """By member, the warm-ups of its process that the member's own assignment lists as standbys."""
+    """Returns, for each member, the standby tasks in its assignment that are warm-ups of its process."""
     if placement is None or not any(client.warm_ups for client in placement.clients.values()):
         return {}
     parts = share(assignments).parts

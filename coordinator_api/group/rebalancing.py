@@ -1,13 +1,13 @@
-"""A rebalance from its cause to its assignments. Every rebalance starts in `start_rebalance`.
+"""The steps of a rebalance, from its cause to its assignments. Every rebalance starts in `start_rebalance`.
 
     start_rebalance -> (all have rejoined, or the wait is over: close_joins) -> RunRebalance -> store_rebalance
 
-A rebalance is started by joins, leaves and removals (`joining`), by a new definition or an operator (`administration`),
-and here by a due follow-up, a probing rebalance, or changed topics.
+Joins, leaves and removals (`joining`), new definitions and operators (`administration`) start a rebalance. This file
+starts follow-ups, probing rebalances, and rebalances after topics have changed.
 
 Source: `GroupMetadataManager.prepareRebalance`, `maybeCompleteJoinPhase`, `completeClassicGroupJoin`,
-`tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. In Kafka a member keeps the probing
-deadline; here the coordinator does, because the leader runs outside of the members' processes.
+`tryCompleteInitialRebalanceElseSchedule`, `classicGroupSyncToClassicGroup`. Differs from Kafka: the coordinator keeps
+the probing deadline, not a member, because the leader runs outside of the members' processes.
 
 Differs from Kafka: no member leads. The caller that gets `RunRebalance` in an outcome computes the assignment, so there
 is no leader to elect, and no member waits for a SyncGroup.
@@ -35,13 +35,15 @@ from coordinator_api.group.states import GroupState, RebalanceReason, RemovalRea
 from coordinator_api.group.subscriptions import process_of, subscription_now
 
 MAX_CHANGES_NAMED = 5
-"""The most changed topics that the cause of a rebalance names."""
+"""The largest number of changed topics that the cause of a rebalance names."""
 
 
 def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str | None = None) -> None:
-    """Ask all members to rejoin. If a rebalance is already being prepared, go on with it once all members have joined.
+    """Ask all members to rejoin. If a rebalance is already being prepared, its generation starts once all members have
+    joined.
 
-    The new rebalance replaces one that is being computed. An empty group first waits for the initial delay.
+    The new rebalance replaces a rebalance that is being computed. An empty group first waits for more members during
+    the initial delay.
     """
     state = step.image.state
     if state is not GroupState.PREPARING_REBALANCE:
@@ -53,8 +55,8 @@ def start_rebalance(step: GroupTransition, reason: RebalanceReason, detail: str 
 
 
 def go_on_when_all_joined(step: GroupTransition) -> None:
-    """Start the generation if all members have rejoined. Does nothing unless a rebalance is being prepared and the
-    initial delay is over.
+    """Start the generation if all members have rejoined. The function does nothing if no rebalance is being prepared,
+    or if the initial delay is not over.
     """
     if step.image.state is not GroupState.PREPARING_REBALANCE:
         return
@@ -63,11 +65,11 @@ def go_on_when_all_joined(step: GroupTransition) -> None:
 
 
 def close_joins(step: GroupTransition) -> None:
-    """End the wait for joins: go on with the members that rejoined.
+    """End the wait for joins, and start the generation with the members that rejoined.
 
     Dynamic members that did not rejoin are removed. Static members stay, with their last subscription, until their
-    sessions expire; members that are away stay until their grace is over. If only static members and members that are
-    away are left, and none of them has rejoined, the wait starts again.
+    sessions expire. Members that are away stay until their grace is over. The wait starts again if no member has
+    rejoined and only static members or members that are away are left.
     """
     members = step.image.members.values()
     late = [member for member in members if not step.image.has_joined(member)]
@@ -91,7 +93,7 @@ def _start_generation(step: GroupTransition) -> None:
 
 
 def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
-    """The rebalance that has to be computed in this state; None if there is none."""
+    """Returns the rebalance that has to be computed in this state; None if no rebalance has to be computed."""
     if image.state is not GroupState.COMPLETING_REBALANCE or image.input_json is None or image.cause is None:
         return None
     if image.held is not None:
@@ -109,8 +111,8 @@ def rebalance_to_run(image: GroupImage) -> RunRebalance | None:
 
 
 def _away_processes(image: GroupImage) -> frozenset[ProcessId]:
-    """The instances whose members are all away, and have not rejoined. A member that leaves while the assignment is
-    being computed counts as present, because the input of a computation does not change.
+    """Returns the instances of which every member is away and did not rejoin. A member that leaves while the assignment
+    is being computed counts as present, because the input of a computation does not change.
     """
     away, present = set[ProcessId | None](), set[ProcessId | None]()
     if not image.members.away():
@@ -136,8 +138,8 @@ def store_rebalance(step: GroupTransition, event: AssignmentComputed) -> Respons
 
 
 def _is_awaited(image: GroupImage, event: AssignmentComputed) -> bool:
-    """Whether the group still waits for this result. False for a second result of a generation, and for a result from
-    before the generation was recomputed with every task kept in place.
+    """Returns whether the group still waits for this result. The value is False for a second result of a generation.
+    The value is also False for the first result of a generation that is being computed again.
     """
     is_newest = image.completes_generation(event.generation_id) and image.held is None
     return is_newest and event.kept_owned == (image.kept_because is not None)
@@ -167,17 +169,17 @@ def start_probing_rebalance(step: GroupTransition) -> None:
 
 
 def awaits_warm_ups(image: GroupImage) -> bool:
-    """Whether the next probing rebalance comes as soon as all warm-ups have caught up, not at its deadline.
+    """Returns whether the next probing rebalance starts as soon as all warm-ups have caught up, before its deadline.
 
     The group waits for warm-ups while an operator has set promotion, and while a drained instance's tasks wait for
-    their warm-ups. The deadline stays as it is, for warm-ups whose lag is not known. Kafka waits for
-    `probing.rebalance.interval.ms`, ten minutes.
+    their warm-ups. The deadline still applies, because the lag of a warm-up may be unknown. Kafka always waits for
+    `probing.rebalance.interval.ms`, by default ten minutes.
 
-    A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance (its
-    changelog grows faster than it is restored, or a user's own assignor never ends warm-ups), the group waits for the
-    deadline, so the rebalances do not go on for ever. A warm-up may trigger another early rebalance after one of these:
-    a join, a leave, a drain, a rebalance that is neither a follow-up nor a probing rebalance, or promotion that is
-    switched on again.
+    A warm-up triggers at most one early rebalance. If the task is still a warm-up after the early rebalance, the group
+    waits for the deadline, so that early rebalances do not go on for ever. For example, a task stays a warm-up if its
+    changelog grows faster than it is restored. A warm-up may trigger another early rebalance after a join, a leave or a
+    drain, or if promotion is switched on again. The same is true after a rebalance that is neither a follow-up nor a
+    probing rebalance.
     """
     end = image.present_end
     if image.led_by is not None or end is None or end.probing_rebalance_at_ms is None:
@@ -192,8 +194,8 @@ def awaits_warm_ups(image: GroupImage) -> bool:
 
 
 def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
-    """Start the probing rebalance. Does nothing if another generation or rebalance has begun since the lags were
-    read.
+    """Start the probing rebalance. The function does nothing if another generation or rebalance has begun since the
+    lags were read.
     """
     if event.generation_id == step.image.generation_id and awaits_warm_ups(step.image):
         warm_ups = {
@@ -207,15 +209,15 @@ def promote(step: GroupTransition, event: WarmUpsCaughtUp) -> Response:
 
 
 def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> None:
-    """Start a rebalance when the topics differ from the topics of the last rebalance, whether that failed or not.
+    """Start a rebalance if the topics differ from the topics of the last rebalance, which may have failed.
 
-    So a rebalance starts when a missing source topic appears, or a topic gets more partitions. A rebalance that failed
-    (for example because an internal topic has the wrong number of partitions) is not repeated before a topic has
-    changed, which avoids a storm of rebalances that all fail alike. During a rebalance, `rebalance_when_topics_changed`
-    does nothing: the next poll after the rebalance compares the cluster's topics with the topics of the rebalance.
+    For example, a rebalance starts when a missing source topic appears, or when a topic gets more partitions. A failed
+    rebalance is not repeated before a topic has changed, because it would fail again. For example, an internal topic
+    may have the wrong number of partitions. During a rebalance the function does nothing, because the next poll after
+    the rebalance compares the topics again.
 
-    Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: changelog
-    topics count too, although no Kafka consumer subscribes to them.
+    Source: `ConsumerCoordinator.rejoinNeededOrPending` with its metadata snapshots. Differs from Kafka: a change of a
+    changelog topic also starts a rebalance, although no Kafka consumer subscribes to changelogs.
     """
     image = step.image
     last = image.last_rebalance
@@ -229,7 +231,9 @@ def rebalance_when_topics_changed(step: GroupTransition, event: TopicsSeen) -> N
 
 
 def topic_changes(before: Mapping[str, int], now: Mapping[str, int]) -> list[str]:
-    """A sentence for each topic in both mappings whose partition count differs, in the order of the names."""
+    """Returns a sentence for each topic whose partition count differs between the two mappings, in the order of the
+    names.
+    """
     return [
         _change(topic, before[topic], now[topic])
         for topic in sorted(before.keys() & now.keys())

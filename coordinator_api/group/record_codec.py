@@ -1,15 +1,15 @@
-"""Records as JSON objects and back, for the store: `{"type": "MemberRemoved", "member_id": ..., "reason": ...}`.
+"""Writes records as JSON objects and reads them, for the store: `{"type": "MemberRemoved", "member_id": ..., ...}`.
 
-The classes define the format. The name of a class of `records` is the type, and the names of its fields are the keys; a
-field that is itself a dataclass is an object of its fields. So the name of a stored class or field never changes,
-because databases contain it. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
+The classes in `records` define the format. The name of a class is the type, and the names of its fields are the keys. A
+field that is itself a dataclass is written as an object. The name of a stored class or field never changes, because
+databases contain the name. `tests/coordinator_api/group/stored_records.jsonl` holds a record of every type.
 
-Bytes are base64, tasks are their text, enumerations their value. The assignments of a rebalance are packed
-(`packed_assignments`) and then base64.
+Bytes are written as base64, tasks as text such as `0_1`, and members of enumerations as their values. The assignments
+of a rebalance are packed (`packed_assignments`) and then written as base64.
 
-Reading is strict, because a state that is rebuilt from half-read records would be wrong: an unknown type, a missing key
-or an unknown key is an error. A field is not written while it has its default, and may then be missing. So the default
-of a new field has to stand for the behaviour of the releases before the field.
+An unknown type, a missing key or an unknown key is an error, because a state from partly read records would be wrong. A
+field with a default may be missing, and is not written while its value is the default. So the default of a new field
+has to mean the behaviour of the releases that did not have the field.
 """
 
 import base64
@@ -51,7 +51,7 @@ def decode_record(text: str) -> CoordinatorRecord:
 
 
 class _Shape(NamedTuple):
-    """The functions that write values of one type as JSON and read them. `read` raises TypeError and ValueError."""
+    """The functions that write and read the JSON of one type. `read` raises TypeError and ValueError."""
 
     write: Callable[[Any], Any]
     read: Callable[[Any], Any]
@@ -59,7 +59,7 @@ class _Shape(NamedTuple):
 
 @cache
 def _shape_of(hint: Any) -> _Shape:
-    """Returns the functions for a field. `hint`: the type of the field."""
+    """Returns the functions that write and read a field of the type `hint`."""
     if hint in _SHAPES:
         return _SHAPES[hint]
     arguments = get_args(hint)
@@ -110,7 +110,9 @@ def _object_of(shape: _Shape) -> _Shape:
 
 @dataclass(frozen=True, slots=True)
 class _StoredField:
-    """A stored field. `default`: the value that is not written; MISSING for a required field."""
+    """A stored field of a dataclass. `default`: the value of the field that is not written. A required field has the
+    default MISSING.
+    """
 
     name: str
     shape: _Shape
@@ -118,7 +120,7 @@ class _StoredField:
 
 
 def _fields_of(value_type: type) -> _Shape:
-    """The functions for a dataclass, written as an object of its fields in their order."""
+    """Returns the functions for a dataclass, which is written as an object with its fields in their order."""
     hints = get_type_hints(value_type)
     stored = [_StoredField(each.name, _shape_of(hints[each.name]), _default(each)) for each in fields(value_type)]
     by_name = {field.name: field for field in stored}

@@ -1,10 +1,11 @@
-"""The records of a group. The state of a group is the result of replaying its records; nothing else changes it.
+"""The records of a group. The state of a group is the result of replaying its records. Only records change the state.
 
-A record is one change, and records have an order. `Group.handle` computes records, `Group.apply` applies the records,
-and the caller commits the records in one transaction. `record_codec` writes each record as a JSON object, with the
-names of its class and fields as keys, so these names never change. Source: `GroupCoordinatorRecordHelpers`. Differs
-from Kafka: there one record holds a whole group; here a record is one change, and `snapshot` returns the shortest list
-that replays to the same state. Only a snapshot has the `...Restored` records.
+A record is one change of the group, and the order of the records matters. `Group.handle` computes records,
+`Group.apply` applies the records, and the caller commits the records in one transaction. `record_codec` writes each
+record as a JSON object, with the names of its class and fields as keys, so these names never change. Source:
+`GroupCoordinatorRecordHelpers`. Differs from Kafka: in Kafka one record contains a whole group. Here a record is one
+change, and `snapshot` returns the shortest list that replays to the same state. Only snapshots contain the
+`...Restored` records.
 """
 
 from __future__ import annotations
@@ -39,31 +40,34 @@ from coordinator_api.group.states import GroupState, HoldEnd, KeptBecause, Rebal
 
 FOLLOWS_BY_ITSELF = (RebalanceReason.FOLLOWUP_REBALANCE, RebalanceReason.PROBING_REBALANCE)
 """The reasons of rebalances that follow from an earlier rebalance. The approval of the earlier rebalance covers the
-rebalances that follow from it. While each new rebalance has one of these reasons, a warm-up that has triggered a
-rebalance triggers no other rebalance.
+rebalances that follow from it. A warm-up that has triggered an early rebalance may trigger another early rebalance
+after a rebalance with a different reason.
 """
 
 CARRIED_OUT = (HoldEnd.APPROVED, HoldEnd.TIME_LIMIT, HoldEnd.HOLD_ENDED)
-"""The ends of a wait for approval after which the held rebalance is completed."""
+"""If a wait for approval ends in one of these ways, the held rebalance is carried out."""
 
 REPORTED_REVISION = 1
-"""The definition revision of a group that is led elsewhere. Each reported rebalance replaces the definition."""
+"""The definition revision of a group whose leader is outside this service. The revision never changes, although each
+reported rebalance replaces the definition.
+"""
 
 NOT_IN_HISTORY = ("input_json", "fingerprint")
-"""The fields that the history of a group does not show: documents and hashes. The history shows ids and reasons of any
-length.
+"""The history of a group does not show these fields, because they contain documents and hashes. Ids and reasons of any
+length are shown.
 """
 
 
 class IllegalTransition(AssignorFault):
-    """A record does not fit the state of its group, or the state breaks an invariant: a bug, or a damaged log.
+    """A record does not fit the state of its group, or the state breaks an invariant. The cause is a bug or a damaged
+    log.
 
     The message names the group and lists the last records that the group applied.
     """
 
 
 class CoordinatorRecord(ABC):
-    """One change of a group. State changes only in `apply`, for a group in use and for a replay from the store.
+    """One change of a group. Only `apply` changes the state, both for new events and in a replay from the store.
 
     Source: `GroupMetadataManager.replay`.
     """
@@ -71,10 +75,10 @@ class CoordinatorRecord(ABC):
     __slots__ = ()
 
     types: ClassVar[dict[str, type[CoordinatorRecord]]] = {}
-    """Every type of record, by its stored name."""
+    """The types of records, by their stored names."""
 
     def __init_subclass__(cls) -> None:
-        # `dataclass(slots=True)` makes each class a second time, and the second class is the one in use
+        # `dataclass(slots=True)` makes each class a second time, and the second class replaces the first class here
         CoordinatorRecord.types[cls.__name__] = cls
 
     @abstractmethod
@@ -82,19 +86,19 @@ class CoordinatorRecord(ABC):
         """Returns the state after this record. Raises IllegalTransition."""
 
     def as_text(self) -> str:
-        """The name of the record and its values, for the history of its group."""
+        """Returns the name of the record and its values, for the history of its group."""
         return " ".join((type(self).__name__, *_shown_values(self)))
 
     def update_liveness(self, liveness: Liveness, before: GroupImage, after: GroupImage, now_ms: int) -> None:  # noqa: B027
         """Update sessions and timers from `before` to `after`. Most types of records update no session and no timer."""
 
     def begun_generation(self) -> int | None:
-        """The generation that this record names, which has begun; None when it names none."""
+        """Returns the generation that this record names, if that generation has begun; else None."""
         named: int | None = getattr(self, "generation_id", None)
         return named
 
     def known_member(self) -> str | None:
-        """The member that this record names, which may have tasks of the group; None when it names none."""
+        """Returns the id of the member that this record names, if the member may have tasks of the group; else None."""
         return None
 
     def _expect(self, holds: bool, image: GroupImage) -> None:
@@ -103,7 +107,7 @@ class CoordinatorRecord(ABC):
 
 
 def _shown_values(changed: Any) -> Iterator[str]:
-    """The numbers and texts among the fields, also of nested values, unless they are the defaults."""
+    """Returns the numbers and texts in the fields and in nested values, except defaults."""
     for each in fields(changed):
         value = getattr(changed, each.name)
         if is_dataclass(value):
@@ -128,7 +132,7 @@ class DefinitionChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class DrainChanged(CoordinatorRecord):
-    """The drain of the group began or ended. `draining`: whether heartbeats ask members to stop."""
+    """The drain of the group began or ended. `draining`: True if the answers to heartbeats ask members to stop."""
 
     draining: bool
 
@@ -138,7 +142,9 @@ class DrainChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class LeverChanged(CoordinatorRecord):
-    """An operator set a lever (`is_on`), or switched it off. A drain also ends by itself, when its target is gone."""
+    """A lever was set if `is_on`, else switched off. A drain also ends by itself when its instance or member is
+    gone.
+    """
 
     lever: Lever
     is_on: bool
@@ -157,7 +163,7 @@ class LeverChanged(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberSubscribed(CoordinatorRecord):
-    """A new member joined, or a known one sent another subscription."""
+    """A new member joined, or a known member sent another subscription."""
 
     member_id: str
     join: LastJoin
@@ -175,7 +181,7 @@ class MemberSubscribed(CoordinatorRecord):
         liveness.member_subscribed(after.members[self.member_id], before, after, now_ms)
 
     def begun_generation(self) -> int | None:
-        """The generation before the joined one, because the joined generation may not have begun."""
+        """Returns the generation before the generation of the join, which may not have begun."""
         return self.join.generation_id - 1
 
     def known_member(self) -> str | None:
@@ -184,8 +190,8 @@ class MemberSubscribed(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReplaced(CoordinatorRecord):
-    """A newer incarnation of a static member took over its place and assignment; or the process of an absent dynamic
-    member came back, then `group_instance_id` is None. The old member id is fenced.
+    """Either a newer incarnation of a static member got the member's place and assignment, or an absent dynamic member
+    came back. If a dynamic member came back, `group_instance_id` is None. The old member id is fenced.
     """
 
     group_instance_id: str | None
@@ -199,7 +205,7 @@ class MemberReplaced(CoordinatorRecord):
         assert old is not None
         fenced = (*old.fenced_member_ids, self.old_member_id)[-MAX_FENCED_MEMBER_IDS:]
         member = replace(old, member_id=self.new_member_id, fenced_member_ids=fenced)
-        # in other states the new member starts a rebalance, or keeps its assignment
+        # in other states, either the new member starts a rebalance or it keeps its assignment
         if image.state is GroupState.PREPARING_REBALANCE:
             image = image.with_nothing_approved()
         return replace(image, members=image.members.without(self.old_member_id).with_member(member))
@@ -214,7 +220,7 @@ class MemberReplaced(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberAway(CoordinatorRecord):
-    """A member left, and its place is kept for its process until `until_ms`."""
+    """A member left. The group keeps the place of the member for the member's process until `until_ms`."""
 
     member_id: str
     until_ms: int
@@ -230,7 +236,7 @@ class MemberAway(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberRemoved(CoordinatorRecord):
-    """The group no longer knows the member. The next rebalance gives the member's tasks to other members."""
+    """The member was removed from the group. The next rebalance gives the member's tasks to other members."""
 
     member_id: str
     reason: RemovalReason
@@ -245,7 +251,9 @@ class MemberRemoved(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceStarted(CoordinatorRecord):
-    """PreparingRebalance: all members have to rejoin. `initial`: the group was empty, so the initial delay applies."""
+    """The state becomes PreparingRebalance: all members have to rejoin. `initial`: True if the group was empty, so that
+    the initial delay applies.
+    """
 
     cause: RebalanceCause
     initial: bool
@@ -272,7 +280,7 @@ class RebalanceStarted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GenerationStarted(CoordinatorRecord):
-    """CompletingRebalance: this generation is being computed from this revision of the definition."""
+    """The state becomes CompletingRebalance: this generation is being computed from this revision of the definition."""
 
     generation_id: int
     definition_revision: int
@@ -290,7 +298,7 @@ class GenerationStarted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupEmptied(CoordinatorRecord):
-    """Empty: the last member has gone. As in Kafka, the group gets a new generation."""
+    """The state becomes Empty, because the last member has gone. As in Kafka, the group gets a new generation."""
 
     generation_id: int
 
@@ -301,10 +309,10 @@ class GroupEmptied(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceCompleted(CoordinatorRecord):
-    """Stable: the rebalance was completed.
+    """The state becomes Stable, because the rebalance was completed.
 
-    `assignments`: member id to ConsumerProtocolAssignment, for every member. `warm_ups`: by member, the warm-ups among
-    its standby tasks; members without warm-ups may be left out.
+    `assignments`: the ConsumerProtocolAssignment of every member. `warm_ups`: for each member, the warm-ups among its
+    standby tasks. Members without warm-ups may be left out.
     """
 
     generation_id: int
@@ -322,7 +330,7 @@ class RebalanceCompleted(CoordinatorRecord):
         def assigned(member: ClassicGroupMember) -> ClassicGroupMember:
             key = member.member_id
             last = LastAssignment(self.generation_id, parts[key], tuple(warm_ups.get(key, ())))
-            # not `replace`, which is slower: this runs once for each of thousands of members
+            # the constructor is faster than `replace`, and this runs once for each of thousands of members
             return ClassicGroupMember(key, member.last_join, last, member.fenced_member_ids, member.away_until_ms)
 
         return replace(
@@ -354,8 +362,9 @@ class RebalanceHeld(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class HeldRebalanceEnded(CoordinatorRecord):
-    """The wait for approval ended. If the rebalance is carried out, the next record completes it. `decision`: the
-    caller and reason of the end; no caller for the time limit or another rebalance.
+    """The wait for approval ended. If the rebalance is carried out, the next record completes the rebalance.
+    `decision`: the caller that ended the wait, and the reason. There is no caller if the time limit or another
+    rebalance ended the wait.
     """
 
     generation_id: int
@@ -375,7 +384,7 @@ class RebalanceKept(CoordinatorRecord):
     because: KeptBecause
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """A snapshot has this record in any state of the group, so the state is not checked."""
+        """The state is not checked, because a snapshot may contain this record in any state of the group."""
         self._expect(self.generation_id == image.generation_id, image)
         self._expect(image.held is None and image.kept_because is None, image)
         return replace(image, kept_because=self.because)
@@ -383,9 +392,10 @@ class RebalanceKept(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class RebalanceLedElsewhere(CoordinatorRecord):
-    """Stable: another leader ran a rebalance and reported it. A `MemberReported` for each member follows.
+    """The state becomes Stable, because another leader ran a rebalance and reported the rebalance. A `MemberReported`
+    record for each member follows this record.
 
-    `led_by`: the leader of the group. `input_json`: the input of the reporting leader, which replaces a definition.
+    `led_by`: the leader of the group. `input_json`: the input of the reporting leader, which replaces the definition.
     """
 
     led_by: str
@@ -395,7 +405,7 @@ class RebalanceLedElsewhere(CoordinatorRecord):
     end: RebalanceEnd
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Makes the whole state from this report, and keeps no value of an earlier report."""
+        """Returns a state that contains no value of an earlier report."""
         new = image.state is GroupState.EMPTY and image.revision == 0
         self._expect(new or (image.led_by is not None and self.generation_id > image.generation_id), image)
         cause = RebalanceCause(RebalanceReason.LED_ELSEWHERE)
@@ -414,9 +424,9 @@ class RebalanceLedElsewhere(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberReported(CoordinatorRecord):
-    """A member of a rebalance that was led elsewhere, in the order in which its leader received the members.
+    """A member of a reported rebalance. The records are in the order in which the leader received the members.
 
-    `assignment`: None for a member without one, and when an `AssignmentsPacked` follows.
+    `assignment`: None if the member has no assignment, or if an `AssignmentsPacked` record with the assignment follows.
     """
 
     member_id: str
@@ -425,8 +435,8 @@ class MemberReported(CoordinatorRecord):
     warm_ups: tuple[TaskId, ...]
 
     def apply(self, image: GroupImage) -> GroupImage:
-        """Adds the member. The member's timeouts are unknown here and set to 0: the group's leader keeps the member's
-        session.
+        """Adds the member. The timeouts of the member are 0, because they are unknown here: the group's leader keeps
+        the member's session.
         """
         self._expect(image.led_by is not None and self.member_id not in image.members, image)
         join = LastJoin(
@@ -448,7 +458,7 @@ class MemberReported(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupDeleted(CoordinatorRecord):
-    """Dead: the group was deleted."""
+    """The state becomes Dead, because the group was deleted."""
 
     def apply(self, image: GroupImage) -> GroupImage:
         self._expect(image.state is GroupState.EMPTY or image.led_by is not None, image)
@@ -457,7 +467,7 @@ class GroupDeleted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class GroupRestored(CoordinatorRecord):
-    """In a snapshot: the state of the group. `definition_revision`: the revision that the current rebalance started
+    """The state of the group in a snapshot. `definition_revision`: the revision that the current rebalance started
     from.
     """
 
@@ -480,7 +490,7 @@ class GroupRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class LastRebalanceRestored(CoordinatorRecord):
-    """In a snapshot: the last rebalance that was completed."""
+    """The last completed rebalance of the group, in a snapshot."""
 
     last_rebalance: LastRebalance
 
@@ -493,7 +503,7 @@ class LastRebalanceRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class ApprovalRestored(CoordinatorRecord):
-    """In a snapshot: follow-up and probing rebalances of this generation's rebalance need no approval."""
+    """In a snapshot, the note that follow-up and probing rebalances of this generation's rebalance need no approval."""
 
     generation_id: int
 
@@ -503,8 +513,8 @@ class ApprovalRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class WarmUpsPromoted(CoordinatorRecord):
-    """A rebalance will begin because these warm-ups, by member, have caught up. In a snapshot: all of
-    `image.promoted`.
+    """A rebalance begins early because the warm-ups of these members have caught up. A snapshot has at most one
+    `WarmUpsPromoted` record, with all of `image.promoted`.
     """
 
     warm_ups: Mapping[str, tuple[TaskId, ...]]
@@ -524,9 +534,9 @@ class WarmUpsPromoted(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class MemberRestored(CoordinatorRecord):
-    """In a snapshot: one member with its whole state, in the order of joining.
+    """One member with its whole state, in a snapshot. These records are in the order of joining.
 
-    An assignment that shares bytes with others comes in an `AssignmentsPacked`.
+    An assignment that shares bytes with other assignments comes in an `AssignmentsPacked` record.
     """
 
     member: ClassicGroupMember
@@ -546,8 +556,9 @@ class MemberRestored(CoordinatorRecord):
 
 @dataclass(frozen=True, slots=True)
 class AssignmentsPacked(CoordinatorRecord):
-    """The assignments of members that earlier records have named without an assignment: in a snapshot, or in a report
-    of a rebalance that was led elsewhere. The bytes that these assignments share are thus stored once.
+    """The assignments of members that earlier records have named without an assignment. An `AssignmentsPacked` occurs
+    in snapshots and in reports of other leaders' rebalances. The record stores the bytes that these assignments share
+    only once.
     """
 
     assignments: PackedAssignments

@@ -1,10 +1,11 @@
-"""Groups that are led elsewhere, by a JVM or by `assignor lead`. The coordinator stores and shows their reports.
+"""Groups whose leader is outside this service: a JVM or `assignor lead`. The coordinator stores and shows the reports
+of these leaders.
 
-Rules: a group that is led elsewhere begins with its first report, and its state is its last report. A report of the
-present generation is accepted again, so a report may be sent twice; a report of an older generation is refused. In this
-coordinator, the session of a member of a group that is led elsewhere never times out, because only the leader knows
-which members are alive. Members cannot join a group that is led elsewhere at this coordinator, and a group that this
-coordinator leads accepts no reports: two leaders would give the same task to two members.
+Rules: a group with an outside leader begins with its first report, and the group's state is its last report. A report
+of the present generation is accepted again, so a report may be sent twice. A report of an older generation is refused.
+The coordinator keeps no session timeouts for these groups, because only the leader knows which members are alive.
+Members cannot join these groups at this coordinator, and a group that this coordinator leads accepts no reports.
+Otherwise two leaders could give the same task to two members.
 """
 
 from assignor.protocol.assignment_packing import share
@@ -29,7 +30,7 @@ _ALLOWED_IF_LED_ELSEWHERE = (
 
 
 def refuse_led_elsewhere(image: GroupImage, event: Event | HeartbeatOrFetch) -> Rejected | None:
-    """Returns a refusal if the group is led elsewhere and only its leader can handle `event`; else None."""
+    """Returns a refusal if the group has an outside leader and only this leader can handle `event`; else None."""
     led_by = image.led_by
     if led_by is None or image.state is GroupState.DEAD or isinstance(event, _ALLOWED_IF_LED_ELSEWHERE):
         return None
@@ -72,10 +73,10 @@ def report(step: GroupTransition, event: events.ReportRebalance) -> Response:
 
 
 def reported_end(event: events.ReportRebalance) -> RebalanceEnd:
-    """The end of the rebalance, derived from the report.
+    """Returns the end of the rebalance, derived from the report.
 
-    `error` of the report is the error that the leader would have thrown. If the report has no `error`, the end has the
-    name of the error code that the leader sent to its members.
+    `error` of the report is the error that the leader would have thrown. If the report has no `error`, the end contains
+    the name of the error code that the leader sent to its members.
     """
     outcome, error, error_code = RebalanceOutcome.STABLE, event.error, 0
     if error is None:

@@ -1,29 +1,29 @@
 """Snapshots: the shortest list of records that replays to a state, so that the store can delete all older records.
 
-When a backup is restored, the newest records of a group may be lost. After the backup, the group may have had members
-and generations that are unknown here. So the group is restored without members, in a generation above any that may have
-been used since (`log_after_a_loss`):
+When a backup is restored, the newest records of a group may be lost. After the backup was made, the group may have had
+members and generations that the backup does not contain. So the group is restored without members, in a generation
+above each generation that may have been used since (`log_after_a_loss`):
 
 - Each member is unknown to the restored group. An unknown member drops its tasks and joins again, so no task is given
   to two members.
-- A caller that compares generations (a client of the instances' stores takes the newest answer) does not prefer an
-  answer from before the restore.
+- Callers that compare generations do not prefer an answer from before the restore. For example, a client of the
+  instances' stores takes the answer of the newest generation.
 
-A group that is led elsewhere stays unchanged: its leader counts the generations, and reports again.
+A group with an outside leader stays unchanged, because its leader counts the generations and reports again.
 
 The repair of a damaged log (`plan_repair`) keeps the records before the damage:
 
     records -> the longest prefix of whole commits that replays -> its state without members, at a new generation
 
 - Only whole commits before the first damaged or missing record count. If no commit is whole, only the declaration is
-  kept, because every log begins with it.
+  kept, which is the first record of every log.
 - A repaired group keeps no member, because a member's tasks may have been given to other members in the records after
-  the damage. Members are answered `UNKNOWN_MEMBER_ID`, drop their tasks and join again.
-- The new generation is above each generation that may have been used. The new generation is the sum of: the highest
-  generation in any readable record or recorded rebalance; one for each unreadable record, because each may have begun a
-  generation; and `LOST_GENERATIONS`, because the damaged log may come from a backup, after which the group had more
-  generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
-- A group that is led elsewhere keeps the state of its last whole report, because its members do not join here.
+  the damage. Requests of these members get `UNKNOWN_MEMBER_ID`, so the members drop their tasks and join again.
+- The new generation is above each generation that may have been used. The new generation begins with the highest
+  generation in any readable record or recorded rebalance. One is added for each unreadable record, because each may
+  have begun a generation. `LOST_GENERATIONS` is added, because the log may come from a backup after which the group had
+  more generations. If the snapshot record with the generation is lost, `PASSED_OVER_BEFORE` is added.
+- A group with an outside leader keeps the state of its last whole report, because its members do not join here.
 """
 
 from collections.abc import Iterator, Sequence
@@ -58,8 +58,8 @@ from coordinator_api.group.records import (
 from coordinator_api.group.states import GroupState
 
 LOST_GENERATIONS = 1_000_000
-"""The generations that a repair or restore skips. A group begins fewer generations between a backup and a loss: one
-generation each second would take eleven days.
+"""The generations that a repair or restore skips. A group begins fewer generations than this number between a backup
+and a loss: at one generation a second, this number takes eleven days.
 """
 
 PASSED_OVER_BEFORE = 100 * LOST_GENERATIONS
@@ -69,11 +69,13 @@ enough for 100 restores or repairs.
 
 
 class LogDoesNotReplay(AssignorFault):
-    """Records cannot be read, or do not fit together. A coordinator does not lead a group whose log does not replay."""
+    """Some records of the log cannot be read, or do not fit together. A coordinator does not lead a group whose log
+    does not replay.
+    """
 
 
 def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
-    """Returns the snapshot of a state, in the order of replay."""
+    """Returns the records of the snapshot of a state, in the order of replay."""
     if image.led_by is not None:
         return _report_records(image, image.led_by)
     found: list[CoordinatorRecord] = []
@@ -100,7 +102,7 @@ def snapshot_records(image: GroupImage) -> tuple[CoordinatorRecord, ...]:
 
 def without_members(image: GroupImage, generation_id: int) -> GroupImage:
     """Returns the group as Empty, in this generation. The definition, the drain of the group, the end of the last
-    rebalance and the levers stay; drains of instances end with their members.
+    rebalance and the levers stay. Drains of instances and members end, because the members are gone.
     """
     return replace(
         image,
@@ -118,7 +120,8 @@ def without_members(image: GroupImage, generation_id: int) -> GroupImage:
 
 
 def log_after_a_loss(records: Sequence[str]) -> tuple[str, ...]:
-    """Returns the log of a group whose later records may be lost. `records`: the remaining records, oldest first.
+    """Returns the log of a group whose later records may be lost. `records`: the records of the log that are not lost,
+    oldest first.
 
     Raises LogDoesNotReplay. Raises InputError if the generation cannot be raised any more.
     """
@@ -142,8 +145,8 @@ def _without_shared(member: ClassicGroupMember) -> ClassicGroupMember:
 
 
 def _is_shared(assignment: AssignmentParts | None) -> bool:
-    """Whether the assignment shares bytes with others. An assignment that shares no bytes, for example after a failed
-    rebalance, stays with its member.
+    """Returns whether the assignment shares bytes with other assignments. An assignment that shares no bytes, for
+    example after a failed rebalance, is stored in the record of its member.
     """
     return assignment is not None and bool(assignment.shared)
 
@@ -156,7 +159,7 @@ def _packed(image: GroupImage) -> Iterator[AssignmentsPacked]:
 
 
 def _report_records(image: GroupImage, led_by: str) -> tuple[CoordinatorRecord, ...]:
-    """The records of the last report of a group that is led elsewhere."""
+    """Returns the records of the group's last report."""
     assert image.reported_at_ms is not None
     assert image.input_json is not None
     assert image.last_rebalance is not None, "a group that is led elsewhere begins with a rebalance"
@@ -199,12 +202,13 @@ class LoggedRecord:
 
 @dataclass(frozen=True, slots=True)
 class LogRepair:
-    """The plan of a repair. `kept_records`: the number of kept records, from the first record of the old log on;
-    `last_kept`: the number of the last kept record. `kept_generation`, `revision`: the values of the state that the
-    kept records replay to. `generation_id`: the new generation. `lines`: the new log.
+    """The plan of a repair. `kept_records`: the count of kept records, which are the first records of the old log.
+    `last_kept`: the record number of the last kept record. `kept_generation`, `revision`: the generation and the
+    definition revision of the state that the kept records replay to. `generation_id`: the new generation. `lines`: the
+    records of the new log as JSON.
 
-    `dropped_records`: the count of dropped record numbers, readable or not. `dropped_members`: the known members that
-    have to join again. `dropped_generations`: the known generations after `kept_generation`.
+    `dropped_records`: the count of dropped records, including missing and unreadable records. `dropped_members`: the
+    known members that have to join again. `dropped_generations`: the known generations after `kept_generation`.
     """
 
     kept_records: int
@@ -229,7 +233,7 @@ def plan_repair(
     """Plans the repair of a log. `records`: all stored records, in the order of their numbers. `last_number`: the
     number of the last record that was written. `recorded_generations`: the generations of the recorded rebalances.
 
-    A log without damage keeps all its records, but its members are dropped as well. Raises NothingToKeep.
+    If the log has no damage, all its records are kept, but the group's members are still dropped. Raises NothingToKeep.
     """
     decoded = [_decoded(record) for record in records]
     kept, image = _longest(group_id, limits, records, _whole(records, decoded), now_ms)
@@ -239,8 +243,8 @@ def plan_repair(
     known = [each for record in decoded if record is not None and (each := record.begun_generation()) is not None]
     given_out = max((image.generation_id, *known, *recorded_generations))
     if not any(isinstance(record, GroupRestored) for record in decoded) and records[0].number > 1:
-        # the snapshot lost its generation: each earlier generation had a record of its own, which the compaction has
-        # deleted, unless the generation was skipped
+        # the record with the snapshot's generation is lost. Each earlier generation that was not skipped had a record,
+        # which the compaction has deleted
         by_number = records[0].number - 1 if records[0].number < JAVA_INT_MAX else 0
         given_out = max(given_out, by_number) + PASSED_OVER_BEFORE
     if image.led_by is None:
@@ -268,7 +272,7 @@ def plan_repair(
 
 
 def _decoded(record: LoggedRecord) -> CoordinatorRecord | None:
-    """Returns the record; None if it cannot be read, or if another release wrote it."""
+    """Returns the record. Returns None if the record is damaged, or if this release cannot read it."""
     try:
         return None if record.body is None else decode_record(record.body)
     except InputError:
@@ -276,7 +280,7 @@ def _decoded(record: LoggedRecord) -> CoordinatorRecord | None:
 
 
 def _whole(records: Sequence[LoggedRecord], decoded: Sequence[CoordinatorRecord | None]) -> Sequence[CoordinatorRecord]:
-    """The records before the first one that is missing or cannot be read."""
+    """Returns the records before the first record that is missing or cannot be read."""
     found: list[CoordinatorRecord] = []
     for place, record in enumerate(decoded):
         if record is None or records[place].number != records[0].number + place:
@@ -288,7 +292,7 @@ def _whole(records: Sequence[LoggedRecord], decoded: Sequence[CoordinatorRecord 
 def _longest(
     group_id: str, limits: GroupLimits, records: Sequence[LoggedRecord], whole: Sequence[CoordinatorRecord], now_ms: int
 ) -> tuple[int, GroupImage]:
-    """Returns the number of records to keep, and the state that they replay to."""
+    """Returns the number of records to keep, and the state to which these records replay."""
     image = GroupImage()
     ends: list[tuple[int, GroupImage]] = []
     for count, record in enumerate(whole, start=1):

@@ -1,6 +1,6 @@
 """The enumerations of the group protocol: states, reasons, outcomes and refusals.
 
-State names are Kafka's own, as Kafka prints them. Source: `ClassicGroupState`.
+The names of the states are the names that Kafka prints. Source: `ClassicGroupState`.
 """
 
 from enum import StrEnum
@@ -40,11 +40,11 @@ class RebalanceReason(StrEnum):
 class RebalanceOutcome(StrEnum):
     """The outcome of a rebalance.
 
-    `stable`: no other rebalance is due. `follow-up`: a member has to revoke a task first; the next rebalance starts by
-    itself. `probing`: the next rebalance starts at the probing deadline. `settled`: the leader asked for an immediate
-    follow-up, but made the same decision as in the rebalance before, from the same input. Another follow-up would
-    change nothing, so none is started. `error`: the members got an error assignment; the next PUT or join starts a new
-    rebalance.
+    `stable`: no other rebalance is due. `follow-up`: a member has to revoke a task first. The next rebalance starts by
+    itself after the task is revoked. `probing`: the next rebalance starts at the probing deadline. `settled`: the
+    leader asked for an immediate follow-up, but made the same decision as in the previous rebalance, from the same
+    input. No follow-up is started, because it would not change the assignment. `error`: the members got an error
+    assignment. The next PUT or join starts a new rebalance.
     """
 
     STABLE = "stable"
@@ -55,10 +55,10 @@ class RebalanceOutcome(StrEnum):
 
 
 class HoldEnd(StrEnum):
-    """The end of a held rebalance's wait for approval.
+    """The way in which the wait for approval of a held rebalance ended.
 
-    `approved`, `time-limit`, `hold-ended` (the hold was switched off): the rebalance was carried out. `discarded`:
-    every task was kept in place. `replaced`: another rebalance began.
+    After `approved`, `time-limit` and `hold-ended` (the hold was switched off), the rebalance was carried out.
+    After `discarded`, every task was kept in place. `replaced` means that another rebalance began.
     """
 
     APPROVED = "approved"
@@ -88,16 +88,17 @@ class RemovalReason(StrEnum):
 
 
 class RejectionCode(StrEnum):
-    """Kafka's error names; the comment gives the HTTP status and what the client has to do. Source: `Errors`."""
+    """Kafka's names of errors. The comments give the HTTP status and the reaction of the client. Source: `Errors`."""
 
     GROUP_ID_NOT_FOUND = "GROUP_ID_NOT_FOUND"  # 404
     UNKNOWN_MEMBER_ID = "UNKNOWN_MEMBER_ID"  # 404: drop all tasks, join again without a member id
     ILLEGAL_GENERATION = "ILLEGAL_GENERATION"  # 409: drop all tasks, rejoin
     REBALANCE_IN_PROGRESS = "REBALANCE_IN_PROGRESS"  # 409: rejoin, keep working
-    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: a newer incarnation took over; stop for good
+    FENCED_INSTANCE_ID = "FENCED_INSTANCE_ID"  # 409: a newer incarnation has joined; end the process
     NON_EMPTY_GROUP = "NON_EMPTY_GROUP"  # 409
     NOT_COORDINATOR = "NOT_COORDINATOR"  # 409: another leader leads the group
-    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"  # 409: this coordinator leads it; or another topology
+    # 409: this coordinator leads the group, or the topology differs
+    INCONSISTENT_GROUP_PROTOCOL = "INCONSISTENT_GROUP_PROTOCOL"
     GROUP_MAX_SIZE_REACHED = "GROUP_MAX_SIZE_REACHED"  # 429
     POLICY_VIOLATION = "POLICY_VIOLATION"  # 429: a quota of the tenant; stop, or ask its operator for more
     INVALID_SESSION_TIMEOUT = "INVALID_SESSION_TIMEOUT"  # 422

@@ -1,10 +1,11 @@
 """The parts of a member's subscription and assignment that the group protocol reads. The remaining parts of a
 subscription are read only by the assignment pipeline.
 
-The protocol compares two subscriptions in two ways. `rebalance_input` tells whether a rebalance would decide the same
-from them: all fields but the unique field and the generation are equal. `static_identity` tells whether a static member
-that came back is unchanged: its owned tasks and offsets may differ as well, because a restarted process owns no tasks.
-Bytes that cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`, `SubscriptionInfo`.
+The protocol compares two subscriptions in two ways. `rebalance_input` tells whether a rebalance would make the same
+decision: all fields except the unique field and the generation are equal. `static_identity` tells whether a static
+member that came back is unchanged. `static_identity` also ignores owned tasks and offsets, because a restarted process
+owns no tasks. Bytes that cannot be decoded are compared as they are. Source: `ConsumerProtocolSubscription`,
+`SubscriptionInfo`.
 """
 
 from collections.abc import Mapping
@@ -27,12 +28,12 @@ from assignor.types import LATEST_OFFSET, AssignorErrorCode, ProcessId, TaskId
 
 
 def subscribed_version(subscription: bytes) -> int:
-    """The version of the SubscriptionInfo. Raises DecodeError."""
+    """Returns the version of the SubscriptionInfo. Raises DecodeError."""
     return decode_member(subscription).info.version
 
 
 def rebalance_input(subscription: bytes) -> bytes:
-    """The subscription without its unique field and generation."""
+    """Returns the subscription without its unique field and generation."""
     decoded = _decoded(subscription)
     if decoded is None:
         return subscription
@@ -41,8 +42,8 @@ def rebalance_input(subscription: bytes) -> bytes:
 
 
 def static_identity(subscription: bytes) -> bytes:
-    """The fields that a static member cannot change without a rebalance: topics, process id, endpoint, tags, rack,
-    versions, error code.
+    """Returns the fields that a static member cannot change without a rebalance: topics, process id, endpoint, tags,
+    rack, versions, error code.
     """
     decoded = _decoded(subscription)
     if decoded is None:
@@ -55,10 +56,11 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
     """Returns the subscription that the member would send if it rejoined now. The returned subscription has the
     member's assigned tasks, with the offsets that the member has `reported`.
 
-    `reported`: the offset sums by task from the member's heartbeats. An assigned active task without a report counts as
-    running; a standby without one has the offset of the last subscription. `reported` is empty for a member that is
-    away: the member stopped cleanly, so its disk has the state of its last assignment. The last subscription of a
-    member that is away is older than its last assignment, and would claim tasks that other members run by now.
+    `reported`: for each task, the offset sum from the member's heartbeats. An assigned active task without a reported
+    sum counts as running. A standby task without a reported sum has the sum of the last subscription. `reported` is
+    empty for a member that is away: the member stopped cleanly, so its disk has the state of its last assignment. The
+    last subscription of a member that is away is older than its last assignment, and would claim tasks that other
+    members run by now.
     """
     decoded = _decoded(subscription)
     if decoded is None or assignment is None:
@@ -75,7 +77,7 @@ def subscription_now(subscription: bytes, assignment: AssignmentParts | None, re
 
 
 def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
-    """The user data of the subscription; None if they are not readable user data of Kafka Streams."""
+    """Returns the user data of the subscription; None if the user data are not readable or not from Kafka Streams."""
     try:
         return decode_member(subscription).info
     except AssignorFault:
@@ -83,7 +85,9 @@ def subscription_info(subscription: bytes) -> SubscriptionInfo | None:
 
 
 def subscribed_rack(subscription: bytes) -> str | None:
-    """The `client.rack` of the member; None when it has none, or its version does not send it."""
+    """Returns the `client.rack` of the member; None if the member has no rack, or if its version does not send the
+    rack.
+    """
     try:
         return decode_subscription(subscription).rack
     except AssignorFault:
@@ -91,20 +95,20 @@ def subscribed_rack(subscription: bytes) -> str | None:
 
 
 def process_of(subscription: bytes) -> ProcessId | None:
-    """The process that the member runs in; None when its subscription is of an unknown future version."""
+    """Returns the process that the member runs in; None if the member's subscription has an unknown future version."""
     decoded = _decoded(subscription)
     return None if decoded is None else decoded[1].process_id
 
 
 def running_tasks(subscription: bytes) -> tuple[TaskId, ...]:
-    """The active tasks that the member named in its subscription, sorted."""
+    """Returns the active tasks that the member named in its subscription, sorted."""
     decoded = _decoded(subscription)
     return () if decoded is None else tuple(sorted(decoded[1].prev_tasks))
 
 
 def held_generation(subscription: bytes) -> int | None:
-    """The generation of the assignment that the member held; None when it held none, or its version does not send
-    it.
+    """Returns the generation of the assignment that the member held. Returns None if the member held no assignment, or
+    if its version does not send the generation.
     """
     try:
         return decode_subscription(subscription).generation_id
@@ -113,7 +117,7 @@ def held_generation(subscription: bytes) -> int | None:
 
 
 def claims_tasks(subscription: bytes) -> bool:
-    """Whether the subscription claims partitions or tasks."""
+    """Returns whether the subscription claims partitions or tasks."""
     try:
         owned = decode_subscription(subscription).owned_partitions
     except AssignorFault:
@@ -122,8 +126,8 @@ def claims_tasks(subscription: bytes) -> bool:
 
 
 def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.TasksOfMember:
-    """The tasks of the assignment. Empty if the assignment has no readable user data of Kafka Streams, for example an
-    assignment of a user's own assignor.
+    """Returns the tasks of the assignment. The result is empty if the assignment has no readable user data of Kafka
+    Streams, for example an assignment of a user's own assignor.
     """
     try:
         return assignment_info.read_tasks(assignment.head if isinstance(assignment, AssignmentParts) else assignment)
@@ -132,7 +136,9 @@ def assigned_tasks(assignment: AssignmentParts | bytes) -> assignment_info.Tasks
 
 
 def assignment_error(assignment: AssignmentParts | bytes) -> int:
-    """The error code inside an assignment; 0 for none, and if there are no readable user data of Kafka Streams."""
+    """Returns the error code in an assignment. The code is 0 if the assignment has no error, and if its user data
+    cannot be read or are not from Kafka Streams.
+    """
     if not isinstance(assignment, AssignmentParts) or not assignment.shared:
         assignment = assignment_info.split_assignment(bytes(assignment))
     try:
@@ -142,7 +148,7 @@ def assignment_error(assignment: AssignmentParts | bytes) -> int:
 
 
 def error_assignment(code: AssignorErrorCode) -> bytes:
-    """An assignment without tasks, with an error code. Source: `StreamsPartitionAssignor.errorAssignment`."""
+    """Returns an assignment without tasks, with an error code. Source: `StreamsPartitionAssignor.errorAssignment`."""
     info = assignment_info.AssignmentInfo(LATEST_SUPPORTED_VERSION, err_code=code)
     return encode_assignment(Assignment((), assignment_info.encode_assignment_info(info)))
 

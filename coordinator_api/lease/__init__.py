@@ -1,6 +1,6 @@
-"""The lease: it decides which of several coordinators leads a group, and how long this coordinator may answer for it.
+"""The lease decides which coordinator leads a group, and until when this coordinator may answer for its groups.
 
-Each coordinator has a row in the database, and renews the row. The functions get the time as an argument:
+Each coordinator has a row in the database, and renews the row periodically. The functions get the time as an argument:
 
     poll:   add 1 to `renewals` in the row of this coordinator (not after late answers), and read a `LeaseView` of all
             rows in the same transaction
@@ -27,20 +27,22 @@ The loop of `CoordinatorLease`:
       could not be answered does not count as late
 
 Rules:
-- The clocks of two machines, the database's machine included, are never compared. A coordinator counts how long it has
-  seen a row unchanged, on its own clock, from the moment at which the answer ARRIVED. The holder counts from the moment
-  at which it SENT the renewal, which is earlier. So a holder stops answering before another coordinator may take its
-  groups.
-- A lock of the database does not replace the expiry: a holder whose connection broke keeps running, and would answer.
-- During an outage of the database no row is observed, so no lease may expire: only a few renewal intervals of a long
-  gap between two polls count.
-- Each write of a group names the epoch in which the writer owns the group. A former owner's write is refused.
-- A coordinator whose row was deleted has lost all groups. A coordinator whose row was deleted enters again under
+- The clocks of two machines are never compared, nor the clock of the database's machine. A coordinator measures on its
+  own clock how long the row of another coordinator has been unchanged, from the moment at which the answer to a poll
+  ARRIVED. The owner of a row counts the validity of its lease from the moment at which it SENT the renewal, which is
+  earlier. So the owner of a row stops answering before another coordinator may take its groups.
+- A lock of the database cannot replace the expiry: a lock holder whose connection broke keeps running, and would
+  answer.
+- During an outage of the database, coordinators cannot renew rows, so no lease may expire. Therefore only a few renewal
+  intervals of a long gap between two polls count.
+- Each write of a group names the epoch in which the writer owns the group. The database refuses the write of a former
+  owner.
+- A coordinator whose row was deleted has lost all groups. A coordinator whose row was deleted inserts a row under
   another id.
-- A coordinator that does not serve yet or any more (`takes` in its row) gets groups only if no other coordinator
-  serves: a first coordinator opens its groups before it listens.
+- A coordinator that is not serving (`takes` in its row is False) gets groups only if no other coordinator is serving.
+  For example, the first coordinator opens its groups before it listens.
 - Only a coordinator with a row takes groups, and only the owner of a group hands it over. So a coordinator's list of
-  its own groups is correct as long as it has its row, whatever other coordinators do.
+  its own groups is correct as long as the coordinator has its row.
 - An SQLite file has one coordinator, whose lease never expires (`coordinator_api/store/opening.py`).
 
     decisions          the actions; the choice of the free groups to take, and of a group to move for balance. Pure
@@ -48,7 +50,7 @@ Rules:
     owned_groups       groups open after they were taken, and close before they are handed over
     coordinator_lease  the renewal loop, and the lookups for HTTP calls
 
-The rows and the database operations stand in `coordinator_api/store/lease_rows.py`.
+The file `coordinator_api/store/lease_rows.py` has the rows and the database operations.
 
-Source of the idea: the records of leader election in etcd's and Kubernetes' clients, which compare no clocks either.
+The idea comes from the leader election in the clients of etcd and Kubernetes, which do not compare clocks either.
 """

@@ -1,4 +1,4 @@
-"""Tasks that run in the background of the caller that started them."""
+"""Tasks that their caller starts and does not await."""
 
 import asyncio
 from collections.abc import Coroutine
@@ -8,7 +8,7 @@ Value = TypeVar("Value")
 
 
 class BackgroundTasks:
-    """Keeps each task alive until it is done: the event loop itself holds only weak references."""
+    """Keeps a reference to each task until the task is done, because the event loop has only weak references."""
 
     def __init__(self) -> None:
         self._running: set[asyncio.Task[object]] = set()

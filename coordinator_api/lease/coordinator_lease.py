@@ -6,13 +6,15 @@
 Rules:
 - Opening a group replays its log, and closing a group waits for its commit. Opening and closing run outside the renewal
   loop.
-- A hand-over closes the group before it changes the row; a take changes the row before it opens the group. Between the
-  change of the row and the opening or closing, calls for the group wait.
-- A call that asks for the owner of a group needs rows that were read after the call began: the coordinator that has
-  just handed the group to this coordinator may have redirected the caller. So a call that asks for the owner of a group
-  requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a few times a second.
-- Lists of other groups, quotas and metrics may be as old as the last poll.
-- An SQLite file has a lease that never expires: it is polled once, at the start, and every group is taken.
+- A hand-over first closes the group and then changes the row. A take first changes the row and then opens the group.
+  Calls for the group wait between these two steps.
+- A call that asks for the owner of a group needs rows that were read after the call began. Another coordinator may have
+  handed the group over to this coordinator and redirected the caller since the last poll. So each call that asks for an
+  owner requests a poll. All calls that wait for a poll share one poll, so the coordinator polls only a few times a
+  second.
+- Lists of groups, quotas and metrics use the rows of the last poll.
+- The lease of an SQLite file never expires. The rows of an SQLite file are polled once, at the start, and the
+  coordinator takes every group.
 
 `OwnedGroups` opens and closes groups.
 """
@@ -38,26 +40,27 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import LeaseEnded, StoreError
 
 LONGEST_POLL_WAIT_S = 0.5
-"""The longest wait of a call for a poll. A call that has waited this long is answered with an address from an older
-poll.
+"""The longest wait of a call for a poll. After this wait, the call is answered with an address from an older poll.
 """
 
 LONGEST_OPENING_WAIT_S = 2.0
 """The longest wait of a call for a group that no coordinator owns, or that is being opened. A refused caller repeats
-its call after one to two seconds, so with a shorter wait a slightly late takeover would delay the caller by that time
-as well.
+its call after one to two seconds. With a shorter wait, more calls would be refused just before the group is open, and
+get this delay.
 """
 
 SHORTEST_BETWEEN_MS = 50.0
-"""The shortest time between two polls that calls wait for; a fifth of the ordinary interval, if that is less."""
+"""The shortest time between two polls that calls request. The time is shortened to a fifth of the renewal interval if
+the interval is short.
+"""
 
 LONGEST_START_S = 30.0
-"""The longest wait of a start for the groups that it takes. If a group is not open at the end of this wait, calls for
-this group wait longer.
+"""The longest time for which `start` waits until the groups that it takes are open. Calls for a group that is not open
+after this time still wait for the group.
 """
 
 LONGEST_LEAVE_S = 0.5
-"""The longest wait of a stop for a database that does not answer."""
+"""The longest time for which a stop waits for the answer of the database."""
 
 PAUSE_AFTER_A_BUG_MS = 1_000.0
 
@@ -65,8 +68,8 @@ PAUSE_AFTER_A_BUG_MS = 1_000.0
 class CoordinatorLease:
     """The lease of this coordinator. Use `CoordinatorLease` on one event loop.
 
-    `url`: the address of this coordinator for others. `release`: the version of this project. `is_shared`: True if
-    other coordinators can use the database, so that the lease can expire.
+    `url`: the address at which other coordinators reach this coordinator. `release`: the version of this project.
+    `is_shared`: True if other coordinators can use the database, because then the lease can expire.
     """
 
     def __init__(
@@ -109,7 +112,7 @@ class CoordinatorLease:
     # --- lookups
 
     def check(self) -> None:
-        """Raises LeaseEnded when this coordinator may not answer now, because others may own its groups."""
+        """Raises LeaseEnded if this coordinator may not answer now, because other coordinators may own its groups."""
         if not self._may_answer():
             self._metrics.refused_late_answers.inc()
             raise LeaseEnded(LeaseEnded.public)
@@ -118,14 +121,16 @@ class CoordinatorLease:
         return not self._has_left and self._holder.may_answer(self._now_ms())
 
     def epoch(self, group_id: str) -> int:
-        """The epoch in which this coordinator owns the group; 0 for a group that it does not own."""
+        """Returns the epoch in which this coordinator owns the group; 0 for a group that it does not own."""
         return self._holder.owned.get(group_id, 0)
 
     async def located(self, group_id: str) -> decisions.Here | decisions.Elsewhere | decisions.NoSuchGroup:
-        """Returns `Here`, `Elsewhere` or `NoSuchGroup` for the group, by rows that were read after this call began, or
-        by older rows after LONGEST_POLL_WAIT_S. A group that is `Here` is open.
+        """Returns `Here`, `Elsewhere` or `NoSuchGroup` for the group. The result comes from rows that were read after
+        this call began. If a poll takes longer than LONGEST_POLL_WAIT_S, `Elsewhere` may come from older rows. If the
+        result is `Here`, the group is open.
 
-        Raises LeaseEnded. Raises GroupIsLoading when the group is not open anywhere after LONGEST_OPENING_WAIT_S.
+        Raises LeaseEnded. Raises GroupIsLoading if the group is not open in any coordinator after
+        LONGEST_OPENING_WAIT_S.
         """
         asked_ms, began_s = self._now_ms(), asyncio.get_running_loop().time()
         while True:
@@ -153,11 +158,11 @@ class CoordinatorLease:
                     )
 
     def is_unknown(self, group_id: str) -> bool:
-        """Whether there is no group of this id, as of the newest poll and later changes by this coordinator."""
+        """Returns whether no group has this id, by the newest poll and later changes by this coordinator."""
         return isinstance(self._holder.whereabouts(group_id), decisions.NoSuchGroup)
 
     def elsewhere(self) -> list[OtherGroup]:
-        """All groups that are not open in this coordinator, ordered by id."""
+        """Returns all groups that are not open in this coordinator, ordered by id."""
         return [
             OtherGroup(group_id, found.url if isinstance(found, decisions.Elsewhere) else None, group.members)
             for group_id, group in sorted(self._holder.groups.items())
@@ -166,12 +171,12 @@ class CoordinatorLease:
         ]
 
     def known_ids(self) -> Set[str]:
-        """The ids of all groups in the database, as of the last poll."""
+        """Returns the ids of all groups that the last poll found in the database."""
         return self._holder.groups.keys()
 
     def problem(self) -> str | None:
-        """The reason why the lease does not allow answers, without names or addresses; None if the lease allows
-        answers.
+        """Returns the reason why the lease does not allow answers, as a text without names and addresses. Returns None
+        if the lease allows answers.
         """
         return None if self._may_answer() else "it has ended, and was not renewed yet"
 
@@ -179,7 +184,9 @@ class CoordinatorLease:
 
     @contextmanager
     def creating(self, group_id: str) -> Iterator[None]:
-        """Within the block, this group is not taken, even if its row names this coordinator as the owner."""
+        """Within the block, this coordinator does not take the group, even if the group's row names this coordinator as
+        the owner.
+        """
         self._creating[group_id] = self._holder.coordinator_id
         try:
             yield
@@ -187,7 +194,7 @@ class CoordinatorLease:
             del self._creating[group_id]
 
     def created(self, group_id: str, epoch: int) -> None:
-        """Note that the group was created here within `creating`, and stored in this epoch."""
+        """Note that this coordinator created the group in this epoch. Call `created` within the block of `creating`."""
         if self._creating[group_id] != self._holder.coordinator_id:
             self._groups.lose(group_id)  # the row of this coordinator was deleted since the group was stored
             return
@@ -197,7 +204,7 @@ class CoordinatorLease:
         self._holder.deleted(group_id)
 
     def lost(self, group_id: str) -> None:
-        """Note that a write was refused: another coordinator owns the group. The next poll shows which coordinator."""
+        """Note that a write was refused, because another coordinator owns the group. The next poll shows the owner."""
         self._logger.warning("group_lost", group=group_id, why="a write was refused")
         self._request_poll()
 
@@ -216,20 +223,22 @@ class CoordinatorLease:
             pass
 
     def serves(self) -> None:
-        """Mark this coordinator as serving: from now on others may hand groups to it."""
+        """Mark this coordinator as serving. From now on, other coordinators may hand groups over to this
+        coordinator.
+        """
         self._serves = True
         self._request_poll()
 
     async def give_away(self, within_s: float) -> None:
-        """Hand all groups over to other coordinators, and take no more. The remaining groups become free when this
-        coordinator leaves.
+        """Hand all groups over to other coordinators, and take no further groups. The remaining groups become free when
+        this coordinator leaves.
         """
         self._is_leaving = True
         self._to_do.clear()
         if not self._may_answer():
-            return  # the database does not answer, or others own the groups already
-        # not anyio's scope: it also cancels the clean-up after a cancellation, so asyncpg could not cancel the
-        # statement in the database
+            return  # the database does not answer, or other coordinators already own the groups
+        # an anyio scope would also cancel the clean-up after a cancellation, so asyncpg could not cancel the statement
+        # in the database
         with suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 # the poll clears `takes`, so that no other coordinator hands groups to this one
@@ -261,7 +270,7 @@ class CoordinatorLease:
         while not self._has_left:
             try:
                 await self._next_step()
-            except Exception as error:  # a bug must not end the renewals: all groups would be lost
+            except Exception as error:  # a bug must not end the renewals, because all groups would be lost
                 self._logger.error("lease_renewal_failed", exc_info=error)
                 await asyncio.sleep(min(self._times.renewal_ms, PAUSE_AFTER_A_BUG_MS) / 1000)
 
@@ -301,7 +310,7 @@ class CoordinatorLease:
             self._logger.info("coordinator_entered", coordinator=coordinator_id, url=self._url)
 
     async def _poll(self) -> None:
-        """Sends one poll, and begins the actions that follow from it. Raises StoreError."""
+        """Sends one poll, and begins the actions that follow from the result. Raises StoreError."""
         async with self._store_turn:
             coordinator_id = self._holder.coordinator_id
             assert coordinator_id is not None, "it has entered"
@@ -321,7 +330,7 @@ class CoordinatorLease:
         if view is not None:
             self._view_sent_ms = sent_ms
         self._watch_expiry(sent_ms)
-        if self._holder.coordinator_id is None:  # all actions are `Lose`
+        if self._holder.coordinator_id is None:  # in this case, all actions are `Lose`
             self._logger.warning("coordinator_removed", groups=len(actions))
         self._take_in(actions)
         if not self._is_leaving:
@@ -333,7 +342,8 @@ class CoordinatorLease:
         self._woken.set()
 
     def _watch_expiry(self, sent_ms: float) -> None:
-        """Record whether the lease is valid now, and again at its expiry, even while a poll waits for the database.
+        """Record whether the lease is valid now, and again when the lease expires, even while a poll waits for the
+        database.
 
         `sent_ms`: the time at which the newest answered poll was sent.
         """
@@ -341,13 +351,13 @@ class CoordinatorLease:
         if self._expiry_timer is not None:
             self._expiry_timer.cancel()
         left_ms = sent_ms + self._times.valid_ms - self._now_ms()
-        # the timer may fire early, because the loop's clock runs ahead: then set it again
+        # set the timer again if it fires early, which happens when the loop's clock runs ahead
         if self.is_shared and left_ms >= 0:
             loop = asyncio.get_running_loop()
             self._expiry_timer = loop.call_later((left_ms + 1) / 1000, self._watch_expiry, sent_ms)
 
     def _note_lease(self) -> None:
-        """Count and log a change between a valid lease and an expired one."""
+        """Log and count a lease that has expired or has become valid again."""
         is_valid, groups = self._may_answer(), len(self._holder.owned)
         if is_valid == self._was_valid or self._has_left:
             return
@@ -356,14 +366,15 @@ class CoordinatorLease:
         if not is_valid:
             self._ended_ms = self._now_ms()
             self._logger.warning("lease_ended", groups=groups)
-            self._groups.answer_now()  # held callers get their answer now, and can go to another coordinator
+            # answer the callers of held requests now, so that they can call another coordinator
+            self._groups.answer_now()
             self._notify_waiters()
         elif self._ended_ms is not None:
             self._logger.warning("lease_regained", after_ms=round(self._now_ms() - self._ended_ms), groups=groups)
 
     def _take_in(self, actions: list[decisions.Action]) -> None:
-        """Carry out at once the actions that begin in this process, without the store. The remaining actions replace
-        those that were left from the last poll.
+        """Carry out at once the actions that need no access to the store at first. The other actions replace the
+        actions of the last poll that were not carried out.
         """
         self._to_do.clear()
         for action in actions:
@@ -373,7 +384,7 @@ class CoordinatorLease:
                     self._logger.warning("group_lost", group=group_id)
                 case decisions.ReadAgain():
                     self._groups.read_again()
-                case decisions.HandOver():  # the hand-over begins at once, so from now on the group counts as closed
+                case decisions.HandOver():  # the hand-over begins at once, and from now on the group is not open
                     self._owned_groups.hand_over(action)
                 case _:
                     self._to_do.append(action)
@@ -383,7 +394,9 @@ class CoordinatorLease:
         changed.set()
 
     async def _wait_for_change(self, ends_s: float) -> bool:
-        """Waits for a change until `ends_s`, and returns whether there was a change."""
+        """Waits until `_notify_waiters` is called, but at most until `ends_s`. Returns whether `_notify_waiters` was
+        called.
+        """
         with CancelScope(deadline=ends_s) as waiting:
             await self._changed.wait()
         return not waiting.cancelled_caught
@@ -391,7 +404,7 @@ class CoordinatorLease:
     # --- actions
 
     async def _carry_out(self, action: decisions.Action) -> None:
-        """Carries out an action. If the action fails, the next poll plans it again, unless it is no longer needed."""
+        """Carries out an action. If the action fails, the next poll plans the action again if it is still needed."""
         try:
             match action:
                 case decisions.EndCoordinator(coordinator_id, renewals):

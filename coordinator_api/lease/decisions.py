@@ -1,12 +1,13 @@
 """The actions of a coordinator after a poll, and the choice of the groups that it takes and hands over. Pure.
 
 All coordinators compute the same plan from the same rows. Two coordinators whose views differ may compute different
-plans; the database lets only one of them take a group. The weight of a group is 1 + its members. Groups are placed in
-the order of their weight, the heaviest first, each on the coordinator with the smallest load.
+plans, but the database lets only one of them take a group. The weight of a group is 1 plus the number of its members.
+Groups are placed in the order of their weight, the heaviest first, each on the coordinator with the smallest load.
 
-`silent`: coordinators that have missed renewals. Silent coordinators keep their groups, and get no other groups.
-Coordinators that do not serve yet or any more (`takes` is False) get groups only if no other coordinator is left.
-`waiting`: groups that have been free for too long. Any coordinator takes a waiting group, whatever the plan is.
+`silent`: coordinators that have missed renewals. Silent coordinators keep their groups, and get no further groups.
+Coordinators that are starting or stopping (`takes` is False) get groups only if no other coordinator is left.
+`waiting`: groups that have been free for too long. Any coordinator may take a waiting group, even if the plan gives the
+group to another coordinator.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -17,7 +18,7 @@ from coordinator_api.store.lease_rows import GroupOwner, LeaseView
 
 @dataclass(frozen=True, slots=True)
 class EndCoordinator:
-    """Delete the row of a coordinator whose lease has expired, if it has not been renewed since."""
+    """Delete the row of a coordinator whose lease has expired, unless the row has been renewed since."""
 
     coordinator_id: str
     renewals: int
@@ -26,8 +27,8 @@ class EndCoordinator:
 @dataclass(frozen=True, slots=True)
 class Take:
     """Take a group that is free, or that this coordinator owns but has not opened. The group is taken only if its row
-    still has this `owner` and this `epoch`. After a take, the coordinator loads the group from the store: memory from
-    before the take may be stale.
+    still has this `owner` and this `epoch`. After a take, the coordinator loads the group from the store, because its
+    state in memory may be stale.
     """
 
     group_id: str
@@ -37,8 +38,8 @@ class Take:
 
 @dataclass(frozen=True, slots=True)
 class HandOver:
-    """Give an own group to another coordinator: close the group, then change its row. From this decision on, the group
-    no longer counts as a group of this coordinator.
+    """Hand a group of this coordinator over to another coordinator: close the group, then change its row. After this
+    decision, the group no longer counts as a group of this coordinator.
     """
 
     group_id: str
@@ -48,14 +49,14 @@ class HandOver:
 
 @dataclass(frozen=True, slots=True)
 class Lose:
-    """Drop a group that now has another owner or none."""
+    """Drop a group from memory, because the group now has another owner or no owner."""
 
     group_id: str
 
 
 @dataclass(frozen=True, slots=True)
 class ReadAgain:
-    """The lease had expired for a while: read every own group again before its next event."""
+    """Read every group of this coordinator again before its next event, because the lease had expired for a while."""
 
 
 Action = EndCoordinator | Take | HandOver | Lose | ReadAgain
@@ -63,7 +64,7 @@ Action = EndCoordinator | Take | HandOver | Lose | ReadAgain
 
 @dataclass(frozen=True, slots=True)
 class Here:
-    """This coordinator owns the group, in the epoch `epoch`."""
+    """This coordinator owns the group in `epoch`."""
 
     epoch: int
 
@@ -77,12 +78,12 @@ class Elsewhere:
 
 @dataclass(frozen=True, slots=True)
 class Free:
-    """The lease of the group's owner has expired, or the group has no owner: a coordinator is about to take it."""
+    """The lease of the group's owner has expired, or the group has no owner. A coordinator will take the group soon."""
 
 
 @dataclass(frozen=True, slots=True)
 class NoSuchGroup:
-    """The newest view does not have the requested group, which may have been created after that view."""
+    """The newest view does not contain the group. The group may have been created since."""
 
 
 Whereabouts = Here | Elsewhere | Free | NoSuchGroup
@@ -99,7 +100,7 @@ def weight(group: GroupOwner) -> int:
 
 
 def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Collection[str] = ()) -> list[Take]:
-    """The free groups that this coordinator takes."""
+    """Returns the free groups that this coordinator takes."""
     free = [group for group in view.groups.values() if view.is_free(group)]
     if not free:
         return []
@@ -113,9 +114,10 @@ def takes_of(view: LeaseView, me: str, silent: Collection[str] = (), waiting: Co
 
 
 def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Collection[str] = ()) -> HandOver | None:
-    """The group that this coordinator hands over next, for balance. The result is None unless the coordinator's load is
-    the largest, more than a quarter above its fair share, and the hand-over makes the largest load smaller. Under these
-    conditions for a hand-over, no group ever moves back for balance.
+    """Returns the group that this coordinator hands over next, for balance. A group is handed over only if this
+    coordinator has the largest load, which exceeds its fair share by more than a quarter. The hand-over must also
+    reduce the largest load. If these conditions do not hold, the result is None. Under these conditions, no group is
+    ever handed back for balance.
     """
     loads = {each: load for each, load in _loads(view).items() if each == me or view.coordinators[each].takes}
     mine = loads[me]
@@ -131,8 +133,8 @@ def hand_over_of(view: LeaseView, me: str, movable: Collection[str], silent: Col
 
 
 def hand_overs_of_all(view: LeaseView, me: str, silent: Collection[str] = ()) -> list[HandOver]:
-    """The hand-overs of all groups of this coordinator, spread over the other coordinators. Empty when no other
-    coordinator can take groups: the groups become free.
+    """Returns the hand-overs of all groups of this coordinator, spread over the other coordinators. The result is empty
+    if no other coordinator can take groups; the groups then become free.
     """
     able = {each for each, row in view.coordinators.items() if each != me and each not in silent and row.takes}
     loads = {each: load for each, load in _loads(view).items() if each in able}

@@ -1,17 +1,19 @@
-"""The rules of a lease: the actions of its holder after each poll, and the holder's knowledge of group owners. Pure.
+"""The rules of a lease: the actions of a coordinator after each poll, and its knowledge of the owners of groups. Pure.
 
 Rules:
-- Polls go one at a time. The actions that follow a poll are carried out, or given up, before the next poll is sent.
-- A group is owned here only after a take that succeeded. A group that belongs to this coordinator by its row, but is
-  not in `owned`, is taken once more: another coordinator handed it over, or the answer to an earlier take was lost.
-  The second take raises the epoch, so an older take request that arrives later finds another epoch and has no effect.
+- Only one poll runs at a time. The actions that follow a poll are carried out, or given up, before the next poll is
+  sent.
+- This coordinator owns a group only after it has taken or created the group. If the row of a group names this
+  coordinator, but the group is not in `owned`, the coordinator takes the group. Either another coordinator handed the
+  group over, or the answer to an earlier take was lost.
+  Each take raises the epoch, so an older take that reaches the database later has no effect.
 - A coordinator closes a group before it hands the group over. The rows show whether the hand-over succeeded.
-- Changes that this coordinator made since its last poll may be newer than the next view, so these changes override the
-  next view.
-- A renewal that is answered too late does not allow this coordinator to answer, but keeps others from taking its
-  groups. So after a late answer, polls do not renew the row until one poll is answered in time; after repeated late
-  answers, polls do not renew the row until several polls in a row are answered in time. A coordinator that always gets
-  late answers thereby loses its groups.
+- Changes that this coordinator made since its last poll override the next view, because they may be newer than the
+  view.
+- After a renewal whose answer comes too late, this coordinator may not answer, but other coordinators cannot take its
+  groups. So after a late answer, polls do not renew the row until one poll is answered in time. After repeated late
+  answers, several polls in a row have to be answered in time. So a coordinator that always gets late answers loses its
+  groups.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -22,35 +24,37 @@ from coordinator_api.lease import decisions
 from coordinator_api.store.lease_rows import GroupOwner, LeaseTimes, LeaseView
 
 MARGIN = 1.05
-"""The factor by which other coordinators observe a row longer than its coordinator may answer calls. The factor is
-needed because two clocks differ a little in speed.
+"""A lease counts as expired after other coordinators have observed its unchanged row for `valid_ms` times this factor.
+The factor is above 1 because two clocks differ a little in speed.
 """
 
 MOST_INTERVALS_COUNTED = 2
-"""The renewal intervals that count, at most, of a gap between two polls."""
+"""The largest number of renewal intervals that count if the gap between two polls is longer."""
 
 SILENT_AFTER_INTERVALS = 3
-"""The renewal intervals after which a coordinator with an unchanged row gets no more groups."""
+"""The number of renewal intervals after which a coordinator with an unchanged row gets no more groups."""
 
 WAITS_AT_MOST_INTERVALS = 2
-"""The renewal intervals after which any coordinator takes a free group, whatever the plan is."""
+"""The number of renewal intervals after which any coordinator may take a free group, even if the plan gives it to
+another coordinator.
+"""
 
 RETRIES_A_POLL = 4
-"""The polls per renewal interval while polls fail."""
+"""The number of polls in a renewal interval while polls fail."""
 
 MOST_POLLS_BEFORE_RENEWAL = 4
-"""The most consecutive answers that have to come in time before the row is renewed again."""
+"""The largest number of consecutive answers that have to come in time before the row is renewed again."""
 
 FORGIVEN_AFTER_POLLS = 8
-"""The number of consecutive answers in time after which earlier late ones no longer count."""
+"""The number of consecutive answers in time after which earlier late answers no longer count."""
 
 
 class Expiry:
     """The time until which this coordinator may answer for its groups. Call `may_answer` at the moment when an answer
     is computed.
 
-    The validity counts from the moment at which a renewal was sent. Counting from the sending of the renewal is safe:
-    the database wrote the renewal later, and other coordinators read the renewal later still.
+    The lease is valid for a fixed time from the moment at which a renewal was sent. The validity may begin with the
+    sending, because other coordinators read the renewal only later.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -59,8 +63,8 @@ class Expiry:
         self._has_lapsed = False
 
     def polled(self, sent_ms: float, now_ms: float) -> bool:
-        """Note a renewal that succeeded, and whose answer arrived now. Returns whether the renewal restores a lease
-        that had expired.
+        """Note that a renewal succeeded and its answer arrived now. Returns whether the renewal restores a lease that
+        had expired.
         """
         if self._until_ms is not None and now_ms >= self._until_ms:
             self._has_lapsed = True
@@ -75,11 +79,10 @@ class Expiry:
 
 
 class ObservedLeases:
-    """The other coordinators whose leases have expired: their rows did not change for long enough while this
-    coordinator observed them. `ObservedLeases` also knows the groups that wait too long for the coordinator that should
-    take them.
+    """Finds the other coordinators whose leases have expired, because their rows were unchanged for long enough.
+    `ObservedLeases` also finds the groups that have been free for too long.
 
-    Time is counted on this coordinator's own clock, from poll to poll.
+    Time is measured on this coordinator's own clock, from poll to poll.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -93,7 +96,7 @@ class ObservedLeases:
         """Note the rows of a poll whose answer arrived now."""
         others = [decisions.EndCoordinator(each, row.renewals) for each, row in view.coordinators.items() if each != me]
         free = [group.group_id for group in view.groups.values() if view.is_free(group)]
-        # a longer gap between two polls was an outage, in which renewals of others could not be observed
+        # a longer gap between two polls was an outage, in which renewals of other coordinators could not be observed
         longest_ms = MOST_INTERVALS_COUNTED * self._renewal_ms
         gap_ms = 0.0 if self._read_ms is None else min(now_ms - self._read_ms, longest_ms)
         self._unchanged_ms = _counted_on(self._unchanged_ms, others, gap_ms)
@@ -101,25 +104,25 @@ class ObservedLeases:
         self._read_ms = now_ms
 
     def expired(self) -> list[decisions.EndCoordinator]:
-        """The coordinators that have expired, as of the newest poll. A coordinator whose row is still there at the next
-        poll is returned again.
+        """Returns the coordinators whose leases have expired by the newest poll. A coordinator is returned after each
+        poll until its row is deleted.
         """
         return [row for row, unchanged_ms in self._unchanged_ms.items() if unchanged_ms >= self._enough_ms]
 
     def silent(self) -> frozenset[str]:
-        """Coordinators that have missed a few renewals: they may be slow to serve a group that is handed to them."""
+        """Returns the coordinators that have missed a few renewals, and so may be slow to serve a further group."""
         longest_ms = SILENT_AFTER_INTERVALS * self._renewal_ms
         rows = self._unchanged_ms.items()
         return frozenset(row.coordinator_id for row, unchanged_ms in rows if unchanged_ms > longest_ms)
 
     def waiting_too_long(self) -> frozenset[str]:
-        """Groups that have been free for a few intervals, because the coordinator that should take them does not."""
+        """Returns the groups that have been free for a few renewal intervals, because no coordinator has taken them."""
         longest_ms = WAITS_AT_MOST_INTERVALS * self._renewal_ms
         return frozenset(each for each, free_ms in self._free_ms.items() if free_ms >= longest_ms)
 
     def next_due_ms(self) -> float:
-        """The time from which a poll may show that another coordinator has expired; infinite without other
-        coordinators.
+        """Returns the earliest time at which a poll may show that the lease of another coordinator has expired. The
+        time is infinite if there is no other coordinator.
         """
         left_ms = [left for row_ms in self._unchanged_ms.values() if (left := self._enough_ms - row_ms) > 0]
         return (self._read_ms or 0.0) + min(left_ms, default=inf)
@@ -131,8 +134,8 @@ Observed = TypeVar("Observed")
 def _counted_on(
     before_ms: Mapping[Observed, float], present: Iterable[Observed], gap_ms: float
 ) -> dict[Observed, float]:
-    """Returns the time for which each item of `present` has been present: `before_ms` + `gap_ms`, or 0 for a new
-    item.
+    """Returns the time for which each item of `present` has been present: its time in `before_ms` plus `gap_ms`, or 0
+    for a new item.
     """
     return {each: before_ms[each] + gap_ms if each in before_ms else 0.0 for each in present}
 
@@ -140,7 +143,8 @@ def _counted_on(
 class LeaseHolder:
     """Decides on the actions after each poll, and knows the owners of groups.
 
-    All times of `LeaseHolder` are milliseconds of one clock that never goes back. `coordinator_id`: None without a row.
+    All times of `LeaseHolder` are milliseconds of one clock that never goes back. `coordinator_id`: the id of this
+    coordinator; None if it has no row.
     """
 
     def __init__(self, times: LeaseTimes) -> None:
@@ -151,7 +155,7 @@ class LeaseHolder:
         self._restart(0.0)
 
     def entered(self, coordinator_id: str, url: str, now_ms: float) -> None:
-        """Note that this coordinator's row was inserted. The coordinator owns nothing yet, and may not answer before
+        """Note that this coordinator's row was inserted. The coordinator owns no groups yet, and may not answer before
         its first poll.
         """
         self.coordinator_id, self._url = coordinator_id, url
@@ -159,16 +163,16 @@ class LeaseHolder:
 
     @property
     def renews(self) -> bool:
-        """Whether the next poll is to renew the row."""
+        """True if the next poll is to renew the row."""
         return self._timely >= self._polls_before_renewal
 
     def poll_failed(self) -> None:
-        """Note a poll that failed or was not answered."""
+        """Note that a poll failed or was not answered."""
         self._answered(in_time=False)
 
     def next_poll_ms(self, now_ms: float) -> float:
-        """The time at which to send the next poll; never before now. The next poll is earlier after a poll that failed,
-        and when it may show that another coordinator has expired.
+        """Returns the time at which to send the next poll, which is never in the past. The next poll comes early after
+        a failed poll, and if it may show that the lease of another coordinator has expired.
         """
         if now_ms <= self._poll_due_ms:
             return self._poll_due_ms
@@ -178,11 +182,12 @@ class LeaseHolder:
     def polled(
         self, sent_ms: float, now_ms: float, view: LeaseView | None, movable: Collection[str] = ()
     ) -> list[decisions.Action]:
-        """Note a poll that succeeded: it was sent at `sent_ms`, and its answer arrived now.
+        """Note that the poll that was sent at `sent_ms` succeeded and its answer arrived now.
 
-        `view`: None if this coordinator's row is gone, and all its groups with the row; in this case, enter under
-        another id. `movable`: own stable groups, of which at most one is handed over for balance. Returns the actions
-        in the order to carry them out.
+        `view`: the rows that the poll read; None if this coordinator's row was deleted. Without its row the coordinator
+        has lost all groups, and has to insert a row under another id. `movable`: the groups of this coordinator that
+        may be handed over now. At most one of these groups is handed over for balance. Returns the actions in the order
+        in which to carry them out.
         """
         me = self.coordinator_id
         if me is None or view is None or me not in view.coordinators:
@@ -210,20 +215,20 @@ class LeaseHolder:
 
     @property
     def groups(self) -> Mapping[str, GroupOwner]:
-        """All groups of the database, as of the newest poll and later changes by this coordinator."""
+        """All groups of the database, by the newest poll and later changes by this coordinator."""
         return self._groups
 
     def may_answer(self, now_ms: float) -> bool:
-        """Whether this coordinator may give an answer that is computed now, for any group that is here."""
+        """Returns whether this coordinator may now give answers for its groups."""
         return self._expiry.may_answer(now_ms)
 
     def has_changed(self, group_id: str) -> bool:
-        """Whether this coordinator took, handed over, created or deleted the group after the newest poll."""
+        """Returns whether this coordinator took, handed over, created or deleted the group after the newest poll."""
         return group_id in self._done_since
 
     def whereabouts(self, group_id: str) -> decisions.Whereabouts:
-        """Returns the owner of a group, as of the newest poll and later changes here. `Here` does not mean that the
-        lease is valid.
+        """Returns the owner of a group, by the newest poll and later changes by this coordinator. The result may be
+        `Here` even if the lease has expired.
         """
         if group_id in self._owned:
             return decisions.Here(self._owned[group_id])
@@ -231,7 +236,7 @@ class LeaseHolder:
         if group is None:
             return decisions.NoSuchGroup()
         owner = None if group.owner is None else self._known.coordinators.get(group.owner)
-        # an owner with this coordinator's address was an earlier process of it, which has ended
+        # an owner with this coordinator's address is an earlier process of this coordinator, which has ended
         if owner is None or owner.url == self._url:
             return decisions.Free()
         return decisions.Elsewhere(owner.url)
@@ -239,12 +244,12 @@ class LeaseHolder:
     # --- actions that were carried out
 
     def own(self, group_id: str, epoch: int) -> None:
-        """Note that a take succeeded, or that this coordinator created the group: it owns the group in this epoch."""
+        """Note that this coordinator has taken or created the group, and owns the group in this epoch."""
         self._owned[group_id] = epoch
         self._note(group_id, GroupOwner(group_id, self.coordinator_id, epoch, self._members(group_id)))
 
     def given(self, hand_over: decisions.HandOver) -> None:
-        """Note a hand-over that succeeded."""
+        """Note that a hand-over succeeded."""
         group_id = hand_over.group_id
         self._owned.pop(group_id, None)
         self._note(group_id, GroupOwner(group_id, hand_over.to, hand_over.epoch + 1, self._members(group_id)))
@@ -254,11 +259,11 @@ class LeaseHolder:
         self._note(group_id, None)
 
     def leaving(self) -> list[decisions.HandOver]:
-        """Returns the hand-overs of all groups that are open here, for a clean stop. From now on this coordinator takes
-        no groups, and owns none of the groups.
+        """Returns the hand-overs of all groups of this coordinator, for a clean stop. From now on, this coordinator
+        owns no groups and takes no groups.
 
         The list is empty when no other coordinator can take groups. Groups that are not handed over become free when
-        this coordinator leaves, so the caller closes these groups before.
+        this coordinator leaves, so the caller has to close these groups first.
         """
         self._is_leaving = True
         opened = dict(self._owned)
@@ -282,7 +287,7 @@ class LeaseHolder:
 
     @property
     def _polls_before_renewal(self) -> int:
-        """The consecutive answers that have to come in time before the row is renewed."""
+        """The number of consecutive answers that have to come in time before the row is renewed."""
         # 0, 1, 2, 4, 4, ... polls after 0, 1, 2, 3, 4, ... late renewals
         return min(MOST_POLLS_BEFORE_RENEWAL, (1 << self._late_renewals) // 2)
 
@@ -296,7 +301,7 @@ class LeaseHolder:
             self._late_renewals = 0
 
     def _after_poll_ms(self, sent_ms: float, now_ms: float, *, has_renewed: bool) -> float:
-        """The time of the next ordinary poll; the present time if that poll can renew the row again."""
+        """Returns the time of the next ordinary poll. If that poll can renew the row again, the time is now."""
         if has_renewed or self._timely == 0:
             return sent_ms + self._times.renewal_ms
         return now_ms if self.renews else max(now_ms, sent_ms + self._times.renewal_ms / RETRIES_A_POLL)
@@ -308,8 +313,8 @@ class LeaseHolder:
         return lost
 
     def _learn(self, view: LeaseView, expired: Collection[decisions.EndCoordinator]) -> None:
-        """Copy the rows of the view, then repeat this coordinator's changes since its last poll, which may be newer
-        than the view.
+        """Copy the rows of the view. After that, apply this coordinator's changes since its last poll, because these
+        changes may be newer than the view.
         """
         ended = {each.coordinator_id for each in expired}
         coordinators = {key: row for key, row in view.coordinators.items() if key not in ended}

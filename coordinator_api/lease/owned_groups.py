@@ -1,7 +1,7 @@
 """Opens the groups that this coordinator has taken, and closes groups before they are handed over.
 
-Opening a group replays its log, and closing it waits for its commit, so both run outside the renewal loop. Calls for a
-group wait from the change of its row to the end of its opening.
+Opening and closing run outside the renewal loop, because opening replays the group's log, and closing waits for its
+commit. Calls for a group wait until the group is open.
 """
 
 import asyncio
@@ -19,18 +19,20 @@ from coordinator_api.store.lease_rows import LeaseStore
 from coordinator_api.store.store_errors import NotOwner, StoreError
 
 OPENED_AT_ONE_TIME = 2
-"""The number of groups that are opened at one time. The number is small, because the logs of all groups together may be
-large.
+"""The largest number of groups that are opened at one time. The number is small, because the logs of all groups
+together may be large.
 """
 
 HANDED_OVER_AT_ONE_TIME = 8
-"""The number of groups that may be closed at one time while their rows are not changed yet. Groups that are not being
-closed answer calls meanwhile.
+"""The largest number of groups that are closed for a hand-over at one time, before their rows are changed. The other
+groups answer calls meanwhile.
 """
 
 
 class OtherGroup(NamedTuple):
-    """A group that is not open here. `url`: the address of the group's owner, None without an owner."""
+    """A group that is not open in this coordinator. `url`: the address of the group's owner; None if the group has no
+    owner.
+    """
 
     group_id: str
     url: str | None
@@ -38,43 +40,46 @@ class OtherGroup(NamedTuple):
 
 
 class GroupHost(Protocol):
-    """The coordinator's operations on the groups that it owns. Each write of a group names its `epoch`."""
+    """The operations of a coordinator on the groups that it owns. Each write of a group names its `epoch`."""
 
     async def open_owned(self, group_id: str, epoch: int) -> bool:
-        """Load and lead the group. Returns whether the group exists. Raises StoreError when the group cannot be read
-        for now.
+        """Load the group from the store, and begin to lead the group. Returns whether the group exists. Raises
+        StoreError if the store cannot be read at present.
         """
 
     def is_open(self, group_id: str) -> bool:
-        """Whether the group is open here; also true for a group whose log cannot be read."""
+        """Returns whether the group is open in this coordinator. A group whose log cannot be read counts as open."""
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and stop answering from its memory. Returns None if the group is not open.
+        """Let the group finish its commits, and stop answering from its state in memory. Returns None if the group is
+        not open.
 
-        If the group is open, returns a function that answers the group's held requests; the callers of these requests
-        then look up the group's new owner.
+        If the group is open, returns a function that answers the group's held requests. The callers of these requests
+        then look up the new owner of the group.
         """
 
     def lose(self, group_id: str) -> None:
-        """Drop the group from memory: this coordinator does not own it any more."""
+        """Drop the group from memory, because this coordinator does not own the group any more."""
 
     def at_rest(self) -> Collection[str]:
-        """The groups that can be closed without loss of work."""
+        """Returns the groups that can be closed without an interruption of their work."""
 
     def read_again(self) -> None:
-        """Read each group from the store before its next event."""
+        """Have each group read from the store before its next event."""
 
     def answer_now(self) -> None:
-        """Answer all requests that are held."""
+        """Answer all held requests."""
 
 
 @dataclass(slots=True)
 class GroupLease:
-    """The period in which this coordinator owns one group. Every answer from the group's memory calls `check` first,
-    unless the lease `is_certain`: the period has not ended, and only one coordinator can own the group.
+    """The period in which this coordinator owns one group. Call `check` before each answer from the group's state in
+    memory, unless `is_certain` is True. `is_certain` is True while the period has not ended, if no other coordinator
+    can own the group.
 
-    `epoch`: the epoch that each write of the group names. `check_lease`: raises LeaseEnded; None for a group that only
-    one coordinator can own. `lost`: called with the group's id when a write was refused.
+    `epoch`: the epoch that each write of the group names. `check_lease`: a function that raises LeaseEnded if the
+    coordinator's lease has expired; None if no other coordinator can own the group. `lost`: a function that is called
+    with the group's id after a write was refused.
     """
 
     group_id: str
@@ -95,11 +100,11 @@ class GroupLease:
             self.check_lease()
 
     def end(self) -> None:
-        """End the period: from now on, `check` refuses answers from the group's memory."""
+        """End the period. From now on, `check` raises NotOwner."""
         self.has_ended, self.is_certain = True, False
 
     def was_lost(self) -> None:
-        """Note that a write was refused: in the store, the group has another owner or another epoch."""
+        """Note that a write was refused, because the group has another owner or another epoch in the store."""
         if not self.has_ended:
             self.end()
             if self.lost is not None:
@@ -112,8 +117,9 @@ def not_here(group_id: str) -> NotOwner:
 
 
 class OwnedGroups:
-    """Opens and closes the groups that `holder` owns. `store_turn`: held during each call to the store, so that polls
-    and changes of rows run one at a time. `changed`: called after each step that a call may wait for.
+    """Opens and closes the groups that `holder` owns. `store_turn`: a lock that is held during each call to the store,
+    so that polls and changes of rows run one at a time. `changed`: a function that is called after each step that a
+    request may wait for.
 
     The constructor has seven parameters because this class is a part of `CoordinatorLease` and shares the objects of
     that class.
@@ -166,7 +172,8 @@ class OwnedGroups:
             if epoch is None:
                 return
             self._holder.own(take.group_id, epoch)
-        if self._store.times.expires:  # an SQLite file has one coordinator, so its takes are not takeovers
+        # an SQLite file has only one coordinator, so this take is not a takeover from another coordinator
+        if self._store.times.expires:
             self._metrics.takeovers.inc()
         self._open(take.group_id, epoch)
 
@@ -187,10 +194,10 @@ class OwnedGroups:
                 if self._holder.owned.get(group_id) != epoch:
                     return
                 is_there = await self._groups.open_owned(group_id, epoch)
-        except StoreError as error:  # `open_rest` opens the group after the next poll
+        except StoreError as error:  # after the next poll, `open_rest` tries to open the group again
             self._logger.warning("group_not_opened", group=group_id, error=str(error))
             return
-        except Exception as error:  # an error here is a bug; continue with the other groups
+        except Exception as error:  # an error here is a bug, which must not affect the other groups
             self._logger.error("group_not_opened", group=group_id, exc_info=error)
             return
         if self._holder.owned.get(group_id) != epoch:
@@ -203,15 +210,15 @@ class OwnedGroups:
     # --- hand over
 
     def hand_over(self, move: HandOver) -> asyncio.Task[None]:
-        """Begin to hand over a group that is already removed from `holder.owned`."""
+        """Begin to hand over a group, which must already be removed from `holder.owned`."""
         self._moving.add(move.group_id)
         return self._tasks.start(self._hand_over(move))
 
     async def hand_all_over(self, moves: Iterable[HandOver]) -> None:
-        """Hands groups over. Waits first for groups that are being opened: a group cannot be closed before it is open.
+        """Hands groups over. First waits for the groups that are being opened, because a group cannot be closed before
+        it is open.
 
-        When `hand_all_over` is cancelled, groups whose hand-over has not begun stay open, because the stop has no time
-        left for long use of the store.
+        If the call is cancelled, groups whose hand-over has not begun stay open, because the stop has no time left.
         """
         opening = list(self._opening.values())
         if opening:
@@ -225,7 +232,9 @@ class OwnedGroups:
             raise
 
     async def _hand_over(self, move: HandOver) -> None:
-        """Hands one group over. `_hand_over` never raises: the next poll shows whether the hand-over succeeded."""
+        """Hands one group over. A StoreError is only logged, because the next poll shows whether the hand-over
+        succeeded.
+        """
         group_id = move.group_id
         release: Callable[[], None] | None = None
         try:

@@ -1,23 +1,23 @@
-"""Limits by which the service refuses some requests, so that it can serve the other requests.
+"""Limits by which the service refuses some requests in order to serve the other requests.
 
 - `Admission` limits the number of concurrent requests of one kind.
 - `Overload` sheds load when the service cannot keep up, in this order: computations, descriptions, joins. A heartbeat
-  is never refused: it is the cheapest request, and without it a member would lose its tasks, and all members would have
-  to rejoin. The sender of a refused request repeats it after `Retry-After`, which spreads the load over time. The
-  measure of overload is the lag of the event loop, which delays every request, and for joins also the number of events
-  that wait for their commit.
+  is never refused, because it is the cheapest request. Without heartbeats, a member would lose its tasks, and all
+  members would have to rejoin. The sender of a refused request repeats the request after `Retry-After`, which spreads
+  the load over time. The service is overloaded if the lag of the event loop is long, because this lag delays every
+  request. For joins, the number of events that wait for their commit counts as well.
 - `Quotas` limits the groups, members, stored bytes and concurrent computations of one tenant.
 
-A tenant is a prefix of group ids. All groups whose ids begin with the prefix count for the tenant, no matter which
-caller created them and which coordinator leads them; groups of other coordinators are counted once a second. Prefixes
-may be nested: for a caller of `a-b-`, the quotas of `a-b-` apply and, if there are tokens for `a-`, also those of `a-`.
-So a tenant cannot raise its quotas by creating tokens for parts of its prefix. A caller that sees all groups has no
-quota.
+A tenant is named by a prefix of group ids. All groups whose ids begin with the prefix count for the tenant, no matter
+which caller created them and which coordinator leads them. The groups of other coordinators are counted once a second.
+Prefixes may be nested. For a caller with the prefix `a-b-`, the quotas of `a-b-` apply. If the service has tokens for
+`a-`, the quotas of `a-` apply as well. So a tenant cannot raise its quotas by creating tokens for parts of its prefix.
+A caller that sees all groups has no quota.
 
-Quotas refuse only additions: a group, a member, a definition, a report. Present members keep working, and their
-rebalances run. A check needs no scan, because each change of a group is added to the sums of its tenants. Source of the
-names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves) and its
-`CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
+Quotas refuse only additions: a group, a member, a definition, a report. Members that have already joined keep working,
+and their rebalances run. A check reads only the sums of a tenant, because each change of a group is added to these
+sums. Source of the names and codes: Kafka's quotas (`THROTTLING_QUOTA_EXCEEDED` for refusals that end by themselves)
+and its `CreateTopicPolicy` (`POLICY_VIOLATION` for other refusals).
 """
 
 from collections import Counter
@@ -35,7 +35,7 @@ from coordinator_api.settings import Settings, dotted
 
 class Admission:
     """The number of concurrent requests of one kind, and its limit. Use `Admission` on one event loop. `setting`: the
-    dotted name of the limit, for the message.
+    dotted name of the limit's setting, for the error message.
     """
 
     def __init__(self, most: int, setting: str) -> None:
@@ -49,7 +49,7 @@ class Admission:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Counts one request within the block. Raises TooManyRequests when the limit is reached."""
+        """Counts a request as running within the block. Raises TooManyRequests if the limit is reached."""
         if self.is_full:
             raise TooManyRequests(
                 f"{self.count} requests of this kind are under way already ({self._setting}): try again"
@@ -64,21 +64,21 @@ class Admission:
 Kind = Literal["computation", "describe", "join"]
 
 MOST_LAG_MS: dict[Kind, float] = {"computation": 250, "describe": 500, "join": 1_000}
-"""The lag of the event loop, in milliseconds, from which on requests of this kind are refused."""
+"""For each kind of request, the lag of the event loop in milliseconds from which on such requests are refused."""
 
 MOST_EVENTS_WAITING = 10_000
-"""The number of events waiting for their commit from which on joins are refused."""
+"""If at least this number of events wait for their commit, joins are refused."""
 
 
 @dataclass(slots=True)
 class Backlog:
-    """The number of events of all groups that wait for their commit."""
+    """The events of all groups that wait for their commit."""
 
     events: int = 0
 
 
 class Overload:
-    """Refuses requests while the service is overloaded. `shed`: counts the refusals, by kind."""
+    """Refuses requests while the service is overloaded. `shed`: a counter of the refusals by kind."""
 
     def __init__(self, monitor: LoopMonitor, backlog: Backlog, shed: CountedRequests) -> None:
         self._monitor = monitor
@@ -106,17 +106,17 @@ _WORDED_QUOTAS: Mapping[str, str] = {
     "bytes": "take {} bytes in the store",
     "computations": "have {} computations under way",
 }
-"""The texts for the use of each kind. The setting `tenant_max_...` of a kind is its limit; the default means no
-limit.
+"""For each kind of quota, the text that tells how much the groups use. The limit of a kind is the setting
+`tenant_max_...`, whose default means no limit.
 """
 
 
 class Quotas:
-    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` waits, so a check
-    and the change after the check are one step.
+    """The quotas of one service. Use `Quotas` only on the service's event loop. No method of `Quotas` awaits, so no
+    other task runs between a check and the change after the check.
 
-    A `tenant` is a prefix; empty for a caller that sees all groups. `settings`: the limits, equal for all tenants; the
-    default has no limits.
+    A `tenant` is a prefix of group ids. The prefix is empty for a caller that sees all groups. `settings`: the settings
+    with the limits, which are equal for all tenants. By default there are no limits.
     """
 
     def __init__(
@@ -130,8 +130,8 @@ class Quotas:
         self._tenants: dict[str, Counter[str]] = {}
 
     def count_group(self, group_id: str, tenant: str = "") -> bool:
-        """Count the group for its tenants. Returns whether the group is new. Raises TooManyGroups when its tenant has
-        reached the limit.
+        """Count the group for its tenants. Returns whether the group is new. Raises TooManyGroups if the tenant has
+        reached its limit.
         """
         if group_id in self._groups and self._groups[group_id]["groups"]:
             return False
@@ -146,9 +146,9 @@ class Quotas:
         self._change(group_id, groups=0, members=0, bytes=0)
 
     def count_elsewhere(self, groups: Mapping[str, tuple[int, int | None]], here: Set[str]) -> None:
-        """Count the groups of other coordinators. `groups`: members and bytes by group, None for unchanged bytes.
-        `here`: the groups of this coordinator. A group that another coordinator had before and that is now in neither
-        mapping was deleted.
+        """Count the groups of other coordinators. `groups`: for each group, the number of its members and its bytes, or
+        None if the bytes are unchanged. `here`: the ids of the groups of this coordinator. A group that was counted for
+        another coordinator, and is now in neither `groups` nor `here`, was deleted.
         """
         for group_id in self._elsewhere - groups.keys() - here:
             self.give_back(group_id)
@@ -157,23 +157,27 @@ class Quotas:
         self._elsewhere = frozenset(groups)
 
     def went_elsewhere(self, group_id: str) -> None:
-        """Keep counting a group that left this coordinator, until `count_elsewhere` finds it, or finds it deleted."""
+        """Keep counting a group that left this coordinator. The next call of `count_elsewhere` finds whether the group
+        still exists.
+        """
         self._elsewhere |= {group_id}
 
     def note(self, group_id: str, members: int, stored_bytes: int) -> None:
-        """Note the present use of the group. `members`: the members that joined here, including those whose commit is
-        under way.
+        """Note how many members and stored bytes the group has now. `members`: the number of members that joined at
+        this coordinator, including members whose join is being committed.
         """
         self._change(group_id, members=members, bytes=stored_bytes)
 
     def no_room_for_member(self, tenant: str, group_id: str, members_then: int) -> str | None:
-        """Returns the reason why the group may not have `members_then` members, in words; None if it may."""
+        """Returns the reason, in words, why the group may not have `members_then` members. Returns None if the group
+        may have them.
+        """
         known = self._groups[group_id]["members"] if group_id in self._groups else 0
         return self.no_room(tenant, "members", members_then - known) or self.no_room(tenant, "bytes", 1)
 
     @contextmanager
     def computation(self, tenant: str) -> Iterator[None]:
-        """Counts one computation within the block. Raises TooManyRequests when the tenant has reached its limit."""
+        """Counts a computation as running within the block. Raises TooManyRequests if the tenant is at its limit."""
         no_room = self.no_room(tenant, "computations", 1)
         if no_room is not None:
             raise TooManyRequests(f"{no_room}: try again")
@@ -187,7 +191,9 @@ class Quotas:
                 use["computations"] -= 1
 
     def shown(self, tenant: str) -> Mapping[str, object] | None:
-        """Returns the use and the limits of the tenant (None: no limit); None for a caller that sees all groups."""
+        """Returns for each kind how much the tenant uses, and the limit or None. Returns None for a caller that sees
+        all groups.
+        """
         if not tenant:
             return None
         use, shown = self._of(tenant), dict[str, object](group_prefix=tenant)
@@ -202,11 +208,11 @@ class Quotas:
         return allowed
 
     def no_room(self, tenant: str, kind: str, more: int) -> str | None:
-        """Returns the reason why the tenant may not have `more` of this kind, in words; None if the tenant may have
-        them.
+        """Returns the reason, in words, why the tenant may not have `more` of this kind. Returns None if the tenant may
+        have them.
 
-        If the tenant itself has reached its limit, the text has the amount that the tenant uses. If a tenant with a
-        shorter prefix has reached its limit, the text has no amount, because the caller must not see it.
+        If the tenant itself has reached its limit, the text names the amount that the tenant uses. If a tenant with a
+        shorter prefix has reached its limit, the text does not name the amount, because the caller must not see it.
         """
         allowed = self._allowed(kind)
         for bound in self._bounds(tenant):
@@ -218,14 +224,18 @@ class Quotas:
         return None
 
     def _bounds(self, tenant: str) -> list[str]:
-        """The tenants whose quotas apply to a caller: its own, and those with a shorter prefix of it."""
+        """Returns the tenants whose quotas apply to a caller: the caller's own tenant, and tenants with a shorter
+        prefix.
+        """
         if not tenant:
             return []
         outer = (tenant[:length] for length in range(len(tenant) - 1, 0, -1))
         return [tenant, *(prefix for prefix in outer if self._is_tenant(prefix))]
 
     def _of(self, tenant: str) -> Counter[str]:
-        """Returns the use of a tenant. The use is counted at the first call, and kept up to date from then on."""
+        """Returns how much a tenant uses of each kind. The first call counts the amounts, which are then kept up to
+        date.
+        """
         known = self._tenants.get(tenant)
         if known is None:
             known = self._tenants[tenant] = Counter()
@@ -235,7 +245,7 @@ class Quotas:
         return known
 
     def _change(self, group_id: str, **now: int | None) -> None:
-        """`now`: the present use of the group by kind; None if it is unchanged."""
+        """`now`: for each kind, the amount that the group uses now; None if the amount is unchanged."""
         use = self._groups.setdefault(group_id, Counter())
         more = {kind: count - use[kind] for kind, count in now.items() if count is not None}
         if any(more.values()):

@@ -1,4 +1,6 @@
-"""Users' own assignors, named `module:Class`: they run only if the service's own settings list them."""
+"""Users' own assignors, with names of the form `module:Class`. An assignor runs only if the settings of the service
+list it.
+"""
 
 from collections.abc import Iterable
 from functools import lru_cache
@@ -13,26 +15,26 @@ from coordinator_api.settings import SettingsError
 
 
 class AllowedAssignors:
-    """The `module:Class` assignors that groups may name. Kafka's own assignors are always allowed."""
+    """The users' own assignors that groups may name. Kafka's own assignors are always allowed."""
 
     def __init__(self, class_paths: Iterable[str]) -> None:
-        """Loads each assignor, so that a wrong setting fails the start. Raises SettingsError."""
+        """Loads each assignor, so that the service does not start with a wrong setting. Raises SettingsError."""
         self._loaded = {path: _load(path) for path in class_paths}
 
     @property
     def class_paths(self) -> tuple[str, ...]:
-        """The arguments with which another process allows the same assignors."""
+        """The arguments with which another process can allow the same assignors."""
         return tuple(self._loaded)
 
     def check(self, assignor: str) -> None:
-        """Raises AssignorNotListed for a class that the settings do not list."""
+        """Raises AssignorNotListed if the settings do not list the class."""
         if is_class_path(assignor) and assignor not in self._loaded:
             raise AssignorNotListed(
                 f"assignor: {assignor[:100]} is not listed in this service's setting task.assignor.classes", "assignor"
             )
 
     def load(self, assignor: str) -> TaskAssignor | None:
-        """Returns the user's own assignor; None for one of Kafka's, which the pipeline has built in."""
+        """Returns the user's own assignor. Returns None for an assignor of Kafka, which is part of the pipeline."""
         if not is_class_path(assignor):
             return None
         if assignor not in self._loaded:
@@ -42,7 +44,7 @@ class AllowedAssignors:
 
 @lru_cache(maxsize=1)
 def allowed_here(class_paths: tuple[str, ...]) -> AllowedAssignors:
-    """Returns the allowed assignors in a worker process, where they are loaded once."""
+    """Returns the allowed assignors in a worker process, which loads each assignor once."""
     return AllowedAssignors(class_paths)
 
 

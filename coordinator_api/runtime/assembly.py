@@ -1,4 +1,4 @@
-"""Builds the coordinator from the settings, part by part, in the order of their dependencies.
+"""Builds the parts of the coordinator from the settings, in the order of their dependencies.
 
 Each part gets its dependencies in its constructor. The coordinator closes all parts in the opposite order.
 """
@@ -30,7 +30,7 @@ async def open_coordinator(
     StoreError, SettingsError.
 
     A group whose log cannot be read is left out (`Coordinator.unreadable`), and does not affect other groups. `url`:
-    the address at which this coordinator listens, for others of the same database. `is_tenant`: as for `Quotas`.
+    the address at which this coordinator listens, for other coordinators of the database. `is_tenant`: as for `Quotas`.
     """
     async with AsyncExitStack() as opening:
         resources = AsyncExitStack()
@@ -83,7 +83,7 @@ def _coordinator(
 
 
 def _advertised(settings: Settings, store: OpenStore, url: str) -> str:
-    """Returns the address at which other coordinators of the database reach this one."""
+    """Returns the address at which other coordinators of the database reach this coordinator."""
     reached_at = settings.advertised_url or url or f"http://{settings.host}:{settings.port}"
     if store.lease_store.times.expires and settings.advertised_url is None and _is_any_address(settings.host):
         structlog.get_logger("coordinator_api").warning(

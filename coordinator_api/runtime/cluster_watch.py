@@ -1,14 +1,16 @@
-"""Polls of the coordinator for stable groups: changed topics, and warm-ups that have caught up.
+"""Two watches for stable groups, which find changed topics and warm-ups that have caught up.
 
-`ClusterWatch` watches a group while it is stable and its last rebalance polled a cluster: each rebalance polls the
-cluster itself, and a group without members needs no rebalance. The watch polls every `cluster.metadata.max.age.ms`.
-After a failed rebalance, while the cluster does not answer and while a topic is gone, the watch polls at least every
-five seconds. A topic counts as gone when two polls in a row do not find it. A failed poll is repeated, and never ends
-the watch. Source: `Metadata.metadataExpireMs`; `ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
+`ClusterWatch` polls a group's cluster while the group is stable, if the last rebalance polled the cluster. In other
+states no watch is needed: each rebalance polls the cluster, and an empty group needs no rebalance. The watch polls
+every `cluster.metadata.max.age.ms`. The watch polls at least every five seconds after a failed rebalance, while the
+cluster does not answer, and while a topic is missing. A topic counts as deleted if two polls in a row do not find the
+topic. A failed poll does not end the watch: the watch polls again. Source: `Metadata.metadataExpireMs`;
+`ConsumerCoordinator.onJoinPrepare` for the rebalance after a change.
 
 `WarmUpWatch` polls about once a second, and only while the group waits for its warm-ups (`group.rebalancing`). The
 member's heartbeats report the warm-up's offsets. The end offsets of the changelogs come from the definition, or from
-the cluster that it names. A warm-up whose lag is unknown does not count as caught up. A poll that fails is repeated.
+the cluster that the definition names. A warm-up whose lag is unknown does not count as caught up. A poll that fails is
+repeated.
 """
 
 import asyncio
@@ -35,14 +37,14 @@ LONGEST_RETRY_MS = 5_000
 WARM_UP_POLL_INTERVAL_S = 1.0
 
 HandIn = Callable[[Event], Awaitable[object]]
-"""A function that has the group handle an event. The function raises StoreError if the effects of the event could not
+"""A function that has the group handle an event. The function raises StoreError if the records of the event could not
 be committed.
 """
 
 
 class RepeatedWatch(ABC):
-    """Polls repeatedly while the state of the group requires polls. Call `follow` after every event that begins or ends
-    in state Stable. `hand_in` gets the findings.
+    """Polls repeatedly while `_is_needed` is True for the group. Call `follow` after every event before or after which
+    the group is Stable. `hand_in` gets an event with the result of a poll.
     """
 
     def __init__(
@@ -82,7 +84,7 @@ class RepeatedWatch(ABC):
 
     @abstractmethod
     def _delay_s(self) -> float:
-        """Seconds until the next poll."""
+        """Returns the seconds until the next poll."""
 
     @abstractmethod
     async def _poll(self, image: GroupImage) -> None:
@@ -129,7 +131,7 @@ class ClusterWatch(RepeatedWatch):
         assert image.input_json is not None, "only declared groups have rebalances"
         try:
             topics = await self._runner.topics(image.input_json)
-        except Exception as error:  # any error of a provider: the watch continues
+        except Exception as error:  # a provider may raise any error, and the watch continues
             self._standing.failed(error)
             return
         self._standing.answered()
@@ -137,11 +139,13 @@ class ClusterWatch(RepeatedWatch):
             return
         try:
             await self._hand_in(TopicsSeen(self._without_single_misses(image, topics)))
-        except Exception as error:  # the store did not answer: the next poll repeats the event
+        except Exception as error:  # if the store did not answer, the next poll repeats the event
             self._telemetry.logger.warning("topics_not_handed_in", error=str(error))
 
     def _without_single_misses(self, image: GroupImage, topics: Mapping[str, int]) -> Mapping[str, int]:
-        """Leaves out topics that are missing for the first time: a topic counts as gone after two polls in a row."""
+        """Leaves out topics that are missing for the first time, because a topic counts as deleted only after two polls
+        in a row.
+        """
         before = image.last_rebalance.basis.topics if image.last_rebalance is not None else {}
         gone = frozenset(topic for topic, partitions in topics.items() if not partitions and before.get(topic))
         missed_once, self._missed = gone - self._missed, gone
@@ -161,10 +165,12 @@ class WarmUpWatch(RepeatedWatch):
         assert image.input_json is not None, "only declared groups have rebalances"
         sums = self._durable.group.reported_offset_sums()
         if not _all_report(image, sums):
-            return  # without all reports, a poll of the cluster could not show that they have caught up
+            # a warm-up without a reported offset sum does not count as caught up, so a poll of the cluster is not
+            # needed
+            return
         try:
             snapshot = await self._runner.seen_now(image.input_json)
-        except Exception as error:  # any error of a provider: the watch continues
+        except Exception as error:  # a provider may raise any error, and the watch continues
             self._standing.failed(error)
             return
         caught_up = await asyncio.to_thread(all_caught_up, image, sums, snapshot)
@@ -174,8 +180,8 @@ class WarmUpWatch(RepeatedWatch):
 
 
 def all_caught_up(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]], definition: RebalanceSnapshot) -> bool:
-    """Whether all warm-ups have caught up. `sums`: the reported offset sums. `definition`: the group's definition with
-    the present state of its cluster.
+    """Returns whether all warm-ups have caught up. `sums`: for each member, the reported offset sums of its tasks.
+    `definition`: the group's definition with the present state of its cluster.
     """
     changelogs = Changelogs(definition)
     acceptable = definition.configs.acceptable_recovery_lag
@@ -196,8 +202,8 @@ def _all_report(image: GroupImage, sums: Mapping[str, Mapping[TaskId, int]]) -> 
 
 
 class Changelogs:
-    """The end offsets of the definition's changelogs. A changelog that does not exist yet counts as empty, as for the
-    leader.
+    """The end offsets of the definition's changelogs. A changelog that does not exist yet counts as empty, as it does
+    for the leader.
     """
 
     def __init__(self, definition: RebalanceSnapshot) -> None:
@@ -209,8 +215,8 @@ class Changelogs:
     def lags_of(
         self, tasks: Sequence[TaskId], offset_sums: Mapping[TaskId, int]
     ) -> Mapping[TaskId, tuple[int, int | None]]:
-        """Returns two values for each stateful task: the lag in records (LATEST_OFFSET for a running active task, see
-        `TaskLags`), and the sum of the end offsets, which is None when it is unknown.
+        """Returns for each stateful task its lag in records and the sum of its end offsets. The lag of a running active
+        task is LATEST_OFFSET (see `TaskLags`). The sum is None if it is unknown.
         """
         existing = self._definition.existing_internal_topics
         topics = {

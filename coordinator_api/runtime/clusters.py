@@ -1,15 +1,15 @@
-"""Clusters that a group's definition names and does not describe itself: every rebalance polls them.
+"""Clusters that the definitions of groups name. Every rebalance of a group whose definition names a cluster polls the
+cluster.
 
-Rules: a definition has `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens only addresses
-that its own settings list, because an address may be a directory of this machine. The service finds providers by the
-entry point group `assignor.cluster_providers`, so that this package depends on no log implementation. A provider is a
-function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach. An error of a
-provider that does not mean that the cluster is out of reach fails the rebalance; the group repeats it as it repeats any
-failed rebalance.
+Rules: a definition names a cluster by `"cluster": {"provider": name, "bootstrap.servers": address}`. The service opens
+only addresses that its own settings list, because an address may be a directory of this machine. The service finds
+providers by the entry point group `assignor.cluster_providers`, so that this package depends on no log implementation.
+A provider is a function from an address to a `ClusterProvider`. A rebalance waits for a cluster that is out of reach.
+After any other error of a provider, the rebalance fails. The group repeats this rebalance like other failed rebalances.
 
-Calls to a cluster run in threads, each with a time limit. Every cluster has a few threads of its own, so a cluster that
-does not answer blocks neither the event loop nor the groups of other clusters. An error that means that the cluster is
-out of reach becomes `ClusterOutOfReach`; any other error of the provider is raised unchanged.
+Calls to a cluster run in threads, and each call has a time limit. Every cluster has a few threads of its own, so a
+cluster that does not answer blocks neither the event loop nor the groups of other clusters. An error that means that
+the cluster is out of reach becomes `ClusterOutOfReach`. Any other error of the provider is raised unchanged.
 """
 
 from __future__ import annotations
@@ -36,26 +36,30 @@ SETTING = "cluster.bootstrap.servers"
 
 
 class ClusterProvider(Protocol):
-    """One cluster. Called from several threads, never on the event loop. The provider limits the time of each call.
+    """One cluster. The methods are called from several threads, never on the event loop. The provider limits the time
+    of each call.
 
     An error whose attribute `retriable` is True means that the cluster is temporarily out of reach (see
     `is_retriable`).
     """
 
     def view(self, group_id: str, definition: RebalanceSnapshot) -> ClusterView:
-        """Returns the present state of the topology's topics. Unknown changelog end offsets are None."""
+        """Returns the present state of the topology's topics. End offsets of changelogs are None if they are
+        unknown.
+        """
         ...
 
     def topics(self, definition: RebalanceSnapshot) -> Mapping[str, int]:
-        """Returns the present partition counts of the topology's topics, including internal topics, without topics that
-        do not exist.
+        """Returns the present partition counts of the topology's existing topics, including internal topics.
 
         The watch calls `topics` often, so a call may cost at most one metadata request.
         """
         ...
 
     def create_topics(self, topics: Mapping[str, CreatedTopic]) -> None:
-        """Create the topics; they exist on return. An existing topic with the same number of partitions is accepted."""
+        """Create the topics. All topics exist when the call returns. It is not an error if a topic already exists with
+        the same number of partitions.
+        """
         ...
 
     def close(self) -> None: ...
@@ -64,15 +68,15 @@ class ClusterProvider(Protocol):
 def is_retriable(error: BaseException) -> bool:
     """Returns whether the error means that the cluster could not be reached or was too slow, so that a retry may help.
 
-    Source: `RetriableException`; Python clients of Kafka use the same attribute name.
+    Source: `RetriableException`; Python clients of Kafka have the same attribute `retriable`.
     """
     return getattr(error, "retriable", False) is True or isinstance(error, TimeoutError | ConnectionError)
 
 
 @dataclass(frozen=True, slots=True)
 class ProviderAddress:
-    """The address of a cluster. `provider`: a name such as `embedded`. `bootstrap_servers`: None for the only cluster
-    that the settings list.
+    """The address of a cluster. `provider`: a name such as `embedded`. `bootstrap_servers`: the servers; None means the
+    only cluster that the settings list.
     """
 
     provider: str
@@ -81,12 +85,15 @@ class ProviderAddress:
     def __str__(self) -> str:
         if self.bootstrap_servers is None:
             return self.provider
-        names_it = self.bootstrap_servers.startswith(f"{self.provider}:")  # for example `embedded:/var/lib/words`
+        # the text has a form such as `embedded:/var/lib/words`
+        names_it = self.bootstrap_servers.startswith(f"{self.provider}:")
         return self.bootstrap_servers if names_it else f"{self.provider} {self.bootstrap_servers}"
 
 
 def provider_address(cluster: object) -> ProviderAddress | None:
-    """Returns the address in a definition's `cluster`; None when it describes the cluster itself. Raises InputError."""
+    """Returns the address in the `cluster` of a definition. Returns None if the definition describes the cluster
+    itself. Raises InputError.
+    """
     if not isinstance(cluster, Mapping) or PROVIDER not in cluster:
         return None
     unknown = set(cluster) - {PROVIDER, BOOTSTRAP_SERVERS}
@@ -101,10 +108,10 @@ def provider_address(cluster: object) -> ProviderAddress | None:
 
 
 def _servers_in(provider: str, address: str) -> frozenset[str]:
-    """Returns the servers of an address, separated by commas or semicolons, with or without the provider's name in
-    front.
+    """Returns the set of servers in an address. The servers are separated by commas or semicolons, and the provider's
+    name may stand before them.
 
-    Any subset of a cluster's servers names the cluster, in any order.
+    An address with any of a cluster's servers, in any order, names the cluster.
     """
     servers = re.split("[;,]", address.removeprefix(f"{provider}:"))
     return frozenset(server.strip() for server in servers)
@@ -128,12 +135,12 @@ THREADS_OF_A_CLUSTER = 4
 
 
 class ClusterOutOfReach(AssignorFault):
-    """The cluster did not answer in time; a retry may help. The message is one line for people."""
+    """The cluster did not answer in time. A later call may succeed. The error message is one line for people."""
 
 
 class ClusterConnection:
-    """One cluster, for use on the event loop. Every method of `ClusterConnection` raises ClusterOutOfReach, and the
-    other errors of the cluster's provider.
+    """One cluster, for use on the event loop. Every method may raise ClusterOutOfReach and the other errors of the
+    cluster's provider.
     """
 
     def __init__(self, clusters: Clusters, address: ProviderAddress, timeout_ms: int) -> None:
@@ -152,7 +159,7 @@ class ClusterConnection:
         await self._ask(lambda provider: provider.create_topics(topics))
 
     def close(self) -> None:
-        """Make no more calls to the cluster. A running call ends by itself."""
+        """Start no further calls to the cluster. A running call ends by itself."""
         self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _ask(self, call: Callable[[ClusterProvider], Answer], timeout_ms: int | None = None) -> Answer:
@@ -192,8 +199,8 @@ class Clusters:
         self._closed = False
 
     def check(self, address: ProviderAddress) -> None:
-        """Raises InputError for an address that the settings do not list and for a provider whose packages are missing,
-        NotBuiltYet for an unknown provider. Loads the provider, which may take time.
+        """Raises InputError if the settings do not list the address, or if packages of the provider are missing. Raises
+        NotBuiltYet for an unknown provider. The call loads the provider, which may take time.
         """
         point = _entry_point(address.provider)
         self._listed(address)
@@ -234,7 +241,7 @@ class Clusters:
                 provider.close()
 
     def _listed(self, address: ProviderAddress) -> ProviderAddress:
-        """Returns the address as the settings list it."""
+        """Returns the address in the spelling of the settings."""
         if address.bootstrap_servers is None and len(self._allowed) == 1:
             return ProviderAddress(address.provider, self._allowed[0])
         if address.bootstrap_servers is None:
@@ -248,12 +255,12 @@ class Clusters:
 
 
 class ClusterStanding:
-    """The reachability of a group's cluster. The watch, the rebalances and the description report each poll here. Times
-    in milliseconds.
+    """Records whether the cluster of a group can be reached. The watches, the rebalances and the descriptions of the
+    group report the result of each poll. All times are in milliseconds.
 
-    `looked_at_ms`: the time of the cluster's last answer, None before the first one. `failing_since_ms`: the time of
-    the first failed poll since then. `error`: the error of the last failed poll. `failing_since_ms` and `error` are
-    None when the cluster answered the last poll.
+    `looked_at_ms`: the time of the cluster's last answer; None before the first answer. `failing_since_ms`: the time of
+    the first failed poll since the cluster's last answer. `error`: the error of the last failed poll.
+    `failing_since_ms` and `error` are None when the cluster answered the last poll.
     """
 
     def __init__(self, now_ms: Callable[[], int], telemetry: GroupTelemetry) -> None:
@@ -270,7 +277,7 @@ class ClusterStanding:
         self.failing_since_ms = self.error = None
 
     def failed(self, error: Exception) -> None:
-        # the error is shown as JSON, and a path in it may have bytes that are no text
+        # the error is shown as JSON, and a path in the error may have bytes that are not valid text
         self.error = str(error).encode("utf-8", "backslashreplace").decode("utf-8") or type(error).__name__
         self._telemetry.metrics.failed_cluster_polls.inc()
         if self.failing_since_ms is None:

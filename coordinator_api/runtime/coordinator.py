@@ -1,4 +1,4 @@
-"""All groups of one service: opens them from the store, finds them by id, creates, deletes and closes them."""
+"""The groups of one service, which are opened from the store, found by id, created, deleted and closed here."""
 
 import asyncio
 import re
@@ -38,25 +38,26 @@ from coordinator_api.workers.worker_pool import ServiceWorkers
 DESCRIPTIONS_AT_ONE_TIME = 2
 
 COUNT_OTHERS_EVERY_S = 1.0
-"""The interval at which the groups of other coordinators are counted for quotas."""
+"""The interval in seconds at which the groups of other coordinators are counted for quotas."""
 
 SHARE_OF_A_STOP = 0.75
-"""The share of a stop's time limit for handing all groups over. Groups that were not handed over in this time are
-closed.
+"""The part of the time limit of a stop that may be used to hand groups over. Groups that were not handed over in this
+time are closed.
 """
 
 _UNSAFE_IN_AN_ID = re.compile(r"[^A-Za-z0-9._-]")
 _LONGEST_NAME_IN_AN_ID = 249
-"""The most characters of the name in a member id. The name comes from a client id, which may be as long as a whole
-member id, and the member id also has a UUID.
+"""The largest number of characters of the name in a member id. The name is cut, because it comes from a client id. A
+client id may be as long as a whole member id, which also contains a UUID.
 """
 
 
 class Coordinator:
     """The groups of one service. `assembly.open_coordinator` makes a Coordinator, which is used on one event loop.
 
-    `unreadable`: the groups whose log cannot be read, each with the reason; they are not led. `store`: whether the
-    store can be used. `closed`: whether `close` has ended, after which the store is not used any more.
+    `unreadable`: for each group whose log cannot be read, the reason. This coordinator does not lead unreadable groups.
+    `store`: checks whether the store can be used. `closed`: True if `close` has ended. A closed coordinator does not
+    use the store any more.
     """
 
     def __init__(
@@ -70,8 +71,9 @@ class Coordinator:
         url: str,
         resources: AsyncExitStack,
     ) -> None:
-        """`url`: the address of this coordinator for others of the database. `resources`: closed last. The constructor
-        has eight parameters, because each is a part that `assembly` makes from the settings.
+        """`url`: the address of this coordinator for other coordinators of the database. `resources`: the resources
+        that `close` closes last. The constructor has eight parameters, because each parameter is a part that `assembly`
+        makes from the settings.
         """
         self.settings = settings
         self.repository = store.repository
@@ -122,38 +124,37 @@ class Coordinator:
         self._resources.callback(self._monitor.stop)
 
     def check_may_answer(self) -> None:
-        """Raises LeaseEnded if this coordinator may not answer from memory now."""
+        """Raises LeaseEnded if this coordinator may not answer from its memory now."""
         if self.lease.is_shared:
             self.lease.check()
 
     def group(self, group_id: str) -> GroupRuntime:
-        """Returns an open group. Raises GroupNotFound, UnreadableGroup, LeaseEnded, and NotOwner for a group that is
-        not open here any more.
+        """Returns an open group. Raises GroupNotFound, UnreadableGroup, LeaseEnded. Raises NotOwner if the group exists
+        but is not open in this coordinator.
         """
         self.check_may_answer()
         self._check_readable(group_id)
         runtime = self.groups.get(group_id)
         if runtime is None and not self.lease.is_unknown(group_id):
-            raise not_here(group_id)  # this must not be GroupNotFound: a member ends when the answer is "no such group"
+            raise not_here(group_id)  # GroupNotFound would be wrong: a member ends when the answer is "no such group"
         if runtime is None or not runtime.is_declared:
             raise _no_such_group(group_id)
         return runtime
 
     def _lock(self, group_id: str) -> asyncio.Lock:
-        """Returns the lock for creating, changing and deleting the group. The lock is dropped when no task holds it or
-        waits for it.
+        """Returns the lock for creating, changing and deleting the group. A lock that no task holds or waits for is
+        dropped.
         """
         return self._locks.setdefault(group_id, asyncio.Lock())
 
     async def handle_or_create(
         self, group_id: str, event: Event, recording: Recording | None = None, tenant: str = ""
     ) -> Response:
-        """Have the group handle the event, and create the group if it does not exist: for a definition, or for a
-        rebalance that was led elsewhere. `recording`: stored with a reported rebalance. `tenant`: the tenant whose
-        quotas apply.
+        """Have the group handle a definition or the report of another leader's rebalance. If the group does not exist,
+        it is created. `recording`: the recording to store with a reported rebalance. `tenant`: the tenant whose quotas
+        apply.
 
-        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner when another coordinator has created the
-        group.
+        Raises TooManyGroups, UnreadableGroup, StoreError. Raises NotOwner if another coordinator has created the group.
         """
         self._check_readable(group_id)
         async with self._lock(group_id):
@@ -171,10 +172,10 @@ class Coordinator:
             raise TooManyGroups("this service has as many groups as it may (group.max.count)")
         is_counted_now = self.quotas.count_group(group_id, tenant)
         try:
-            # the group may be in the store: a PUT that failed may have been written after all
+            # the group may be in the store, because a PUT that failed may have been written after all
             log = await self.repository.load_group(group_id)
             if log.sequence and self.lease.is_shared:
-                raise not_here(group_id)  # a failed PUT was written, or another coordinator owns the group
+                raise not_here(group_id)  # either a failed PUT was written, or another coordinator owns the group
         except StoreError:
             if is_counted_now:
                 self.quotas.give_back(group_id)
@@ -199,12 +200,12 @@ class Coordinator:
         return response
 
     def declared(self) -> list[GroupRuntime]:
-        """All declared groups, in the order of their ids."""
+        """Returns all declared groups, in the order of their ids."""
         return [runtime for _, runtime in sorted(self.groups.items()) if runtime.is_declared]
 
     async def stored_log(self, group_id: str) -> tuple[StoredLog, str | None]:
-        """Returns the stored log of the group, and the reason why the log cannot be read, None if it can. Raises
-        GroupNotFound.
+        """Returns the stored log of the group, and the reason why the log cannot be read. The reason is None if the log
+        can be read. Raises GroupNotFound.
         """
         stored = await self.repository.stored_log(group_id)
         if stored.is_empty:
@@ -215,8 +216,8 @@ class Coordinator:
         """Plans a repair of the group's log. Returns the records that the repair keeps and drops. `execute`: carry out
         the repair, and open the group again.
 
-        For a group that is led, nothing is lost: its log is written from memory. Raises GroupNotFound, LogIsIntact,
-        LogBeyondRepair, StoreError.
+        If this coordinator leads the group, no record is lost, because the log is written from memory. Raises
+        GroupNotFound, LogIsIntact, LogBeyondRepair, StoreError.
         """
         async with self._lock(group_id):
             stored, problem = await self.stored_log(group_id)
@@ -231,7 +232,7 @@ class Coordinator:
                     if left is not None:
                         raise StoreError(f"the log of group {group_id} could not be written anew: {left}")
                 return GroupRepair(group_id, problem, execute, plan)
-            is_whole = True  # the log may have been repaired by other means since its damage was found
+            is_whole = True  # the log may have been repaired by other means since the damage was found
             try:
                 whole = await replayed_log(await self.repository.load_group(group_id), self._environment)
                 plan = nothing_lost(stored, whole.image)
@@ -242,7 +243,8 @@ class Coordinator:
             if execute:
                 if not is_whole:
                     await self.repository.renew(group_id, stored.sequence, plan.lines, epoch=self.lease.epoch(group_id))
-                # the group stays in `unreadable` until it is open: a member ends when the answer is "no such group"
+                # the group stays in `unreadable` until it is open, because a member ends when the answer is "no such
+                # group"
                 await self._open_group(group_id, self.lease.epoch(group_id))
                 self._check_readable(group_id)
                 structlog.get_logger("coordinator_api").warning(
@@ -256,7 +258,8 @@ class Coordinator:
             return GroupRepair(group_id, problem, execute, plan)
 
     async def delete(self, group_id: str, *, force: bool = False) -> Response:
-        """Delete the group. `force`: delete also a group whose log cannot be read, although its members are unknown.
+        """Delete the group. `force`: True to delete the group even if its log cannot be read, so that its members are
+        unknown.
 
         Raises GroupNotFound, UnreadableGroup, StoreError.
         """
@@ -296,8 +299,8 @@ class Coordinator:
         return group_id in self.groups or group_id in self.unreadable
 
     async def close_owned(self, group_id: str) -> Callable[[], None] | None:
-        """Let the group finish its commits, and end its lease. Returns a function that answers the group's held
-        requests.
+        """Let the group finish its commits, then end the lease of the group. Returns a function that answers the
+        group's held requests.
         """
         self.unreadable.pop(group_id, None)
         runtime = self.groups.pop(group_id, None)
@@ -334,7 +337,7 @@ class Coordinator:
         self.watching.changed(group_id)
 
     def _lost(self, group_id: str) -> None:
-        """Drop the group after a refused write: the group has another owner."""
+        """Drop the group after a refused write, because the group has another owner."""
         self.lose(group_id)
         self.lease.lost(group_id)
 
@@ -346,7 +349,9 @@ class Coordinator:
             self.connections.lost(connection_id)
 
     def new_member_id(self, client_id: str | None, group_instance_id: str | None) -> str:
-        """Returns a new member id in Kafka's form, a name and a UUID, with characters that need no escape in a URL."""
+        """Returns a new member id that consists of a name and a UUID, as in Kafka. Its characters need no escape in a
+        URL.
+        """
         name = (group_instance_id or client_id or "member")[:_LONGEST_NAME_IN_AN_ID]
         return f"{_UNSAFE_IN_AN_ID.sub('_', name)}-{uuid.uuid4()}"
 
@@ -354,13 +359,13 @@ class Coordinator:
         """Answer held requests now, and end computations, so that a graceful stop does not wait for held requests or
         computations.
 
-        If there are other coordinators, the groups are first handed over to them, so that the answers name the new
+        The groups are first handed over to other coordinators, if there are any, so that the answers name the new
         owner.
         """
         if self.stopping:
             return
         self.stopping = True
-        # a stop does not wait for computations: the caller can ask another coordinator
+        # a stop does not wait for computations, because the caller can ask another coordinator
         self.workers.computations.begin_close()
         self.watching.release()
         self._giving_away = self._tasks.start(self._give_away())
@@ -388,7 +393,7 @@ class Coordinator:
             self.quotas.note(group_id, 0, stored_bytes.get(group_id, 0))
 
     async def _count_others(self) -> None:
-        """Periodically count members and stored bytes of the groups of other coordinators, for quotas."""
+        """Periodically count, for the quotas, the members and stored bytes of the groups of other coordinators."""
         while True:
             try:
                 stored_bytes = await self.repository.stored_bytes()
@@ -401,8 +406,8 @@ class Coordinator:
             await asyncio.sleep(COUNT_OTHERS_EVERY_S)
 
     async def _open_group(self, group_id: str, epoch: int) -> bool:
-        """Open the group. Returns whether the group exists. Raises NotOwner, and StoreError when the store cannot be
-        read for now.
+        """Open the group. Returns whether the group exists. Raises NotOwner. Raises StoreError if the store cannot be
+        read at present.
         """
         self.quotas.count_group(group_id)
         is_shared = self.lease.is_shared
@@ -421,8 +426,8 @@ class Coordinator:
             return True
         self.groups[group_id] = runtime
         self.unreadable.pop(group_id, None)
-        # on an error the group reads the store again before its next event, unless another coordinator owns the group
-        # now
+        # after an error, the group is read from the store again before its next event, or another coordinator owns the
+        # group
         with suppress(StoreError):
             await runtime.handle(events.Recovered())
         return True
@@ -443,14 +448,14 @@ class Coordinator:
         structlog.get_logger("coordinator_api").error("group_unreadable", group=group_id, error=str(error))
         runtime = self.groups.pop(group_id, None)
         if runtime is not None:
-            self._tasks.start(runtime.close())  # not awaited, because the group is handling an event
+            self._tasks.start(runtime.close())  # the task is not awaited, because the group is handling an event
 
     def _runtime(self, log: GroupLog, epoch: int, replayed: Group | None = None) -> GroupRuntime:
         lease = GroupLease(log.group_id, epoch, self.lease.check if self.lease.is_shared else None, self._lost)
         return GroupRuntime(log, self._environment, self._rebalances, lease, replayed, self._set_aside)
 
     def measures(self) -> ServiceMeasures:
-        """The present values of the service for `/metrics`."""
+        """Returns the values of the service for `/metrics`."""
         runtimes = self.declared()
         by_state = Counter(runtime.image.state for runtime in runtimes)
         return ServiceMeasures(

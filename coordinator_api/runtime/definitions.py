@@ -1,12 +1,14 @@
-"""Reads and checks a group's definition from a PUT: the `input` of rebalance/1 without members and leader.
+"""Reads and checks the definition of a group from a PUT. A definition is the `input` of rebalance/1 without members and
+leader.
 
-If a definition describes its cluster, it is the only source for topics and offsets: topics that a rebalance creates are
-not added to it, and a later PUT replaces it. If a definition names a provider, every rebalance polls the cluster.
+If a definition describes its cluster, it is the only source for topics and offsets. Topics that a rebalance creates are
+not added to the definition. A later PUT replaces the definition. If a definition names the provider of its cluster,
+every rebalance polls the cluster.
 
-Names in the documents of callers become names of topics and directories later. So this file checks the names before a
-document is stored or used. Stored groups of an earlier release are not checked again, so they are still served and can
-be deleted. A report and a computation may have the names that Kafka itself accepts: there, stores that are not logged
-may have any name.
+Names in the documents of callers are used later as names of topics and directories. So this file checks the names
+before a document is stored or used. Groups that an earlier release stored are not checked again, so they are still
+served and can be deleted. Reports and computations may contain every name that Kafka accepts. In Kafka, stores that are
+not logged may have any name.
 """
 
 import json
@@ -41,8 +43,8 @@ _KNOWN_BY_THE_PROVIDER = ("existing_internal_topics", "changelog_end_offsets", "
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """A parsed definition. `snapshot`: without members; also without a cluster if `provider` names the cluster to
-    poll.
+    """A parsed definition. `snapshot`: the definition as a snapshot without members. If `provider` names the cluster to
+    poll, `snapshot` has no cluster either.
     """
 
     snapshot: RebalanceSnapshot
@@ -51,9 +53,9 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class DocumentBounds:
-    """The limits of a caller's document, from the settings `group.max.partitions`, `group.max.subtopologies`,
-    `task.assignor.classes`, `cluster.bootstrap.servers`. Worker processes read the documents, so this class can be
-    pickled.
+    """The limits for a caller's document. The limits come from the settings `group.max.partitions`,
+    `group.max.subtopologies`, `task.assignor.classes` and `cluster.bootstrap.servers`. Worker processes read the
+    documents, so this class can be pickled.
     """
 
     max_partitions: int
@@ -63,8 +65,8 @@ class DocumentBounds:
 
 
 def declared_definition(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> str:
-    """Checks the document of a PUT and returns its canonical definition. Runs in a worker process. Raises as
-    `read_definition` does, and AssignorNotListed.
+    """Checks the document of a PUT and returns its canonical definition. The function runs in a worker process. Raises
+    the errors of `read_definition`, and AssignorNotListed.
     """
     check_subtopologies(document, "", bounds.max_subtopologies)
     input_json = read_definition(document, group_id, bounds.max_partitions, Clusters(bounds.clusters))
@@ -73,8 +75,8 @@ def declared_definition(document: dict[str, object], group_id: str, bounds: Docu
 
 
 def check_subtopologies(known: object, where: str, most: int) -> None:
-    """Rejects a document with too many subtopologies. Call `check_subtopologies` before the checks that take time.
-    `known`: the `input` of a rebalance/1 document, which was not checked before. Raises InputError.
+    """Raises InputError if a document has too many subtopologies. Call `check_subtopologies` before the checks that
+    take time. `known`: the `input` of a rebalance/1 document, which was not checked before.
     """
     topology = known.get("topology") if isinstance(known, dict) else None
     subtopologies = topology.get("subtopologies") if isinstance(topology, dict) else None
@@ -87,9 +89,10 @@ def check_subtopologies(known: object, where: str, most: int) -> None:
 def read_definition(
     document: dict[str, object], group_id: str, max_partitions: int, clusters: Clusters | None = None
 ) -> str:
-    """Returns the definition in its canonical spelling. A missing `application_id` is the group's id.
+    """Returns the definition in its canonical spelling. If `application_id` is missing, it becomes the group's id.
 
-    `clusters`: None if no cluster may be named. Raises InputError with the field, NotBuiltYet.
+    `clusters`: the clusters that the definition may name; None if it may not name a cluster. Raises InputError that
+    names the field, and NotBuiltYet.
     """
     for name, reason in _NOT_OF_A_DEFINITION.items():
         empty = document.get(name) is None or (name == "members" and document[name] == {})
@@ -115,7 +118,9 @@ def read_definition(
 
 
 def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
-    """Raises InputError for too many partitions or tasks: a few bytes can request millions."""
+    """Raises InputError if there are too many partitions or tasks. The check is needed because a few bytes can request
+    millions.
+    """
     partitions = partition_total(snapshot)
     if partitions > max_partitions:
         raise InputError(f"{partitions} partitions are more than group.max.partitions, {max_partitions}", "cluster")
@@ -125,14 +130,17 @@ def check_size(snapshot: RebalanceSnapshot, max_partitions: int) -> None:
 
 
 def partition_total(snapshot: RebalanceSnapshot) -> int:
-    """The partitions of all topics that exist, and of repartition topics whose number of partitions is fixed."""
+    """Returns the sum of the partitions of all topics that exist, and of repartition topics whose number of partitions
+    is fixed.
+    """
     topics = (*snapshot.cluster.topics.values(), *snapshot.existing_internal_topics.values())
     fixed = (topic for each in snapshot.topology.subtopologies for topic in each.repartition_source_topics)
     return sum(topic.partitions for topic in topics) + sum(topic.partitions or 0 for topic in fixed)
 
 
 def task_total(snapshot: RebalanceSnapshot) -> int:
-    """The number of tasks that a rebalance would make: more than partitions if several subtopologies read one topic.
+    """Returns the number of tasks that a rebalance would make. There are more tasks than partitions if several
+    subtopologies read one topic.
 
     While source topics are missing, only the tasks of existing topics count.
     """
@@ -160,9 +168,9 @@ _TOPIC = "the name of a topic"
 
 
 def check_names(snapshot: RebalanceSnapshot, where: str, *, of_stores: bool = False) -> None:
-    """Checks the names in a snapshot. `where`: the path of the snapshot in its document, empty for the whole document.
-    `of_stores`: also check stores that are not logged, because members keep them in directories of these names. Raises
-    InputError with the path.
+    """Checks the names in a snapshot. `where`: the path of the snapshot in its document; empty if the snapshot is the
+    whole document. `of_stores`: True to check also the names of stores that are not logged, because members keep these
+    stores in directories with these names. Raises InputError that names the path.
     """
     checked_name(snapshot.application_id, "an application id", child(where, "application_id"))
     for name, topics in (

@@ -1,16 +1,17 @@
-"""Keeps one group in memory and its records in the store equal: applies several events, then commits them together.
+"""Keeps the state of one group in memory and its records in the store. Several events are applied, then committed
+together.
 
     apply: Group.handle -> Group.apply, in memory        any number of times
     commit: all their records (and the recording of a rebalance) in ONE transaction        then `image` includes them
 
-Between the two, `group` is ahead of `image`. `group` is used only to handle the next event; all other callers see
-`image`, which is never ahead of the store. A write with an unknown result (the store did not answer, or another process
-wrote) makes the group uncertain: it is read from the store again before the next event. A long log is rewritten as one
-snapshot.
+Between `apply` and `commit`, `group` is newer than `image`. `group` is used only to handle the next event. All other
+callers see `image`, which is never newer than the store. A write has an unknown result if the store did not answer or
+another process wrote. After such a write, the group is uncertain, and is read from the store again before the next
+event. A long log is rewritten as one snapshot.
 
-Each write names the epoch in which the group is owned here, which is fixed when the group is taken or created. A write
-that succeeds proves that the group was still owned. The lease is checked before each commit, even if nothing is
-written.
+Each write names the epoch in which this coordinator owns the group. The epoch is fixed when the group is taken or
+created. A write that succeeds proves that this coordinator still owned the group. The lease is checked before each
+commit, even if the commit writes no records.
 """
 
 import asyncio
@@ -40,8 +41,8 @@ from coordinator_api.store.store_errors import DamagedLog, NotOwner, StoreError
 class GroupEnvironment:
     """The objects that all groups of one service share.
 
-    `compaction_bytes`: the log size from which on a log is rewritten as one snapshot. `metadata_max_age_ms`: the
-    interval at which a group's cluster is polled.
+    `compaction_bytes`: a log of at least this size is rewritten as one snapshot. `metadata_max_age_ms`: the interval at
+    which a group's cluster is polled.
     """
 
     repository: Repository
@@ -57,18 +58,18 @@ class GroupEnvironment:
 
 
 RecordingFor = Callable[[Response], Recording | None]
-"""A function that returns the recording to store with an event's records, from the group's answer. Called in a
-thread.
+"""A function that gets the group's answer to an event, and returns the recording to store with the event's records.
+The function is called in a thread.
 """
 
 ENCODED_IN_A_THREAD = 64
-"""The number of records from which on they are encoded in a thread, outside of the event loop."""
+"""If a commit has at least this number of records, the records are encoded in a thread, outside of the event loop."""
 
 UNREADABLE = (DamagedLog, InputError, IllegalTransition)
-"""The errors for a log that is damaged, or that this release cannot replay."""
+"""The errors that mean that a log is damaged, or that this release cannot replay the log."""
 
 REPLAYED_IN_A_THREAD_BYTES = 65_536
-"""The log size from which on a log is replayed in a thread, so that other groups are served meanwhile."""
+"""A log of at least this size is replayed in a thread, so that other groups are served meanwhile."""
 
 
 class DurableGroup:
@@ -76,7 +77,7 @@ class DurableGroup:
     time.
 
     `image`: the committed state. The image is immutable, so it may be read anywhere at any time. `committed_sessions`:
-    the sessions from before the first uncommitted event; they still have members that were removed since.
+    the sessions before the first uncommitted event. These sessions still include members that were removed since.
     `stored_bytes`: the size of the group's log and recorded rebalances, as committed. `is_uncertain`: True if the store
     may have more or fewer records than this process knows.
     """
@@ -89,8 +90,8 @@ class DurableGroup:
         lease: GroupLease,
         replayed: Group | None = None,
     ) -> None:
-        """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
-        that the log replays to, if it was replayed already.
+        """`stored`: the stored log of the group. The log of a new group has sequence 0 and no records. `replayed`: the
+        group that the log replays to, if it was replayed already.
         """
         self._repository = environment.repository
         self._environment = environment
@@ -116,10 +117,10 @@ class DurableGroup:
         self.is_uncertain = True
 
     async def reload(self) -> None:
-        """Read the group from the store again. `Recovered` has to be the next event.
+        """Read the group from the store again. The next event after `reload` has to be `Recovered`.
 
-        Raises StoreError, and DamagedLog, InputError or IllegalTransition when the log cannot be read. Raises NotOwner
-        when the group is owned in another epoch now.
+        Raises StoreError. Raises DamagedLog, InputError or IllegalTransition if the log cannot be read. Raises NotOwner
+        if the group has another epoch in the store.
         """
         stored = await self._repository.load_group(self.group.group_id)
         if stored.sequence and stored.epoch != self._lease.epoch:
@@ -134,7 +135,7 @@ class DurableGroup:
         tenant whose quotas apply.
 
         If `Group.handle` raises an error, the event has no effect, and the group stays usable. If the records cannot be
-        applied, the group becomes uncertain. In either case the error is raised.
+        applied, the group becomes uncertain. In both cases the error is raised.
         """
         outcome = self.group.handle(self._within_quotas(event, tenant) if tenant else event, now_ms)
         if not self._applied:
@@ -152,15 +153,15 @@ class DurableGroup:
         return outcome
 
     async def commit(self, response: Response, recording_for: RecordingFor | None) -> tuple[CoordinatorRecord, ...]:
-        """Write the records that were applied since the last commit, in one transaction. Returns them.
+        """Write the records that were applied since the last commit, in one transaction. Returns these records.
 
         `response`, `recording_for`: the values of the last event that was applied. Raises StoreError if the records
-        could not be committed. After any error the group is uncertain, unless there was nothing to write.
+        could not be committed. After any error the group is uncertain, unless there were no records to write.
         """
         image, applied, deleted = self._applied_image, tuple(self._applied), self._deleted
         self._applied, self._deleted = [], False
         if not applied:
-            self._lease.check()  # no write proves the ownership of these answers, so check the lease
+            self._lease.check()  # without a write, only the lease shows that this coordinator may send these answers
             return ()
         try:
             self._lease.check()
@@ -177,24 +178,26 @@ class DurableGroup:
         return applied
 
     def renew(self) -> None:
-        """Have `compact_if_long` begin a new log, even if the present one is short, because the stored log is
-        damaged.
+        """Have the next call of `compact_if_long` begin a new log, even if the present log is short, because the stored
+        log is damaged.
         """
         self._renews = True
 
     async def compact_if_long(self) -> None:
-        """Rewrite a long log as one snapshot. A write that fails makes the group uncertain.
+        """Rewrite a long log as one snapshot. If the write fails, the group is uncertain.
 
-        Only the next commit waits for the snapshot, which is made from the committed image and encoded in a thread.
+        The snapshot is made from the committed image and encoded in a thread. Only the next commit waits for the
+        snapshot.
         """
-        # the snapshot of a large group may itself exceed the limit: then wait until the log is twice as long
+        # the snapshot of a large group may itself exceed the limit, so the log must also be twice as long as the last
+        # snapshot
         is_long = self._log_bytes >= max(self._environment.compaction_bytes, 2 * self._snapshot_bytes)
         if not is_long and not self._renews:
             return
         image = self.image
         try:
             lines = await asyncio.to_thread(lambda: [encode_record(record) for record in snapshot_records(image)])
-        except Exception as error:  # an error here is a bug; the longer log still replays to the group
+        except Exception as error:  # an error here is a bug, but the long log still replays to the group
             self._telemetry.logger.warning("compaction_failed", error=str(error))
             self._snapshot_bytes = self._log_bytes
             return
@@ -213,8 +216,9 @@ class DurableGroup:
         self._note_use()
 
     def _within_quotas(self, event: Event, tenant: str) -> Event:
-        """Returns the event, with `no_room` set to the reason if a quota refuses it. Nothing may run between the check
-        of a quota and the apply of the event: otherwise two members could get the last place of a quota.
+        """Returns the event, with `no_room` set to the reason if a quota refuses it. No other task may run between the
+        check of a quota and the call that applies the event. If another task ran in between, two members could get the
+        last place of a quota.
         """
         quotas, no_room = self._environment.quotas, None
         match event:
@@ -230,9 +234,9 @@ class DurableGroup:
         self._environment.quotas.note(self.group.group_id, self._members(), self.stored_bytes)
 
     def _members(self, joining: int = 0) -> int:
-        """The number of members for the quotas: the higher of the committed and the applied number, because the place
-        of a member that leaves is free only after its commit. 0 for a group that is led elsewhere, whose members joined
-        there.
+        """Returns the number of members that counts for the quotas. The result is the higher of the committed and the
+        applied number, because the place of a member that leaves is free only after the commit. The number is 0 if the
+        group has an outside leader, because its members did not join here.
         """
         applied = self._applied_image
         return 0 if applied.led_by is not None else max(len(self.image.members), len(applied.members) + joining)
@@ -264,7 +268,7 @@ class DurableGroup:
                 epoch=self._lease.epoch,
                 members=_joined_here(self._applied_image),
             )
-            # in a separate task, so that each I/O of the store resumes this task only, not all callers in between
+            # the write is a task of its own, so that each I/O of the store resumes only this task, not its callers
             written = await asyncio.create_task(writing)
         self._sequence, self.stored_bytes = written
         self._log_bytes += sum(map(len, lines))
@@ -279,7 +283,7 @@ def _encoded(records: tuple[CoordinatorRecord, ...]) -> list[str]:
 
 
 def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
-    """Replays the log. Raises InputError and IllegalTransition for a log that cannot be read."""
+    """Replays the log. Raises InputError or IllegalTransition if the log cannot be read."""
     records = [decode_record(line) for line in stored.records]
     group = Group.replay(stored.group_id, environment.limits, records, environment.clock.now_ms())
     if records and group.image.input_json is None:
@@ -288,7 +292,9 @@ def replay_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
 
 
 async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group:
-    """Like `replay_log`, but replays a long log in a thread. Sessions begin after the end of the replay."""
+    """Replays the log like `replay_log`, but replays a long log in a thread. The sessions begin after the end of the
+    replay.
+    """
     if sum(map(len, stored.records)) < REPLAYED_IN_A_THREAD_BYTES:
         return replay_log(stored, environment)
     group = await asyncio.to_thread(replay_log, stored, environment)
@@ -297,13 +303,14 @@ async def replayed_log(stored: GroupLog, environment: GroupEnvironment) -> Group
 
 
 def _notes_of(records: Iterable[CoordinatorRecord]) -> tuple[RecordingNote, ...]:
-    """Returns the changes of recorded rebalances whose wait for approval has ended.
+    """Returns the changes to recorded rebalances whose wait for approval has ended.
 
-    A rebalance is recorded when its wait begins, with the outcome `held` and the start of the wait, so that it can be
-    inspected, also after a crash. The transaction that ends the wait writes its end, caller, time and reason. A
-    rebalance that is carried out gets the outcome of its computation. After a discard, the new rebalance with every
-    task kept replaces the recording of the same generation, and keeps the note that the first one was discarded. A
-    rebalance that another one replaced stays `held`.
+    When the wait of a rebalance begins, the rebalance is recorded with the outcome `held` and the start of the wait. So
+    the rebalance can be inspected, even after a crash. The transaction that ends the wait adds the kind of end, the
+    caller, the time and the reason to the recording. If the rebalance is carried out, its outcome becomes the outcome
+    of the computation. After a discard, the recording of the generation is replaced by the new rebalance, in which
+    every task is kept. The new recording keeps the note that the first rebalance was discarded. If another rebalance
+    replaced the held rebalance, the outcome of the recording stays `held`.
     """
     ended: dict[int, HeldRebalanceEnded] = {}
     outcomes: dict[int, str] = {}

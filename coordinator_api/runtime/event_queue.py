@@ -1,18 +1,19 @@
-"""The queue of a group's events, in the order of arrival. All waiting events are handled as a batch with one commit.
+"""The queue of a group's events, in the order of arrival. The queue handles all waiting events as a batch with one
+commit.
 
     put -> wait -> apply each in memory -> ONE commit -> carry out the effects -> answer each
 
 Rules:
-- If the group's rules raise an error for an event, only this event fails.
-- If a commit fails, every event of its batch fails with StoreError, because it is not certain that any of them was
+- If the rules of the group raise an error for an event, only this event fails.
+- If a commit fails, every event of its batch fails with StoreError, because it is not known whether the events were
   stored. After a failed commit, the group is read from the store again before the next event. If the group's log is
   damaged when it is read again, the next event and all later events fail.
-- While this process does not hold the lease of the group, all events fail, and none is applied.
-- A deletion is a batch of its own, and an event with a recording is the last of its batch: a transaction has at most
-  one of each.
+- While the lease of this process is not valid, all events fail and no event is applied.
+- A deletion is a batch of its own, and an event with a recording is the last event of its batch. So a transaction has
+  at most one deletion and one recording.
 - The queue handles an event even if the event's caller disconnects.
 
-The work is done in slices, between which the event loop answers heartbeats, which do not use this queue.
+The queue works in short slices. Between two slices, the event loop answers heartbeats, which do not use this queue.
 """
 
 import asyncio
@@ -30,14 +31,16 @@ from coordinator_api.runtime.durable_group import UNREADABLE, DurableGroup, Grou
 from coordinator_api.store.store_errors import StoreError
 
 MOST_IN_A_BATCH = 1_000
-"""The most events in a batch. Further events wait for the next commit, so that no answer waits for too many others."""
+"""The largest number of events in a batch. Further events wait for the next commit, so that an answer does not wait for
+too many other events.
+"""
 
 SLICE_S = 0.005
-"""The time for which events are applied before the event loop gets its turn."""
+"""The time for which events are applied before other tasks of the event loop run."""
 
 ANSWERS_A_TURN = 32
-"""The number of callers that are answered before the event loop gets its turn. In its turn, the event loop writes the
-responses to these callers.
+"""The number of callers that are answered before other tasks of the event loop run. The other tasks write the responses
+to the callers.
 """
 
 
@@ -55,13 +58,13 @@ class _Waiting:
     def fail(self, error: BaseException) -> None:
         if not self.answer.done():
             self.answer.set_exception(error)
-            self.answer.exception()  # marks the error as retrieved, so that asyncio does not log it
+            self.answer.exception()  # mark the error as retrieved, so that asyncio does not log the error
 
 
 @dataclass(slots=True)
 class TakenEvents:
-    """The events of one batch, and their effects. `rebalance`: the rebalance of the last event that asked for one; it
-    replaces earlier ones.
+    """The events of one batch, and their effects. `rebalance`: the rebalance that the last of these events requested.
+    This rebalance replaces the rebalances that earlier events requested.
     """
 
     events: list[tuple[_Waiting, Outcome]] = field(default_factory=list)
@@ -70,10 +73,12 @@ class TakenEvents:
 
 
 class EventQueue:
-    """The queue of one group. `reloaded`: called when the group was read again. `committed`: called after each batch,
-    before its callers are answered. `failed`: called after events failed: the callee sends a `Tick` soon.
+    """The queue of one group. `reloaded`: a function that is called after the group was read again. `committed`: a
+    function that is called after each batch, before the callers of the batch are answered. `failed`: a function that is
+    called after events failed, and then sends a `Tick` soon.
 
-    `end`: the error for which the log cannot be read; then each event fails with it.
+    `end`: the error that occurred when the log was read; None if the log can be read. After this error, each event
+    fails with the error.
     """
 
     def __init__(
@@ -100,10 +105,10 @@ class EventQueue:
     def put(
         self, event: Event, recording_for: RecordingFor | None = None, tenant: str = ""
     ) -> asyncio.Future[Response]:
-        """Adds an event. Returns the future of its answer, which raises StoreError if the event could not be committed,
-        or the error that the group raised.
+        """Adds an event. Returns the future of the answer to the event. The future raises StoreError if the event could
+        not be committed, or the error that the rules of the group raised.
 
-        `tenant`: the tenant whose quotas apply to the event; empty for none.
+        `tenant`: the tenant whose quotas apply to the event; empty if no quotas apply.
         """
         waiting = _Waiting(event, recording_for, asyncio.get_running_loop().create_future(), tenant)
         if self.end is not None:
@@ -224,7 +229,9 @@ class EventQueue:
 
 
 def _as_store_error(error: BaseException) -> StoreError:
-    """Makes a new error for each caller: an error that many tasks raise would collect all their tracebacks."""
+    """Makes a new error for each caller, because a shared error would collect the tracebacks of all tasks that raise
+    it.
+    """
     if isinstance(error, StoreError):
         return type(error)(str(error))
     return StoreError(f"the records could not be stored: {type(error).__name__}: {error}")

@@ -1,12 +1,13 @@
-"""One group at run time: takes events, commits the waiting events together, and answers them.
+"""Runs one group: takes events, commits the waiting events together, and answers the events.
 
     event -> EventQueue -> DurableGroup (apply each event, ONE commit) -> wake held requests, watch the cluster,
              start a rebalance, set the timer -> answer
     heartbeat, fetch -> answered at once from the committed state, without a commit
 
 A crash at any point loses no answered event: only committed events are answered. Before an answer from memory, the
-group checks that this process still holds its lease (`lease`). The group's rules are in `group/`. This file passes
-heartbeats and fetches to the group's rules on arrival, and passes the outcome of an event to the following modules:
+group checks that the lease of this process is still valid (`lease`). The group's rules are in `group/`. This file
+passes heartbeats and fetches to the group's rules on arrival, and passes the outcome of an event to the following
+modules:
 
     event_queue       waiting events, and their common commits  held_requests    long polls and held heartbeats
     durable_group     the group and its records in the store    telemetry        its log lines and values in /metrics
@@ -61,11 +62,10 @@ LONGEST_WAIT_FOR_OWN_TICK_S = 0.1
 """The longest wait of a heartbeat for the commit of a change that the heartbeat itself caused."""
 
 LONGEST_WAIT_FOR_STORE_S = 0.5
-"""The longest wait of a heartbeat for its group to be read again, after a write with an unknown result."""
+"""The longest time for which a heartbeat waits until its group is read again after a write with an unknown result."""
 
 _NO_NEWS = (MemberSubscribed, GenerationStarted)
-"""Records after which no held request is asked again: a subscription of a member and the start of a generation require
-no action of any member.
+"""After these records, held requests need no new answer, because the records do not require an action of any member.
 """
 
 _NO_GENERATION = -1
@@ -73,11 +73,11 @@ _NO_GENERATION = -1
 
 
 class GroupRuntime:
-    """Owns one group. Every change of the group goes through `handle`; heartbeats and fetches go through `respond`.
-    `image` may be read at any time.
+    """A group with its queue, timer, watches and rebalances. Every change of the group goes through `handle`.
+    Heartbeats and fetches go through `respond`. `image` may be read at any time.
 
-    Each method that answers a request raises NotOwner once the group is owned elsewhere, and LeaseEnded while the lease
-    is not valid.
+    Each method that answers a request raises NotOwner if another coordinator owns the group, and LeaseEnded while the
+    lease is not valid.
     """
 
     def __init__(
@@ -90,9 +90,9 @@ class GroupRuntime:
         unreadable: Callable[[str, Exception], None] = lambda group_id, error: None,
     ) -> None:
         """`stored`: the stored log of the group, with sequence 0 and no records for a new group. `replayed`: the group
-        that the log replays to, if it was replayed already. `lease`: by default the lease of a group that no other
-        coordinator can own. `unreadable`: called with the reason when the group was read again and its log was damaged;
-        the group then accepts no more events.
+        that the log replays to, if it was replayed already. `lease`: the lease of the group. The default is for a group
+        that no other coordinator can own. `unreadable`: a function that is called with the reason if the log was
+        damaged when the group was read again. After that, the group accepts no events.
         """
         clock = environment.clock
         telemetry = GroupTelemetry(stored.group_id, environment.metrics)
@@ -127,14 +127,14 @@ class GroupRuntime:
 
     @property
     def group(self) -> Group:
-        """The state machine of the group. The state machine may be ahead of `image`, by events that are being
+        """The state machine of the group. The state machine may be newer than `image`, because events are being
         committed.
         """
         return self._durable.group
 
     @property
     def image(self) -> GroupImage:
-        """The committed state, which any caller may get."""
+        """The committed state, which may be shown to any caller."""
         return self._durable.image
 
     @property
@@ -144,15 +144,15 @@ class GroupRuntime:
 
     @property
     def is_declared(self) -> bool:
-        """Whether the group exists, by its committed state: it has a definition and was not deleted."""
+        """True if the group has a definition and was not deleted, by its committed state."""
         return self.image.input_json is not None and self.image.state is not GroupState.DEAD
 
     async def handle(self, event: Event, recording: Recording | None = None, tenant: str = "") -> Response:
-        """Handles an event. Raises StoreError if the records of the event could not be committed: the caller must not
-        treat the event as handled.
+        """Handles an event. Raises StoreError if the records of the event could not be committed. After a StoreError,
+        the caller must not treat the event as handled.
 
-        The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, stored
-        with it if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
+        The event is handled even if its caller is cancelled. `recording`: the recording of a `ReportRebalance`, which
+        is stored if the rebalance is new. `tenant`: the tenant whose quotas apply (`admission.Quotas`).
         """
         if isinstance(event, events.Join) and event.member_id is not None and not self._durable.is_uncertain:
             # the member's session must not expire while its rejoin waits for a commit
@@ -161,11 +161,11 @@ class GroupRuntime:
         return await self._queue.put(event, None if recording is None else _if_new(recording), tenant)
 
     async def respond(self, event: HeartbeatOrFetch) -> Response:
-        """Answers at once, also during a commit or a rebalance. The answer waits in two cases: for a commit that this
-        request caused, at most LONGEST_WAIT_FOR_OWN_TICK_S, and for an uncertain group, at most
-        LONGEST_WAIT_FOR_STORE_S.
+        """Answers the event at once, even during a commit or a rebalance. If this request caused a commit, the answer
+        waits for the commit, at most LONGEST_WAIT_FOR_OWN_TICK_S. If the group is uncertain, the answer waits until the
+        group is read again, at most LONGEST_WAIT_FOR_STORE_S.
 
-        Raises StoreError when the group is uncertain, cannot be read again, and the answer would refuse the member.
+        Raises StoreError if an uncertain group cannot be read again and the answer would refuse the member.
         """
         response = await self._respond(event)
         if isinstance(response, HeartbeatAnswered | ProcessHeartbeatAnswered):
@@ -191,8 +191,8 @@ class GroupRuntime:
     async def wait_for_assignment(
         self, fetch: events.FetchAssignment, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Answer `fetch`. While the assignment is pending, hold the answer up to `wait_s` seconds, or until `gone()`
-        returns.
+        """Answer `fetch`. While the assignment is pending, hold the answer for at most `wait_s` seconds, or until
+        `gone()` returns.
 
         Raises StoreError like `respond`.
         """
@@ -213,9 +213,10 @@ class GroupRuntime:
         wait_s: float,
         gone: Callable[[], Awaitable[object]],
     ) -> Response:
-        """Returns `ProcessHeartbeatAnswered` or `Rejected`. While its `news` equals `known`, the answer is held up to
-        `wait_s` seconds, or until `gone()` returns, but at most half of a session timeout, because holding a request
-        does not restart the session timeout. Raises StoreError like `respond`.
+        """Returns `ProcessHeartbeatAnswered` or `Rejected`. While the `news` of the answer equals `known`, the answer
+        is held for at most `wait_s` seconds, or until `gone()` returns. The answer is held for at most half of a
+        session timeout, because holding a request does not restart the session timeout. Raises StoreError like
+        `respond`.
         """
         response = await self.respond(heartbeat)
         if not isinstance(response, ProcessHeartbeatAnswered) or response.news != known or wait_s <= 0:
@@ -230,7 +231,7 @@ class GroupRuntime:
             return await self._held.hold(recheck, brings_nothing_new, len(heartbeat.members), wait_s, gone)
 
     def add_notices(self, answered: ProcessHeartbeatAnswered, notices: Sequence[ProcessNotice]) -> None:
-        """Keep the notices of a process heartbeat, if at least one of its members belongs to this group."""
+        """Keep the notices in a process heartbeat if at least one member of the process belongs to this group."""
         known = [
             self.image.members[member_id]
             for member_id, news in answered.members.items()
@@ -241,11 +242,11 @@ class GroupRuntime:
             self._notices.add(process, notices, self._clock.now_ms())
 
     def measures(self) -> GroupMeasures:
-        """The values of the committed group for `/metrics`."""
+        """Returns the values for `/metrics` from the committed state of the group."""
         return self._standing.measures(self.group_id, self.image, self._clock.now_ms())
 
     def notices(self) -> list[ReceivedNotice]:
-        """The notices of the last day, the newest first."""
+        """Returns the notices that arrived in the last day, the newest first."""
         return self._notices.newest_first(self._clock.now_ms())
 
     def _shortest_session_s(self, member_ids: Iterable[str]) -> float:
@@ -255,28 +256,32 @@ class GroupRuntime:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether a hand-over would interrupt no rebalance, held rebalance or reload."""
+        """True if the group can be handed over without an interruption of a rebalance, a held rebalance or a reload."""
         at_rest = self.image.state in (GroupState.STABLE, GroupState.EMPTY) and self.image.held is None
         return at_rest and not self._durable.is_uncertain and not self._rebalances.is_running
 
     async def describe(self) -> GroupDescription:
-        """Describes the committed group, in a thread, because a large group takes time."""
+        """Describes the committed state of the group. The description is made in a thread, because a large group takes
+        time.
+        """
         self.lease.check()
         return await asyncio.to_thread(self.group.describe, self.image, self._durable.committed_sessions)
 
     async def definition(self, image: GroupImage) -> Definition:
-        """The definition of the described state."""
+        """Returns the parsed definition of the state `image`."""
         assert image.input_json is not None, "only declared groups are described"
         return await self._runner.definition(image.input_json)
 
     def is_polling_its_cluster(self) -> bool:
-        """Whether the watch or a rebalance is polling, and so will notice when a cluster out of reach answers again."""
+        """Returns whether the watch or a rebalance polls the cluster, so that the group notices when a cluster that is
+        out of reach answers again.
+        """
         return self._cluster_watch.is_polling or self._rebalances.is_running
 
     async def renew(self) -> None:
         """Write a new log from the state in memory, because the stored log is damaged.
 
-        Raises StoreError. After a failed write the group reads the store again.
+        Raises StoreError. After a failed write, the group is read from the store again.
         """
         await self._queue.renew()
 
@@ -286,20 +291,24 @@ class GroupRuntime:
         self._tick_later()
 
     def answer_now(self) -> None:
-        """Answer the held requests from the present state. Requests that arrive after `answer_now` are held again."""
+        """Answer the held requests from the present state of the group. Requests that arrive after `answer_now` are
+        held again.
+        """
         self._held.answer_now()
 
     def release(self) -> None:
-        """Stop holding requests: answer the held ones from the present state."""
+        """Answer all held requests from the present state of the group. Requests that arrive later are not held."""
         self._held.release()
 
     async def close(self) -> None:
-        """Stop timers, polls and rebalances. Events in progress are still handled."""
+        """Stop timers, polls and rebalances. Events that are already in the queue are still handled."""
         self._held.release()
         await self.finish()
 
     async def finish(self) -> None:
-        """Like `close`, but requests stay held until `release`: their answers then name the new owner of the group."""
+        """Stop like `close`, but leave requests held until `release`, so that their answers name the new owner of the
+        group.
+        """
         self._closed = True
         self._timer.stop()
         self._cluster_watch.stop()
@@ -316,8 +325,8 @@ class GroupRuntime:
         return answer.response
 
     async def _read_again(self) -> None:
-        """Put an event into the queue, which reads an uncertain group again before any event. All requests that wait
-        for the group to be read share one event.
+        """Put an event into the queue, because the queue reads an uncertain group again before it handles an event. All
+        requests that wait for the reload share one event.
         """
         if self._reading_again is None or self._reading_again.done():
             self._reading_again = self._queue.put(events.Tick())
@@ -325,8 +334,8 @@ class GroupRuntime:
 
     def _respond_while_uncertain(self, event: HeartbeatOrFetch) -> Response:
         """Answers from the last state that is known to be committed, so that members keep working while the store
-        fails. A write with an unknown result was not answered, so it may count as later than this answer. But if the
-        answer would refuse a member, StoreError is raised, because the uncertain write might have prevented the
+        fails. The event whose write has an unknown result was not answered, so it may count as later than this answer.
+        If the answer would refuse a member, StoreError is raised, because the uncertain write might have prevented the
         refusal.
         """
         self.lease.check()
@@ -341,8 +350,8 @@ class GroupRuntime:
         return response
 
     def _bytes_to_send(self, response: Response) -> int:
-        """Returns the estimated bytes of assignments that the answer sends or makes members fetch. All members of a
-        rebalance have assignments of about one size, because most of it is shared.
+        """Returns an estimate of the bytes of assignments that the answer contains or that members fetch because of the
+        answer. The size of one assignment is enough for the estimate, because most bytes of the assignments are shared.
         """
         if isinstance(response, AssignmentReady):
             return response.assignment.size
@@ -362,18 +371,18 @@ class GroupRuntime:
             await self._own_follow_up()
 
     async def _own_follow_up(self) -> None:
-        """Wait a little for the commit of a follow-up rebalance that this request started. The last member that gets an
-        assignment with a follow-up starts the rebalance, and its answer shows the rebalance now, not at its next
-        heartbeat.
+        """Wait a little for the commit of a follow-up rebalance that this request started. The request of the last
+        member that gets its assignment starts the follow-up. After this wait, the answer to this request already shows
+        the new rebalance.
         """
         if self._ticking is not None:
             await asyncio.wait((self._ticking,), timeout=LONGEST_WAIT_FOR_OWN_TICK_S)
 
     def _connection_lost(self, connection_id: int, member_ids: Collection[str]) -> None:
-        if self._closed:  # the group may have moved to another coordinator, and its members with it
+        if self._closed:  # the group and its members may have moved to another coordinator
             return
         held_elsewhere = self._held_heartbeats.lost(connection_id, member_ids)
-        # if this event fails, the group is read again, and then no member has a connection
+        # if this event fails, the group is read again, and after that no member has a connection
         self._queue.put(events.ConnectionLost(connection_id, held_elsewhere))
 
     def _reloaded(self) -> None:
@@ -388,14 +397,14 @@ class GroupRuntime:
             self._unreadable(self.group_id, self._queue.end)
 
     def _tick_later(self) -> None:
-        """Set the timer for a tick soon. The tick also reads the group again if it is uncertain."""
+        """Set the timer for a tick soon. If the group is uncertain, the tick also has the group read again."""
         now_ms = self._clock.now_ms()
         self._timer.set(now_ms + RETRY_AFTER_STORE_ERROR_MS, now_ms)
 
     def _committed(self, records: Sequence[CoordinatorRecord], taken: TakenEvents) -> None:
         try:
             self._carry_out(records, taken)
-        # an error here is a bug; the committed events are answered all the same, and the reload repeats the effects
+        # an error here is a bug. The committed events are still answered, and the reload repeats the effects
         except Exception as error:
             self._telemetry.logger.error("outcome_not_carried_out", exc_info=error)
             self.reload_before_next_event()
@@ -427,7 +436,7 @@ class GroupRuntime:
         return due is not None and (due.generation_id, due.steering) == (rebalance.generation_id, rebalance.steering)
 
     def _tick_now(self) -> None:
-        """Start a tick. If a tick is running, start another tick after it, because the running tick may have missed a
+        """Start a tick. If a tick is running, start another tick afterwards, because the running tick may have missed a
         timer that is due only now.
         """
         if self._closed:
@@ -441,9 +450,9 @@ class GroupRuntime:
         try:
             self._ticks_again = False
             await self._queue.put(events.Tick())
-        except (LeaseEnded, NotOwner):  # the timer retries soon, and by then the group may be closed
+        except (LeaseEnded, NotOwner):  # the timer starts another tick soon, unless the group is closed by then
             self._ticks_again = False
-        except Exception as error:  # whatever the error is, the group's timers must continue
+        except Exception as error:  # the group's timers must continue after any error
             if isinstance(error, AssignorFault):
                 self._telemetry.logger.error("tick_failed", error=str(error))
             else:  # a bug
@@ -457,5 +466,5 @@ class GroupRuntime:
 
 
 def _if_new(recording: Recording) -> RecordingFor:
-    """Returns the recording of a reported rebalance, unless the group already knows the rebalance."""
+    """Returns a function that returns the recording, or None if the group already knows the reported rebalance."""
     return lambda response: recording if isinstance(response, RebalanceReported) and response.created else None

@@ -2,23 +2,23 @@
 
 A held request is the GET of an assignment that is not available yet, or the heartbeat of a process.
 
-Held requests are answered in batches, which the code calls waves. If thousands of members learned of a rebalance at one
-moment, they would rejoin at once, and their heartbeats would queue behind all those joins, or behind all the large
-assignments that they fetch. So a batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of assignments,
-whichever comes first. After each batch, the event loop handles the requests of the answered members during a pause. If
-the pause ends late, the event loop was busy, and the next pause is longer by this delay: other requests get half of the
-loop's time, and batches are never faster than the joins that follow them. (Another process could answer heartbeats
-instead; then a join and a heartbeat could disagree about the members.)
+Held requests are answered in batches, which the code calls waves. Without batches, thousands of members would learn of
+a rebalance at the same moment and rejoin at once. The heartbeats of these members would wait behind all joins, or
+behind the large assignments that members fetch. A batch ends after `WAVE_MEMBERS` members or about `WAVE_BYTES` of
+assignments. After each batch, the event loop handles the requests of the answered members during a pause. A pause that
+ends late shows that the event loop was busy, so the next pause is longer by this delay. So other requests get half of
+the loop's time, and batches are not faster than the joins that follow the batches. (Heartbeats could be answered in
+another process instead, but then the answers to joins and heartbeats could contradict each other.)
 
-A held request costs a future. `wake` asks the group again for each held request, and answers only if the answer has
-changed.
+Each held request needs a future in memory. `wake` computes the answer to each held request again, and sends the answer
+only if it has changed.
 
-A page is notified of a commit, and then requests its data. A commit calls `Watching.changed` once, which costs two
-dictionary lookups if there is no watcher. A watcher is notified once for all changes since its last call, so
-notifications do not accumulate.
+A web page is notified of a commit, and then requests the data that it shows. A commit calls `Watching.changed` once,
+which needs only two dictionary lookups if there is no watcher. A watcher is notified once for all changes since its
+last call, so notifications do not accumulate.
 
-The wait of a caller ends when the caller's connection breaks. `GroupsOfConnections` notifies the groups of the members
-on that connection.
+When the connection of a waiting caller breaks, the wait ends. `GroupsOfConnections` then notifies the groups that have
+members on the connection.
 """
 
 import asyncio
@@ -35,15 +35,17 @@ from coordinator_api.group.outcome import Response
 
 WAVE_MEMBERS = 32
 """The number of members after which a batch ends. A process heartbeat with more members is still answered as a whole.
-The answer to each member takes about 0.5 ms of the event loop, most of it in one turn of the loop. Another member's
-heartbeat may wait for the whole batch.
+The answer for one member takes the event loop about 0.5 ms. The heartbeat of another member may have to wait for the
+whole batch.
 """
 
 WAVE_BYTES = 4_194_304
-"""The bytes of assignments after which a batch ends: with 50,000 tasks, each of ten members fetches 400 KB of them."""
+"""The number of bytes of assignments after which a batch ends. In a group with 50,000 tasks and ten members, each
+member fetches 400 KB.
+"""
 
 WAVE_S = 0.005
-"""The longest time for which a batch may block the event loop while it looks for changed answers."""
+"""The longest time for which a batch may block the event loop while it computes answers."""
 
 PAUSE_S = 0.01
 """The shortest pause after a batch that answered members."""
@@ -51,24 +53,26 @@ PAUSE_S = 0.01
 LONGEST_PAUSE_S = 0.25
 
 Recheck = FetchAssignment | ProcessHeartbeat
-"""The event that asks again on behalf of a held request; its `is_recheck` is set."""
+"""The event of a held request, with `is_recheck` set, with which the group computes the answer again."""
 
 Ask = Callable[[Recheck], Response]
-"""A function that returns the group's present answer within microseconds. Raises StoreError when the group may not
-answer.
+"""A function that returns the group's present answer within microseconds. The function raises StoreError if the group
+may not answer.
 """
 
 Weigh = Callable[[Response], int]
-"""A function that estimates the bytes of assignments that an answer contains or that it has members fetch."""
+"""A function that estimates how many bytes of assignments an answer contains, or members fetch because of the
+answer.
+"""
 
 IsHeld = Callable[[Response], bool]
-"""A function that returns whether this answer is unchanged, so that the request stays held."""
+"""A function that returns True if the answer is unchanged, so that the request stays held."""
 
 
 @dataclass(slots=True, eq=False)
 class _HeldRequest:
-    """One held request. `members`: the number of members that the request is for. `answer`: None if the request is
-    released without a changed answer.
+    """One held request. `members`: the number of members that the request is for. `answer`: the changed answer; None if
+    the request is released without a changed answer.
     """
 
     recheck: Recheck
@@ -82,12 +86,12 @@ class _HeldRequest:
 
     def hung_up(self, gone: asyncio.Future[object]) -> None:
         if not gone.cancelled():
-            gone.exception()  # the caller has disconnected, whether or not the wait for the disconnection failed
+            gone.exception()  # an error here also means that the caller has disconnected
         self.answer_now()
 
 
 class HeldRequests:
-    """The held requests of one group. Call `wake` after each change that concerns a member."""
+    """The held requests of one group. Call `wake` after each change that may change an answer."""
 
     def __init__(self, ask: Ask, weigh: Weigh = lambda _: 0) -> None:
         self._ask = ask
@@ -100,8 +104,8 @@ class HeldRequests:
     async def hold(
         self, recheck: Recheck, is_held: IsHeld, members: int, wait_s: float, gone: Callable[[], Awaitable[object]]
     ) -> Response:
-        """Returns the answer once `is_held` is False for the answer. After `wait_s` seconds, when `gone()` has
-        returned, or when all requests are released, returns the present answer.
+        """Returns the answer to `recheck` as soon as `is_held` returns False for the answer. Returns the present answer
+        after `wait_s` seconds, when `gone()` has returned, or when all requests are released.
         """
         response = self._ask(recheck)
         if self._released or not is_held(response):
@@ -121,19 +125,19 @@ class HeldRequests:
         return self._ask(recheck) if answer is None else answer
 
     def wake(self) -> None:
-        """Ask the group again for every held request, in batches."""
+        """Compute the answer to every held request again, in batches."""
         for held in self._held:
             self._due.setdefault(held)
         if self._due and self._waves is None:
             self._waves = asyncio.create_task(self._wake_in_waves())
 
     def release(self) -> None:
-        """Stop holding requests: answer all at once from the present state of the group."""
+        """Answer all requests at once from the present state of the group. Requests that arrive later are not held."""
         self._released = True
         self.answer_now()
 
     def answer_now(self) -> None:
-        """Answer all held requests at once from the present state of the group. Later requests are held again."""
+        """Answer all held requests at once from the present state of the group. Later requests are still held."""
         self._due.clear()
         for held in self._held:
             held.answer_now()
@@ -154,7 +158,7 @@ class HeldRequests:
             self._waves = None
 
     def _wave(self) -> int:
-        """Answer one batch. Returns the number of members that were answered."""
+        """Answer one batch of held requests. Returns the number of members that were answered."""
         answered = fetched = 0
         ends_at_s = time.perf_counter() + WAVE_S
         while self._due and answered < WAVE_MEMBERS and fetched < WAVE_BYTES and time.perf_counter() < ends_at_s:
@@ -163,7 +167,7 @@ class HeldRequests:
                 continue
             try:
                 response = self._ask(held.recheck)
-            # a refusal, or a bug in the group's rules, must not affect the other requests
+            # a refusal or a bug in the group's rules must not affect the other requests
             except Exception as error:
                 held.answer.set_exception(error)
                 continue
@@ -184,17 +188,17 @@ class Watcher:
 
     @property
     def released(self) -> bool:
-        """Whether the service is stopping, so that no caller waits any longer."""
+        """True if the service is stopping, so that callers must not wait any longer."""
         return self._stopped.is_set()
 
     async def pause(self, seconds: float) -> None:
-        """Waits for this time, or until all watchers are released."""
+        """Waits for `seconds`, or until all watchers are released."""
         with move_on_after(seconds):
             await self._stopped.wait()
 
     async def wait(self, at_most_s: float) -> frozenset[str]:
-        """Waits for a change, and returns the groups that have changed since the last call. After `at_most_s` seconds,
-        or when all watchers are released, the result may be empty.
+        """Waits for a change, and returns the groups that have changed since the last call. The wait also ends after
+        `at_most_s` seconds, or when all watchers are released. After a wait without a change, the result is empty.
         """
         with move_on_after(at_most_s):
             await self._woken.wait()
@@ -222,7 +226,9 @@ class Watching:
 
     @contextmanager
     def watch(self, group_id: str | None = None) -> Iterator[Watcher]:
-        """A watcher of the changes of a group. `group_id`: None for all groups."""
+        """Returns a watcher that is notified of the changes of a group. `group_id`: the group to watch; None for all
+        groups.
+        """
         watcher = Watcher()
         self._watchers.setdefault(group_id, set()).add(watcher)
         if self._released:
@@ -249,7 +255,7 @@ class Watching:
 
 
 Lost = Callable[[int, Collection[str]], None]
-"""A function that notifies a group that this connection broke, with the members of its last heartbeat."""
+"""A function that notifies a group of a broken connection, with the members of the last heartbeat on the connection."""
 
 
 class GroupsOfConnections:
@@ -268,26 +274,24 @@ class GroupsOfConnections:
         self._bound.setdefault(connection_id, {})[group_id] = (member_ids, lost)
 
     def lost(self, connection_id: int) -> None:
-        """Report a broken connection to every group that has members on it."""
+        """Report a broken connection to every group that has members on the connection."""
         for member_ids, lost in self._bound.pop(connection_id, {}).values():
             lost(connection_id, member_ids)
 
     def forget(self, group_id: str) -> None:
-        """Remove a group that is not open here any more: broken connections no longer concern it."""
+        """Remove a group that is not open in this coordinator any more, so that it is not notified of broken
+        connections.
+        """
         for groups in self._bound.values():
             groups.pop(group_id, None)
 
     def closed(self, connection_id: int) -> None:
-        """Remove a connection that the service itself closed, which does not show that the connection's members are
-        gone.
-        """
+        """Remove a connection that the service itself closed, because its members may still be alive."""
         self._bound.pop(connection_id, None)
 
 
 class HeldHeartbeats:
-    """The connections on which the members of one group have a heartbeat held, in the order in which the holding
-    began.
-    """
+    """For each member of a group, the connections on which a heartbeat of the member is held, oldest first."""
 
     def __init__(self) -> None:
         self._held_on: dict[str, dict[int, None]] = {}
@@ -295,7 +299,7 @@ class HeldHeartbeats:
     @contextmanager
     def held(self, connection_id: int | None, member_ids: Collection[str]) -> Iterator[None]:
         """Within the block, the members' heartbeat counts as held on this connection, unless the connection breaks.
-        `connection_id` is None for a connection that is not watched.
+        `connection_id`: the connection; None for a connection that is not watched.
         """
         if connection_id is None:
             yield
@@ -308,8 +312,8 @@ class HeldHeartbeats:
             self._forget_members(connection_id, member_ids)
 
     def lost(self, connection_id: int, member_ids: Collection[str]) -> Mapping[str, int]:
-        """Note that the connection broke. Returns the members that have a heartbeat held on another connection, each
-        with that connection.
+        """Note that the connection broke. Returns each member that has a heartbeat held on another connection, with the
+        other connection.
         """
         self._forget_members(connection_id, member_ids)
         return {each: next(reversed(self._held_on[each])) for each in member_ids if each in self._held_on}

@@ -1,10 +1,10 @@
-"""Notices of the processes of a group, for people: records that were lost, warnings and errors that they logged.
+"""Notices that the processes of a group send, for people. A notice reports lost records, or logged warnings and errors.
 
-Rules: notices are kept in memory only. For each process and code, only the newest notice is kept. A process repeats its
-notices after a heartbeat without an answer, so a restarted coordinator gets all of them. A notice stays after the end
-of its process, for at most a day, because people may read it only later. The number of notices is bounded: the oldest
-are dropped first. The text comes from a member and is shown on terminals, so unprintable characters are replaced by
-blanks.
+Rules: notices are kept in memory only. For each process and code, only the newest notice is kept. A process sends its
+notices again after a heartbeat without an answer, so a restarted coordinator gets all notices. A notice is kept for a
+day, even if its process has ended, because people may read the notice later. The number of notices is limited. The
+oldest notices are dropped first. The text of a notice comes from a member and is shown on terminals, so unprintable
+characters are replaced by blanks.
 """
 
 from collections.abc import Iterable
@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 KEPT_NOTICES = 256
-"""The number of notices that are kept for each group."""
+"""The largest number of notices that are kept for a group."""
 
 KEPT_MS = 86_400_000
 
@@ -44,10 +44,10 @@ class GroupNotices:
     """The notices of one group."""
 
     def __init__(self) -> None:
-        self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # in the order of arrival
+        self._newest: dict[tuple[str, str], ReceivedNotice] = {}  # the notices in the order of arrival
 
     def add(self, process: str, notices: Iterable[ProcessNotice], now_ms: int) -> None:
-        """Add the notices of a process. New notices replace the process's notices with the same codes."""
+        """Add the notices of a process. A new notice replaces the process's earlier notice with the same code."""
         for notice in notices:
             key = process, notice.code
             self._newest.pop(key, None)
@@ -56,7 +56,7 @@ class GroupNotices:
             del self._newest[next(iter(self._newest))]
 
     def newest_first(self, now_ms: int) -> list[ReceivedNotice]:
-        """The notices of the last day, the newest first."""
+        """Returns the notices that arrived in the last day, the newest first."""
         return [each for each in reversed(self._newest.values()) if now_ms - each.received_at_ms <= KEPT_MS]
 
 

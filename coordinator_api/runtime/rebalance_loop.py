@@ -1,9 +1,9 @@
 """Runs the rebalances that a group requests, one after the other, and returns each result to the group.
 
-Rules: when a rebalance becomes due, the rebalance that is being computed is void. A void rebalance is cancelled unless
-it ends within a moment; if it ends, the group discards its result. A rebalance whose cluster is out of reach, or for
-which no process can be started, stays due and runs again later. If a rebalance fails in any other way, the group gets a
-failed result, so that members do not wait for ever.
+Rules: if another rebalance becomes due, the rebalance that is being computed is void. A void rebalance is cancelled
+unless it ends soon. If a void rebalance ends, the group discards its result. If the cluster is out of reach, or if no
+worker process can be started, the rebalance stays due and runs again later. After any other failure, the group gets a
+failed result, so that its members do not wait for ever.
 """
 
 import asyncio
@@ -25,11 +25,13 @@ HandBack = Callable[[AssignmentComputed, RecordingFor | None], Awaitable[object]
 """A function that gives the group the result of a rebalance, with the recording to store. Raises StoreError."""
 
 VOID_AFTER_S = 0.2
-"""The time for which a void rebalance may go on: ending its process costs more than a short rebalance."""
+"""The time for which a void rebalance may continue. The end of its worker process takes longer than a short
+rebalance.
+"""
 
 WORKERS_RETRY_MS = 1_000
-"""The wait before a rebalance runs again if no worker process could be started for it, because memory or processes are
-exhausted.
+"""The wait before a rebalance runs again if no worker process could be started for it. The cause is a lack of memory or
+processes.
 """
 
 IsWanted = Callable[[RunRebalance], bool]
@@ -37,7 +39,7 @@ IsWanted = Callable[[RunRebalance], bool]
 
 
 class RebalanceLoop:
-    """The rebalances of one group."""
+    """Runs the rebalances of one group."""
 
     def __init__(
         self,
@@ -48,7 +50,7 @@ class RebalanceLoop:
         hand_back: HandBack,
         is_wanted: IsWanted,
     ) -> None:
-        """`retry_ms`: the wait of a rebalance before it runs again, when its cluster is out of reach."""
+        """`retry_ms`: the wait before a rebalance runs again if its cluster is out of reach."""
         self._runner = runner
         self._cluster = cluster
         self._telemetry = telemetry
@@ -67,7 +69,7 @@ class RebalanceLoop:
         return self._running is not None
 
     def start(self, rebalance: RunRebalance) -> None:
-        """Run this rebalance next, in place of one that is already due."""
+        """Run this rebalance next. The new rebalance replaces a rebalance that is already due."""
         self._due = rebalance
         self._interrupted.set()
         if self._computing is not None:
@@ -76,8 +78,8 @@ class RebalanceLoop:
             self._running = asyncio.create_task(self._run_all())
 
     def stop(self) -> None:
-        """Start no more rebalances, and cancel the one that is being computed. The cancelled rebalance is due again
-        after a restart.
+        """Start no more rebalances, and cancel the rebalance that is being computed. The cancelled rebalance is due
+        again when the group is read from the store.
         """
         self._stopped = True
         self._interrupted.set()
@@ -114,7 +116,7 @@ class RebalanceLoop:
             return
         if computed is None:
             return
-        if computed.event.topics:  # a cluster was polled
+        if computed.event.topics:  # the rebalance has polled its cluster
             self._cluster.answered()
         await self._store(
             rebalance, computed.event, lambda response: computed.recording(response, self._telemetry.rebalancing_ms())
@@ -132,7 +134,7 @@ class RebalanceLoop:
                 await asyncio.wait([computing])
             finally:
                 self._computing = None
-                computing.cancel()  # cancelling has no effect on a task that is done
+                computing.cancel()  # a task that is done is not affected
         return None if computing.cancelled() else computing.result()
 
     async def _store(
@@ -143,12 +145,12 @@ class RebalanceLoop:
         try:
             await self._hand_back(event, recording_for)
         except StoreError as error:
-            # the group is read from the store again soon, and then asks for this rebalance if it is still due
+            # the group is read from the store again soon, and then requests this rebalance if it is still due
             self._telemetry.logger.error("rebalance_not_stored", generation=rebalance.generation_id, error=str(error))
 
     async def _wait(self, rebalance: RunRebalance, wait_ms: int) -> None:
-        """Waits, then makes the rebalance due again, unless another one has become due or the group no longer
-        needs it.
+        """Waits, then makes the rebalance due again, unless another rebalance has become due or the group no longer
+        needs this rebalance.
         """
         self._interrupted.clear()
         if self._due is None and not self._stopped:

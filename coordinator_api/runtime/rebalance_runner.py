@@ -1,8 +1,8 @@
-"""Runs one rebalance of a group: from the definition and the subscriptions to the assignments and a recording.
+"""Runs one rebalance of a group: computes the assignments and a recording from the definition and the subscriptions.
 
 A rebalance may take seconds, so it is computed in a worker process, which is killed when the result is no longer
-needed. If the definition names a cluster, the runner polls it first. At the end, before any member gets the result, the
-runner creates the internal topics that the rebalance needs. While the cluster is out of reach, the rebalance waits.
+needed. If the definition names a cluster, the runner polls it first. Before the members get the result, the runner
+creates the internal topics that the rebalance needs. While the cluster is out of reach, the rebalance waits.
 """
 
 import asyncio
@@ -22,18 +22,18 @@ from coordinator_api.runtime.rebalance_work import ClusterNamed, ComputedRebalan
 from coordinator_api.workers.worker_pool import JobTookTooLong, WorkerDied, WorkerPool, WorkersUnavailable
 
 CLUSTER_POLL_TIMEOUT_MS = 5_000
-"""Time limit of a poll of the cluster on which no decision depends."""
+"""The time limit of a poll of the cluster if the result of the poll is not needed for a rebalance."""
 
 ATTEMPTS = 3
-"""The rebalance fails when this many workers in a row have died while they computed it."""
+"""A rebalance fails if this number of workers in a row have died while they computed it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceResources:
     """The objects that the rebalances of all groups of one service share.
 
-    `max_partitions`: the setting group.max.partitions. `own_assignor_limit_ms`: time limit of a rebalance with a user's
-    own assignor (the setting task.assignor.timeout.ms).
+    `max_partitions`: the setting group.max.partitions. `own_assignor_limit_ms`: the time limit of a rebalance with a
+    user's own assignor (the setting task.assignor.timeout.ms).
     """
 
     allowed: AllowedAssignors
@@ -53,9 +53,9 @@ class RebalanceRunner:
         self._parsed: tuple[str, Definition] | None = None
 
     async def run(self, rebalance: RunRebalance) -> ComputedRebalance:
-        """Runs a rebalance. The result is a failed rebalance after any error of an assignor or a cluster, and after
-        several workers in a row have died. Raises ClusterOutOfReach and WorkersUnavailable if the rebalance was not
-        computed and has to run again later. Raises InputError for a definition that cannot be read.
+        """Runs a rebalance. If an assignor or a cluster raises an error, or if several workers in a row have died, the
+        result is a failed rebalance. Raises ClusterOutOfReach or WorkersUnavailable if the rebalance was not computed
+        and has to run again later. Raises InputError if the definition cannot be read.
         """
         job = self._job(rebalance)
         try:
@@ -67,8 +67,8 @@ class RebalanceRunner:
         return await self._run_on(computed.provider, job)
 
     async def topics(self, input_json: str) -> Mapping[str, int]:
-        """Returns the present partition counts of the definition's topics, 0 for a topic that does not exist. Raises
-        ClusterOutOfReach.
+        """Returns the present partition count of each topic of the definition; 0 for a topic that does not exist.
+        Raises ClusterOutOfReach.
         """
         definition = await self.definition(input_json)
         assert definition.provider is not None, "only a group that names a cluster has one to poll"
@@ -86,7 +86,7 @@ class RebalanceRunner:
         )
 
     async def definition(self, input_json: str) -> Definition:
-        """Returns the declared definition. The last parsed definition is cached."""
+        """Returns the parsed definition. The last parsed definition is cached."""
         return await asyncio.to_thread(self._read, input_json)
 
     async def _run_on(self, address: ProviderAddress, job: RebalanceJob) -> ComputedRebalance:
@@ -100,7 +100,7 @@ class RebalanceRunner:
             assert isinstance(computed, ComputedRebalance), "the cluster has been polled"
             if computed.created_topics:
                 await cluster.create_topics(computed.created_topics)
-                if declared.configs.rack_aware:  # the racks of the new topics are known only now
+                if declared.configs.rack_aware:  # the racks of the new topics are only known after their creation
                     after = await cluster.view(self._group_id, declared)
                     job = replace(job, view=view.with_created(computed.created_topics, after))
                     computed = await self._computed(job)
@@ -108,7 +108,7 @@ class RebalanceRunner:
             return computed
         except (ClusterOutOfReach, WorkersUnavailable):
             raise
-        except Exception as fault:  # for example, the service's settings no longer list the cluster
+        except Exception as fault:  # an example is a cluster that the service's settings no longer list
             return await self._failed(job, fault)
 
     async def _failed(self, job: RebalanceJob, fault: Exception) -> ComputedRebalance:
@@ -117,9 +117,10 @@ class RebalanceRunner:
         return failed
 
     async def _computed(self, job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-        """Computes the rebalance, again if its worker dies: a failed rebalance ends the application of all members, so
-        a worker that was killed from outside must not make it fail. Raises WorkersUnavailable, and WorkerDied when so
-        many workers have died that the rebalance itself is the likely cause.
+        """Computes the rebalance, and computes it again if its worker dies. A rebalance must not fail because a worker
+        was killed from outside: after a failed rebalance, the application ends in all members. Raises
+        WorkersUnavailable. Raises WorkerDied if so many workers have died that the rebalance itself is probably the
+        cause.
         """
         limited = job.failure is None and self._names_own_assignor(job.rebalance.input_json)
         limit_ms = self._resources.own_assignor_limit_ms if limited else None
@@ -129,8 +130,8 @@ class RebalanceRunner:
         return await self._resources.workers.run(compute, job, limit_ms=limit_ms)
 
     def _names_own_assignor(self, input_json: str) -> bool:
-        """Whether the text of the definition has the path of a user's assignor. A definition that has such a path in
-        another field gets the time limit as well, which does no harm.
+        """Returns whether the text of the definition contains the path of a user's own assignor. If another field of a
+        definition contains this path, the time limit applies as well, which does no harm.
         """
         return any(f'"{path}"' in input_json for path in self._resources.allowed.class_paths)
 
@@ -146,7 +147,7 @@ class RebalanceRunner:
 
     def _read(self, input_json: str) -> Definition:
         """Parses the definition, or returns the cached definition. Several threads call `_read`, so the cache is one
-        tuple that is replaced as a whole.
+        tuple, which is replaced as a whole.
         """
         parsed = self._parsed
         if parsed is None or parsed[0] != input_json:

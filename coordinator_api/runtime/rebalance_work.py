@@ -1,7 +1,8 @@
-"""The part of a rebalance that a worker process computes: everything that takes time. The inputs and outputs of the
-worker are small. The job of each rebalance has the definition's text, which the worker caches parsed, and the members'
-subscriptions as bytes. The result is ready to be stored, packed and compressed. The recording is exactly the computed
-rebalance: its `rebalance/1` line gives the same result with `assignor assign --check`.
+"""The part of a rebalance that a worker process computes, because it takes time. The worker gets and returns only small
+values. The job of a rebalance contains the text of the definition and the subscriptions of the members as bytes. The
+worker caches the parsed definition. The result is already packed and compressed for the store. The recording contains
+the exact input and output of the rebalance, so `assignor assign --check` computes the same result from its
+`rebalance/1` line.
 """
 
 import json
@@ -30,10 +31,11 @@ from coordinator_api.store.repository import HELD, Recording
 
 @dataclass(frozen=True, slots=True)
 class RebalanceJob:
-    """The input of a rebalance. `future_process_id`: used if a member is of an unknown future version. `view`: the
-    state of the cluster that the definition names. The cluster may have grown, so `max_partitions` is checked again.
-    `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error for which the rebalance has already
-    failed outside of the worker; if it is set, the worker only records the rebalance.
+    """The input of a rebalance. `future_process_id`: the process id for members whose subscriptions have an unknown
+    future version. `view`: the state of the cluster that the definition names. `max_partitions` is checked again,
+    because the cluster may have grown. `assignor_classes`: the arguments of `AllowedAssignors`. `failure`: the error
+    with which the rebalance has already failed outside of the worker. If `failure` is set, the worker only records the
+    rebalance.
     """
 
     group_id: str
@@ -48,16 +50,16 @@ class RebalanceJob:
 
 @dataclass(frozen=True, slots=True)
 class ClusterNamed:
-    """The definition names a cluster: poll it, and send the job again with the result."""
+    """The definition names a cluster. Poll the cluster, and send the job again with the result."""
 
     provider: ProviderAddress
 
 
 @dataclass(frozen=True, slots=True)
 class ComputedRebalance:
-    """A computed rebalance. `event` goes back to the group. `created_topics`: the topics to create before `event` goes
-    back. After the group has accepted the event, `document` and `summary` are recorded: `document` is in the stored
-    form, and `summary` lacks only the outcome and duration.
+    """A computed rebalance. `event`: the event to send to the group. `created_topics`: the topics to create before
+    `event` is sent. After the group has accepted the event, `document` and `summary` are recorded: `document` is
+    already in the stored form. The outcome and the duration are added to `summary`.
     """
 
     event: AssignmentComputed
@@ -67,8 +69,8 @@ class ComputedRebalance:
     document: bytes
 
     def recording(self, response: Response, took_ms: int | None) -> Recording | None:
-        """Returns the recording of the rebalance, by the group's answer to `event`; None if the group has discarded it.
-        `took_ms`: the time since the rebalance began, None if unknown. Cheap.
+        """Returns the recording of the rebalance. `response`: the answer of the group to `event`. Returns None if the
+        group has discarded the rebalance. `took_ms`: the time since the rebalance began; None if unknown.
         """
         summary: dict[str, object] = {**self.summary, "took_ms": took_ms}
         match response:
@@ -83,8 +85,8 @@ class ComputedRebalance:
 
 
 def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
-    """Computes a rebalance. Any error of an assignor makes a failed rebalance. Raises InputError for a definition that
-    cannot be read.
+    """Computes a rebalance. If an assignor raises an error, the result is a failed rebalance. Raises InputError if the
+    definition cannot be read.
     """
     definition = _definition(job.rebalance.input_json)
     if definition.provider is not None and job.view is None and job.failure is None:
@@ -97,14 +99,14 @@ def compute(job: RebalanceJob) -> ComputedRebalance | ClusterNamed:
             check_size(snapshot, job.max_partitions)
         own_assignor = allowed_here(job.assignor_classes).load(snapshot.assignor)
         result = pipeline.assign(snapshot, job.now_ms, own_assignor)
-    except Exception as fault:  # a user's own assignor may raise anything
+    except Exception as fault:  # a user's own assignor may raise any error
         return _rebalance(job, snapshot, RebalanceResult(), f"{type(fault).__name__}: {fault}")
     return _rebalance(job, snapshot, result)
 
 
 @lru_cache(maxsize=8)
 def _definition(input_json: str) -> Definition:
-    """The parsed definition. A worker caches the definitions of its last rebalances."""
+    """Returns the parsed definition. A worker caches the definitions of its last rebalances."""
     return read_input(input_json)
 
 
@@ -118,15 +120,15 @@ def _snapshot(job: RebalanceJob, declared: RebalanceSnapshot) -> RebalanceSnapsh
 
 
 def _has_future_member(members: Mapping[str, Member]) -> bool:
-    """Returns whether Kafka's leader would use a random process id, because a member has an unknown version."""
+    """Returns whether a member has an unknown version, for which Kafka's leader would use a random process id."""
     return any(subscribed_version(member.subscription) > LATEST_SUPPORTED_VERSION for member in members.values())
 
 
 def _rebalance(
     job: RebalanceJob, snapshot: RebalanceSnapshot, result: RebalanceResult, failure: str | None = None
 ) -> ComputedRebalance:
-    """`failure`: the reason why there is no result; if it is set, the members get an error, and the reason is
-    recorded.
+    """`failure`: the reason why the rebalance has no result. If `failure` is set, the members get an error, and the
+    reason is recorded.
     """
     asked = job.rebalance
     if failure is None:
@@ -184,14 +186,14 @@ def _summary(job: RebalanceJob, result: RebalanceResult, error: str | None) -> d
 
 
 def topic_counts(topology: GroupTopology, existing: Mapping[str, int]) -> dict[str, int]:
-    """Returns the partition count of every topic that the topology reads or uses as a changelog, 0 for a topic that
-    does not exist.
+    """Returns the partition count of every topic that the topology reads or uses as a changelog. The count of a topic
+    that does not exist is 0.
     """
     return {topic: existing.get(topic, 0) for topic in sorted(topology.source_topics | topology.internal_topics)}
 
 
 def topics_after(snapshot: RebalanceSnapshot, result: RebalanceResult) -> dict[str, int]:
-    """Returns the topics after the rebalance: the existing ones, and those that were created for it."""
+    """Returns the topics that exist after the rebalance, including the topics that were created for the rebalance."""
     known = {**snapshot.cluster.topics, **snapshot.existing_internal_topics}
     existing = {topic: metadata.partitions for topic, metadata in known.items()}
     created = {topic: one.partitions for topic, one in result.created_topics.items()}

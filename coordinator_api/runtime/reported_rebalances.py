@@ -1,8 +1,8 @@
-"""Reads and checks the report of another leader's rebalance: one rebalance/1 document from a POST.
+"""Reads and checks the report of another leader's rebalance. A report is a rebalance/1 document from a POST.
 
-Rules: the document is stored as it was sent, so that it equals its leader's recording. Everything that is shown or run
-again later has to be readable now: every subscription and every assignment is decoded, and a refusal names its path.
-The assignments do not tell which standby tasks are warm-ups. If the assignor is available here, the rebalance is run
+Rules: the document is stored as it was sent, so that it equals the recording of the leader. The check decodes every
+subscription and every assignment, because they are shown or used for another run later. A refusal names the path of the
+fault. Assignments do not show which standby tasks are warm-ups. If this process has the assignor, the rebalance is run
 again to find the warm-ups.
 """
 
@@ -34,8 +34,8 @@ from coordinator_api.store.repository import Recording
 _VERSION_BYTES = 4
 
 LED_ELSEWHERE = "kafka"
-"""The `source` of a rebalance of a group on a Kafka cluster, and the name that is shown for the leader of that
-group.
+"""The `source` of a rebalance of a group on a Kafka cluster. The leader of such a group is shown under this name as
+well.
 """
 
 
@@ -45,8 +45,8 @@ class ReportedRebalance(NamedTuple):
 
 
 def read_report(document: dict[str, object], group_id: str, bounds: DocumentBounds) -> ReportedRebalance:
-    """Reads a report in a worker process, because it takes as long as a rebalance. Raises UnreadableBytes, and
-    InputError with the path of the fault.
+    """Reads a report. The function runs in a worker process, because it may take as long as a rebalance. Raises
+    UnreadableBytes. Raises InputError that names the path of the fault.
     """
     check_subtopologies(document.get("input"), "input.", bounds.max_subtopologies)
     recorded = parse_recorded_rebalance(document)
@@ -91,8 +91,8 @@ def _check(recorded: RecordedRebalance, group_id: str) -> None:
 
 
 def _check_assignments(assignments: SharedAssignments) -> None:
-    """Checks that all assignments can be decoded. The bytes that all assignments share, which are nearly all bytes, are
-    decoded once.
+    """Checks that all assignments can be decoded. Nearly all bytes of the assignments are shared, and the shared bytes
+    are decoded only once.
     """
     decoded: set[tuple[object, ...]] = set()
     for member_id, parts in assignments.parts.items():
@@ -109,10 +109,10 @@ def _check_assignments(assignments: SharedAssignments) -> None:
 
 
 def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
-    """Returns the properties, besides its tasks, on which the decoding of an assignment depends. Raises DecodeError for
-    tasks that cannot be decoded.
+    """Returns the properties on which the decoding of an assignment depends, except its tasks. Raises DecodeError if
+    the tasks cannot be decoded.
 
-    Returns None if nothing is shared, and for lengths that do not fit: then the whole assignment has to be decoded.
+    Returns None if the whole assignment has to be decoded, because it shares no bytes or its length fields do not fit.
     """
     user_data = user_data_of_head(parts.head)
     if not parts.shared or user_data is None:
@@ -124,7 +124,7 @@ def _form(parts: AssignmentParts) -> tuple[object, ...] | None:
 
 
 def _definition(recorded: RecordedRebalance) -> str:
-    """Returns the leader's input without members, in the spelling of a definition."""
+    """Returns the leader's input without members, in the form of a definition."""
     known = replace(recorded.snapshot, members={}, leader_process_id=None)
     return json.dumps(rebalance_input(known), sort_keys=True, separators=(",", ":"))
 
@@ -134,7 +134,8 @@ def _warm_ups(recorded: RecordedRebalance, allowed: AllowedAssignors) -> dict[st
     snapshot = recorded.snapshot
     try:
         placement = pipeline.assign(snapshot, recorded.now_ms, allowed.load(snapshot.assignor)).placement
-    except Exception:  # if the assignor is not available here or raises an error, show the warm-ups as standbys
+    # if this process does not have the assignor, or if the assignor raises an error, warm-ups are shown as standbys
+    except Exception:
         return {}
     assignments = share(recorded.output.assignments)
     subscriptions = {member_id: snapshot.members[member_id].subscription for member_id in assignments}

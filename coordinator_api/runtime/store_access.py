@@ -1,10 +1,10 @@
-"""The callers' access to the store, besides the writes of groups: its readiness, and the recorded rebalances.
+"""Two uses of the store by callers: the readiness check, and reads of recorded rebalances.
 
 - The readiness check is a write and a read. All callers share the readiness check, which runs at most once a second.
-- Recorded rebalances are read, unpacked and sent in pieces, for few callers at one time. Hundreds of callers may
-  request recordings at the same time, and receive them slowly. So a caller waits for a slot for the database read, and
-  for each piece; a caller holds no slot while it receives. Each piece of a recording is made in a thread after the
-  previous piece was sent, because a whole recording may be very long.
+- Recorded rebalances are read for few callers at one time, and unpacked and sent in pieces. Hundreds of callers may
+  request recordings at the same time, and may receive the pieces slowly. So a caller needs a slot for the read from the
+  database and for the unpacking of each piece, but not while it receives a piece. A thread makes each piece only after
+  the previous piece was sent, because a whole recording may be very long.
 """
 
 import asyncio
@@ -15,19 +15,21 @@ from coordinator_api.store.repository import Repository
 from coordinator_api.store.store_errors import StoreError
 
 WITHIN_S = 2.0
-"""The longest wait of a caller for the store."""
+"""The longest time for which a caller waits for the store."""
 
 SCRAPE_WITHIN_S = 0.5
-"""The longest wait of a metrics scrape for the store. A scrape that takes too long fails as a whole."""
+"""The longest time for which a metrics scrape waits for the store. The time is short, because a scrape that takes too
+long fails as a whole.
+"""
 
 HOLDS_FOR_S = 1.0
-"""The time for which the result of the last check is used again. Health checks need no token, and each check is a
-write.
+"""The time for which the result of the last readiness check is used again. The limit protects the store, because each
+check is a write and callers need no token for it.
 """
 
 
 class StoreReadiness:
-    """The readiness of one service's store. Use `StoreReadiness` on the service's event loop."""
+    """Checks whether the store of a service is ready. Use `StoreReadiness` on the service's event loop."""
 
     def __init__(self, repository: Repository, within_s: float = WITHIN_S, holds_for_s: float = HOLDS_FOR_S) -> None:
         self._repository = repository
@@ -38,7 +40,8 @@ class StoreReadiness:
         self._problem: str | None = None
 
     async def problem(self, within_s: float | None = None) -> str | None:
-        """Returns the reason why the store cannot be used, in words without secrets; None if it can be used.
+        """Returns the reason why the store cannot be used, as a text without secrets. Returns None if the store can be
+        used.
 
         `within_s`: the longest wait of this caller, if it differs from the default.
         """
@@ -65,13 +68,13 @@ class StoreReadiness:
 
 
 PIECE_BYTES = 65_536
-"""The minimum size of every piece except the last. A chunk of one member may be only a few bytes, and a call in a
+"""The minimum size of every piece except the last. Chunks of a few bytes are joined to pieces, because a call in a
 thread for each chunk would be slow.
 """
 
 AT_ONE_TIME = 2
-"""The number of slots for reading recordings. The number is small, because threads that unpack share the interpreter
-lock with the event loop, and reads share connections to the database with commits.
+"""The number of callers for which recordings are read or unpacked at one time. The number is small, because unpacking
+takes the interpreter lock from the event loop, and reads take database connections from commits.
 """
 
 
@@ -88,7 +91,7 @@ class Recordings:
             return await self._repository.rebalance(group_id, generation_id)
 
     async def pieces(self, stored: bytes) -> AsyncIterator[bytes]:
-        """Yields the document as JSON in pieces. Raises InputError, DecodeError."""
+        """Yields the JSON of the recorded rebalance in pieces. Raises InputError, DecodeError."""
         chunks = expanded(stored)
         while True:
             async with self._turns:

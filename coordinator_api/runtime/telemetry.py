@@ -1,10 +1,10 @@
-"""The changes of a group, for the service's log and its metrics.
+"""Writes the changes of a group to the log and the metrics of the service.
 
-The log has one line for each change, with group, generation and member. If many members change at once, one line has
-their number, and lines of level debug have their names. `GroupStanding` computes the values of the group for `/metrics`
-from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the number of rebalances.
-A record that takes long to evaluate is evaluated in a thread, and later records of the group wait meanwhile, so that a
-large group does not block others. The values for `/metrics` are not stored.
+Each change gets a log line with the group, the generation and the member. If many members change at once, one line has
+the number of the members, and lines of level debug have their names. `GroupStanding` computes the values of the group
+for `/metrics` from the committed records: the time for which tasks have had no owner (`OwnerlessTasks`), and the number
+of rebalances. A record that takes long to evaluate is evaluated in a thread, so that a large group does not block other
+groups. Later records of the group wait until this record is evaluated. The values for `/metrics` are not stored.
 """
 
 import asyncio
@@ -45,7 +45,7 @@ LogEvent = Callable[..., object]
 """A function that writes a log line: the name of the event, and its values by name."""
 
 MOST_MEMBERS_NAMED = 8
-"""The most members that get a line each when they change at once."""
+"""If more than this number of members change at once, the members do not get a log line each."""
 
 
 class GroupTelemetry:
@@ -138,7 +138,9 @@ class GroupTelemetry:
         )
 
     def rebalancing_ms(self) -> int | None:
-        """The milliseconds since the present rebalance began; None if this process did not see its start."""
+        """Returns the milliseconds since the present rebalance began. Returns None if this process did not see the
+        start of the rebalance.
+        """
         return None if self._preparing_since is None else round((time.perf_counter() - self._preparing_since) * 1000)
 
     def answered(self, responses: Iterable[Response]) -> None:
@@ -151,8 +153,8 @@ class GroupTelemetry:
 
 
 _WENT_BY_THEMSELVES = (RemovalReason.LEFT, RemovalReason.GRACE_ENDED)
-"""The reasons of removals after a leave. A group whose last member was removed for one of these reasons was stopped on
-purpose.
+"""The reasons for the removal of a member that left. If the last member of a group was removed for one of these
+reasons, the application was stopped on purpose.
 """
 _HELD_BACK = (RebalanceOutcome.FOLLOW_UP, RebalanceOutcome.SETTLED, RebalanceOutcome.ERROR)
 """The outcomes after which tasks may have no owner. After outcomes that are not in `_HELD_BACK`, every task has an
@@ -161,18 +163,19 @@ owner.
 
 
 class OwnerlessTasks:
-    """The tasks of a group that no member runs, each with the time since then: the source of "time without owner".
+    """The tasks of a group that no member runs, each with the time since which it has had no owner. The metric "time
+    without owner" comes from these times.
 
-    A task's owner is the member that got its active copy in the last rebalance, as long as this member is in the group
-    and not away. So a task has no owner after its owner was removed or left under a rejoin grace, while a follow-up
-    rebalance waits for its former owner to revoke it, and after a rebalance that failed. A member that has crashed
-    counts as an owner until it is removed.
+    The owner of a task is the member to which the last rebalance assigned the active task, as long as this member is in
+    the group and not away. So a task has no owner if its owner was removed or is away, or if the last rebalance failed.
+    A task also has no owner while a follow-up rebalance waits until the former owner has revoked the task. A crashed
+    member counts as an owner until the member is removed.
 
-    Known limits: for a group that is read from the store again, only tasks that present members were assigned are
-    known. For a group that is led elsewhere nothing is known between two reports, so no task is counted.
+    Known limits: if the group was read from the store again, only tasks that are assigned to present members are known.
+    If the group has an outside leader, no task is counted, because nothing is known between two reports.
 
-    `since_ms`: by task without an owner; each change makes a new mapping. No two methods of `OwnerlessTasks` may run at
-    once.
+    `since_ms`: for each task without an owner, the time since which it has had no owner. Each change makes a new
+    mapping. Only one method of `OwnerlessTasks` may run at one time.
     """
 
     def __init__(self, image: GroupImage, now_ms: int) -> None:
@@ -198,7 +201,7 @@ class OwnerlessTasks:
         self._lose(self._tasks(self._away), now_ms)
 
     def passed_ms(self, now_ms: int) -> int:
-        """Returns the time since the last call, multiplied by the number of tasks without an owner."""
+        """Returns the time since the last call, times the number of tasks that have no owner now."""
         passed = len(self.since_ms) * max(now_ms - self._counted_until_ms, 0)
         self._counted_until_ms = max(now_ms, self._counted_until_ms)
         return passed
@@ -223,7 +226,7 @@ class OwnerlessTasks:
             case RebalanceCompleted():
                 self._completed(record, at_ms)
             case GroupEmptied() if self._went_by_itself:
-                # the application was stopped on purpose, so its tasks do not count as without an owner
+                # the application was stopped on purpose, so its tasks are not counted
                 self.since_ms = {}
             case GroupDeleted():
                 self.since_ms = {}
@@ -257,19 +260,21 @@ class OwnerlessTasks:
 
 
 def takes_long(record: CoordinatorRecord) -> bool:
-    """Whether `note` has to read the assignments of all members for this record."""
+    """Returns whether `note` has to read the assignments of all members for this record."""
     return isinstance(record, RebalanceCompleted) and record.end.outcome in _HELD_BACK
 
 
 HOUR_MS = 3_600_000
 
 MOST_REBALANCES_KNOWN = 1_000
-"""The most rebalances in an hour that are counted: a group with more is shown with this number."""
+"""The largest number of rebalances in an hour that is counted. A group with more rebalances is shown with this
+number.
+"""
 
 
 class GroupStanding:
-    """The values of one group for `/metrics`. `passed`: called with the seconds that tasks have been without an owner,
-    summed over all tasks.
+    """The values of one group for `/metrics`. `passed`: a function that is called with the number of seconds for which
+    tasks had no owner, summed over all tasks.
     """
 
     def __init__(self, image: GroupImage, now_ms: int, passed: Callable[[float], None]) -> None:
@@ -289,7 +294,9 @@ class GroupStanding:
         self._take()
 
     def read_again(self, image: GroupImage, now_ms: int) -> None:
-        """Start again from `image`, which was read from the store: earlier records may not have been committed."""
+        """Start again from `image`, which was read from the store, because earlier records may not have been
+        committed.
+        """
         self._warm_ups = _warm_ups(image)
         self._to_take.append((image, now_ms))
         self._take()

@@ -1,4 +1,5 @@
-"""Worker processes, for work that would hold the interpreter lock of the serving process and block its event loop.
+"""Worker processes for long computations, which would block the event loop of the serving process by the interpreter
+lock.
 
 worker_pool      runs jobs for the event loop; the workers of one service
 worker_process   the fork server that workers are forked from, and the main function of a worker

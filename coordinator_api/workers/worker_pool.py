@@ -1,18 +1,17 @@
-"""Runs jobs in worker processes, one job at a time in each: `await pool.run(function, *arguments)`.
+"""Runs jobs in worker processes: `await pool.run(function, *arguments)`. Each worker runs one job at a time.
 
-Rules: jobs begin in the order of the calls. Cancelling the task that waits for a job kills the worker process at once;
-a job that has not begun is just removed. There are never more workers than the size of the pool, however jobs end. A
-worker is replaced when it died or was killed, and when it has grown large, which returns its memory. Errors of this
-project are raised unchanged in the caller, with their fields.
+Rules: jobs begin in the order of the calls of `run`. If the task that waits for a job is cancelled, the worker process
+is killed at once. A job that has not begun is only removed. The number of workers never exceeds the size of the pool. A
+worker is replaced if it died, was killed, or uses much memory. The caller of `run` gets errors of this project
+unchanged, with their fields.
 
-All pools of this process start and end their workers by one fork server (`ForkedWorkers`). The fork server starts with
-the first worker, and again if it was killed. The fork server shares only sockets with this process. Signals from the
-terminal reach neither the fork server nor the workers. The fork server and the workers end when this process ends for
-any reason.
+One fork server (`ForkedWorkers`) starts and ends the workers of all pools of this process. The fork server starts with
+the first worker, and again if it was killed. The fork server shares only sockets with this process. The fork server and
+the workers get no signals from the terminal. The fork server and the workers end when this process ends for any reason.
 
 A service has separate workers for rebalances and for the computations and documents of callers (`ServiceWorkers`), so
-that a caller's forecast never delays a group. Workers for rebalances have a higher niceness than the serving process,
-and workers for computations have the highest.
+that a caller's forecast never delays a group. Workers for rebalances have a higher niceness than the serving process.
+Workers for computations have the highest niceness.
 """
 
 from __future__ import annotations
@@ -39,14 +38,14 @@ from coordinator_api.workers.worker_process import ANSWER, COMMAND, END, FORK, L
 Result = TypeVar("Result")
 
 _ATTEMPTS = 3
-"""The number of attempts to start a job. Several are needed because an idle worker may have died since its last job."""
+"""The number of attempts to start a job. A second attempt is needed if an idle worker has died since its last job."""
 
 LARGE_BYTES = 256 * 1024 * 1024
-"""A worker that has more memory than this after a job is replaced."""
+"""A worker that uses more memory than this after a job is replaced."""
 
 
 class WorkerDied(AssignorFault):
-    """The worker ended in the middle of a job: it ran out of memory, or was killed from outside. The job may be run
+    """The worker ended during a job, because it ran out of memory or another process killed it. The job may be run
     again.
     """
 
@@ -56,14 +55,14 @@ class JobTookTooLong(AssignorFault):
 
 
 class PoolClosed(AssignorFault):
-    """The pool runs no more jobs: the service is stopping."""
+    """The pool runs no more jobs, because the service is stopping."""
 
 
 class WorkerPool:
     """A pool of workers. Use a `WorkerPool` on one event loop."""
 
     def __init__(self, size: int, workers: ForkedWorkers, *, nice: int = 0, large_bytes: int = LARGE_BYTES) -> None:
-        """`size`: the number of jobs that run at one time. `nice`: the niceness of the workers."""
+        """`size`: the largest number of jobs that run at one time. `nice`: the niceness of the workers."""
         self._workers = workers
         self._nice = nice
         self._large_bytes = large_bytes
@@ -74,7 +73,7 @@ class WorkerPool:
         self._left_starting: list[asyncio.Future[Worker]] = []
         self._ending: set[asyncio.Task[int | None]] = set()
         self._closed = False
-        # a thread waits for the fork server, so that the event loop does not
+        # a thread waits for the fork server, because the event loop must not wait
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="workers")
 
     async def warm_up(self) -> None:
@@ -85,9 +84,9 @@ class WorkerPool:
     async def run(self, function: Callable[..., Result], *arguments: object, limit_ms: int | None = None) -> Result:
         """Runs `function(*arguments)` in a worker process, and returns or raises its result.
 
-        `function`: a function of a module, not a local one. Arguments and results are pickled: keep them small.
+        `function`: a function at the top level of a module. Arguments and results are pickled, so they should be small.
         `limit_ms`: time limit of the job from its start. Raises JobTookTooLong, WorkerDied, WorkersUnavailable,
-        PoolClosed; JobFailed in place of an error that cannot be pickled.
+        PoolClosed. Raises JobFailed in place of an error that cannot be pickled.
         """
         job = pickle.dumps((function, arguments), pickle.HIGHEST_PROTOCOL)
         async with self._slots:
@@ -137,8 +136,8 @@ class WorkerPool:
         raise died
 
     def begin_close(self) -> None:
-        """Kill all workers, including those that run a job. Jobs that run or wait raise PoolClosed. Call `close`
-        later.
+        """Kill all workers, including those that run a job. Jobs that run or wait raise PoolClosed. Call `close` after
+        `begin_close`.
         """
         self._closed = True
         for worker in [*self._idle]:
@@ -147,7 +146,7 @@ class WorkerPool:
             self._workers.kill(worker)  # the task that waits for the worker's job then reaps the worker
 
     async def close(self) -> None:
-        """Like `begin_close`; returns when all jobs and workers have ended."""
+        """Kill all workers like `begin_close`, and return when all jobs and workers have ended."""
         self.begin_close()
         for _ in range(self._size):
             await self._slots.acquire()  # every job has ended when this task holds all slots
@@ -159,8 +158,9 @@ class WorkerPool:
         self._thread.shutdown(wait=False)
 
     async def _take(self) -> Worker:
-        """Returns an idle worker, else a worker that a cancelled job left while it started, else a new worker. A new
-        worker starts only when every other worker has a job, so the slots limit the number of workers.
+        """Returns an idle worker. If no worker is idle, returns a worker that is starting and whose job was cancelled,
+        else a new worker. A new worker starts only if every other worker has a job, so the number of workers is at most
+        the number of slots.
         """
         self._refuse_if_closed()
         if self._idle:
@@ -183,7 +183,9 @@ class WorkerPool:
         return asyncio.get_running_loop().run_in_executor(self._thread, self._workers.start, self._nice)
 
     def _keep_started(self, starting: asyncio.Future[Worker]) -> None:
-        """Keep a worker whose job was cancelled while it started as idle, unless another job waits for it already."""
+        """Add a worker to the idle workers if its job was cancelled during the worker's start. Do nothing if another
+        job already waits for the worker.
+        """
         if starting not in self._left_starting:
             return
         self._left_starting.remove(starting)
@@ -203,7 +205,7 @@ class WorkerPool:
             self._kill(worker)
 
     def _kill(self, worker: Worker) -> asyncio.Task[int | None]:
-        """Kill the worker at once. Returns the task that reaps the worker and gives its exit code."""
+        """Kill the worker at once. Returns the task that reaps the worker and returns its exit code."""
         self._workers.kill(worker)
         self._busy.discard(worker)
         if worker in self._idle:
@@ -214,7 +216,7 @@ class WorkerPool:
         return ending
 
     async def _end(self, worker: Worker) -> int | None:
-        # gives a cancelled read the time to release the descriptor before another socket can get its number
+        # let a cancelled read release the descriptor before another socket can get the descriptor's number
         await asyncio.sleep(0)
         worker.connection.close()
         return await asyncio.get_running_loop().run_in_executor(self._thread, self._workers.end, worker)
@@ -262,8 +264,8 @@ class WorkersUnavailable(AssignorFault):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Worker:
-    """A worker process. `connection`: this process's end of its socket, non-blocking. `server`: the fork server that
-    started the worker.
+    """A worker process. `connection`: the end of the worker's socket in this process, non-blocking. `server`: the fork
+    server that started the worker.
     """
 
     process: int
@@ -272,11 +274,11 @@ class Worker:
 
 
 class ForkedWorkers:
-    """The fork server, and the workers that come from it. Thread-safe."""
+    """The fork server and the workers that it starts. Thread-safe."""
 
     def __init__(self, preload: Iterable[str] = ()) -> None:
-        """`preload`: the modules that jobs need. The fork server imports them once, so importing them costs no time in
-        a worker.
+        """`preload`: the modules that jobs need. The fork server imports these modules once, so their import takes no
+        time in a worker.
         """
         self._preload = tuple(preload)
         self._turn = threading.Lock()
@@ -299,7 +301,7 @@ class ForkedWorkers:
 
     @staticmethod
     def kill(worker: Worker) -> None:
-        """Kill the worker without waiting. The connection to the worker ends. Call `end` afterwards."""
+        """Kill the worker without waiting. The connection to the worker is closed as well. Call `end` after `kill`."""
         if worker.server.poll() is None:
             # the worker is not reaped yet, so its process id cannot belong to another process
             with suppress(ProcessLookupError):
@@ -309,8 +311,8 @@ class ForkedWorkers:
             worker.connection.shutdown(socket.SHUT_RDWR)
 
     def end(self, worker: Worker) -> int | None:
-        """Wait for the end of a worker that was killed or died. Returns its exit code, negative for a signal; None if
-        the code is unknown.
+        """Wait until a worker that was killed or died has ended. Returns the exit code of the worker. The code is
+        negative if a signal ended the worker, and None if the code is unknown.
         """
         with self._turn:
             if self._server is None or worker.server is not self._server[0]:
@@ -321,7 +323,7 @@ class ForkedWorkers:
                 return None
 
     def close(self) -> None:
-        """End the fork server, whose workers must all have ended."""
+        """End the fork server. All workers must have ended before."""
         with self._turn:
             self._stop()
 
@@ -338,7 +340,7 @@ class ForkedWorkers:
         return code
 
     def _running(self) -> tuple[subprocess.Popen[bytes], socket.socket]:
-        """Returns the fork server, and the socket for commands."""
+        """Returns the running fork server and the socket for its commands."""
         if self._server is not None and self._server[0].poll() is not None:
             self._stop()
         if self._server is None:
@@ -353,7 +355,7 @@ class ForkedWorkers:
                 [sys.executable, "-c", start],
                 stdin=subprocess.DEVNULL,
                 pass_fds=[theirs.fileno()],
-                start_new_session=True,  # Ctrl-C at the terminal must not reach workers
+                start_new_session=True,  # Ctrl-C at the terminal must not end workers
             )
         return server, ours
 
@@ -369,7 +371,8 @@ class ForkedWorkers:
 MODULES = (
     "coordinator_api.runtime.rebalance_work",
     "coordinator_api.runtime.reported_rebalances",
-    "coordinator_api.http.computations",  # the fork server imports this module by name; this package does not import it
+    # this package does not import this module, but the fork server imports it by name
+    "coordinator_api.http.computations",
     "coordinator_api.http.json_objects",
     "coordinator_api.http.page_computations",
 )
@@ -389,15 +392,15 @@ class ServiceWorkers:
     """The pools of a service: `rebalances` and `computations`. Use the pools on one event loop."""
 
     def __init__(self, max_computations: int) -> None:
-        """`max_computations`: the number of computations that are admitted at one time; a few more workers read large
-        documents.
+        """`max_computations`: the largest number of computations at one time. The pool has a few more workers, which
+        read large documents.
         """
         self.rebalances = WorkerPool(min(_MOST_REBALANCES, os.cpu_count() or 1), _forked, nice=_NICE_REBALANCES)
         self.computations = WorkerPool(max_computations + _MORE_READERS, _forked, nice=_NICE_COMPUTATIONS)
         self._warming_up: asyncio.Task[None] | None = None
 
     def warm_up(self) -> None:
-        """Start processes in the background, so that the first rebalance need not wait for them."""
+        """Start workers in the background, so that the first rebalance need not wait for the start of a worker."""
         self._warming_up = asyncio.get_running_loop().create_task(self._warm_up())
 
     async def close(self) -> None:

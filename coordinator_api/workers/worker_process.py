@@ -1,13 +1,14 @@
-"""The main function of a worker, which answers each job on its socket with a value or an error; and the fork server.
+"""The fork server, and the main function of a worker, which answers each job on its socket with a value or an error.
 
-A worker is a fork of the fork server, ready within milliseconds. The fork server has imported the modules that workers
-need, has one thread, and only forks: the serving process cannot be forked itself, because it has threads and an event
-loop. The fork server reads commands from a socket, one at a time (see `COMMAND`), and ends when the socket is closed.
+A worker is a fork of the fork server, so the worker is ready within milliseconds. The fork server has one thread, and
+has imported the modules that workers need. The serving process itself cannot be forked, because it has threads and an
+event loop. The fork server reads commands (see `COMMAND`) from a socket, one after the other, and ends when the socket
+is closed.
 
-Rules: a worker ends when the other end of its socket closes, even in the middle of a job; so it ends whenever the
-serving process ends, for any reason. A worker ignores SIGINT and SIGTERM, which a terminal or a service manager sends
-to every process of the service: only the serving process ends workers. When memory is short, the kernel kills a worker
-before the serving process.
+Rules: a worker ends when the other end of its socket is closed, even during a job. So a worker ends when the serving
+process ends for any reason. A terminal or a service manager sends SIGINT and SIGTERM to every process of the service. A
+worker ignores these signals, because only the serving process ends workers. When memory is short, the kernel kills a
+worker before the serving process.
 """
 
 import gc
@@ -30,13 +31,13 @@ from assignor.errors import AssignorFault, OwnAssignorFailed
 from operating_system.processes import return_freed_memory
 
 LENGTH = struct.Struct(">Q")
-"""The length prefix of each message. A worker first sends an empty message when it has received a whole job."""
+"""The length prefix of each message. When a worker has received a whole job, it first sends an empty message."""
 
 _ASK_KERNEL_FIRST = "500"
 """The `oom_score_adj` of workers: when memory is short, the kernel kills a worker before the serving process."""
 _COLLECTED_AFTER = 1_000_000
-"""The number of new objects after which the garbage collector runs. A job makes millions of objects that live to its
-end: the default of 700 doubled the time of jobs.
+"""The number of new objects after which the garbage collector runs. A job makes millions of objects that live until the
+job ends. With Python's default of 700, jobs took twice as long.
 """
 
 
@@ -62,7 +63,7 @@ def work(connection: socket.socket, nice: int) -> None:
             connection.sendall(LENGTH.pack(len(answer)))
             connection.sendall(answer)
             del job, answer
-            gc.collect()  # collect garbage now, because no caller waits
+            gc.collect()  # collect garbage now, because no caller waits at this point
             return_freed_memory()
 
 
@@ -75,7 +76,7 @@ def _end_with_the_connection(descriptor: int) -> None:
 
 
 def _receive(jobs: BinaryIO) -> bytes | None:
-    """Receives one job; None if the connection ends before the job is complete."""
+    """Receives one job. Returns None if the connection ends before the job is complete."""
     head = jobs.read(LENGTH.size)
     if len(head) < LENGTH.size:
         return None
@@ -85,14 +86,14 @@ def _receive(jobs: BinaryIO) -> bytes | None:
 
 
 def _answer(job: bytes) -> bytes:
-    """Runs a job. Returns the pickled answer: whether it is a value, the value or error, and this process's memory in
-    bytes.
+    """Runs a job. Returns the pickled answer: True and the value, or False and the error. The answer also contains the
+    memory of this process in bytes.
     """
     try:
         function, arguments = _unpickled(job)
         value = function(*arguments)
         return pickle.dumps((True, value, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
-    except BaseException as fault:  # SystemExit is answered, too: only the serving process ends a worker
+    except BaseException as fault:  # a job must not end the worker, so SystemExit is answered like other errors
         return _refusal(fault)
 
 
@@ -107,7 +108,7 @@ def _refusal(fault: BaseException) -> bytes:
         if not isinstance(fault, Exception):
             raise TypeError
         answer = pickle.dumps((False, fault, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
-        pickle.loads(answer)  # noqa: S301 (some errors can be written and not be read)
+        pickle.loads(answer)  # noqa: S301 (some errors can be pickled but not unpickled)
     except Exception:
         text = JobFailed(f"{type(fault).__name__}: {fault}")
         return pickle.dumps((False, text, _resident_bytes()), pickle.HIGHEST_PROTOCOL)
@@ -115,7 +116,9 @@ def _refusal(fault: BaseException) -> bytes:
 
 
 def _resident_bytes() -> int:
-    """The memory of this process in bytes: the present size if the system reports it, otherwise the peak."""
+    """Returns the memory of this process in bytes: the present size if the system reports this size, otherwise the peak
+    size.
+    """
     try:
         with open("/proc/self/statm", encoding="ascii") as file:
             return int(file.read().split()[1]) * resource.getpagesize()
@@ -125,24 +128,25 @@ def _resident_bytes() -> int:
 
 
 COMMAND = struct.Struct(">ci")
-"""A command: a letter and a number. FORK has the niceness, and passes the worker's end of its socket; the answer is the
-process id, or the negative `errno`. END has the id of a process to kill; the answer is the exit code of the killed
-process."""
+"""The format of a command: a letter and a number. The number of FORK is the niceness, and FORK passes the worker's end
+of its socket. The answer is the process id, or the negative `errno`. The number of END is the id of a process to kill.
+The answer is the exit code of the killed process.
+"""
 ANSWER = struct.Struct(">i")
 FORK, END = b"F", b"E"
 
 
 def main(descriptor: int, preload: Iterable[str]) -> None:
-    """The main function of the fork server. `preload`: modules that workers will need."""
+    """Run the fork server. `preload`: modules that workers will need."""
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, signal.SIG_IGN)
-    # stdout of the service carries results only, so output of jobs goes to stderr
+    # stdout of the service is only for results, so the output of jobs goes to stderr
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     for name in preload:
         importlib.import_module(name)
     gc.collect()
     gc.freeze()  # the imported objects stay unchanged, so the workers can share their memory
-    # a service that is killed during a command reads no answer: end as usual
+    # if the service is killed during a command, it reads no answer, and the fork server ends as usual
     with socket.socket(fileno=descriptor) as control, suppress(ConnectionError):
         while True:
             command, descriptors, *_ = socket.recv_fds(control, COMMAND.size, 1)
@@ -170,8 +174,8 @@ def _fork(control: socket.socket, descriptor: int, nice: int) -> int:
 
 
 def _end(process: int) -> int:
-    """Kill a worker and reap it, also one that ended by itself: until it is reaped, its process id cannot be reused.
-    Returns its exit code.
+    """Kill a worker and reap it. A worker that ended by itself is reaped as well, because its process id cannot be
+    reused before. Returns the exit code of the worker.
     """
     with suppress(ProcessLookupError):
         os.kill(process, signal.SIGKILL)
