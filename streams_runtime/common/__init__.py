@@ -1,1 +1,3 @@
-"""Modules that all packages of the runtime share, as Kafka's package of this name: errors, clock, states, records."""
+"""Modules that all packages of the runtime share, such as errors, clock, states and records. Kafka has a package of the
+same name.
+"""

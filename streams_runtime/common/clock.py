@@ -1,4 +1,4 @@
-"""The clock, which is the only code that reads the machine's time, and durations as text. Tests pass their own clock.
+"""Reads the machine's time, and formats durations. No other code reads the machine's time. Tests pass their own clock.
 
 Source: `Time`, `MockTime`.
 """
@@ -9,10 +9,12 @@ from typing import Protocol
 
 class Clock(Protocol):
     def now_ms(self) -> int:
-        """Wall-clock time, milliseconds since the epoch."""
+        """Returns the wall-clock time in milliseconds since the epoch."""
 
     def monotonic_ms(self) -> int:
-        """Milliseconds since an arbitrary start, for deadlines and rates. The monotonic clock never goes back."""
+        """Returns the milliseconds since an arbitrary start, for deadlines and rates. The monotonic clock never goes
+        back.
+        """
 
 
 class SystemClock:
@@ -26,7 +28,8 @@ class SystemClock:
 def duration_text(duration_ms: int) -> str:
     """Formats a duration as `2 days, 3:04:05`.
 
-    The duration may have any length: `timedelta` ends at 999,999,999 days, and differences of timestamps may be longer.
+    The duration may have any length. `timedelta` is not used because its limit is 999,999,999 days, and differences of
+    timestamps may be longer.
     """
     seconds, left_ms = divmod(duration_ms, 1_000)
     days, seconds = divmod(seconds, 86_400)

@@ -9,8 +9,8 @@ _LONGEST_KEY = 40
 
 
 def error_text(error: BaseException) -> str:
-    """The error's message as valid UTF-8 text: lone surrogates are escaped. Never raises: if the error's `__str__`
-    fails, returns a text that names this failure.
+    """Returns the error's message as valid UTF-8 text, with escaped lone surrogates. Never raises. If the error's
+    `__str__` fails, returns a text with the class of this failure.
     """
     try:
         return str(error).encode(errors="backslashreplace").decode()
@@ -19,7 +19,9 @@ def error_text(error: BaseException) -> str:
 
 
 class StreamsRuntimeError(AssignorFault):
-    """Base of the runtime's errors. `task_id`: the task in which the error happened, if there was one."""
+    """The base class of the runtime's errors. `task_id`: the task in which the error happened; None if it happened in
+    no task.
+    """
 
     def __init__(self, message: str, task_id: TaskId | None = None) -> None:
         super().__init__(message if task_id is None else f"task [{task_id}] {message}")
@@ -27,11 +29,15 @@ class StreamsRuntimeError(AssignorFault):
 
 
 class TaskMigrated(StreamsRuntimeError):
-    """Another thread already owns this thread's tasks: all of them are closed dirty, and the member rejoins."""
+    """Another thread already owns this thread's tasks. A thread that gets TaskMigrated drops its active tasks, and its
+    member rejoins the group.
+    """
 
 
 class TaskCorrupted(StreamsRuntimeError):
-    """The state of these tasks is unusable: the state is deleted, and restored from the beginning of the changelogs."""
+    """The state of these tasks cannot be used. The state is deleted, and restored from the beginning of the
+    changelogs.
+    """
 
     def __init__(self, tasks: Iterable[TaskId], message: str = "state is corrupt") -> None:
         self.tasks = frozenset(tasks)
@@ -44,8 +50,8 @@ class TaskTimeout(StreamsRuntimeError):
 
 
 class LockError(StreamsRuntimeError):
-    """Another thread or process holds the lock of a task's directory. If a thread of this process holds the lock, try
-    again later.
+    """Another thread or process holds the lock of a task's directory. If a thread of the same process holds the lock,
+    the caller tries again later.
     """
 
 
@@ -60,9 +66,8 @@ class StoreCorrupted(ProcessorStateError):
 
 
 class StoreOfAnotherKind(ProcessorStateError):
-    """The files of a store are those of another kind of store, which an earlier version of the application had.
-
-    The error is logged without a stack trace, because it is no bug of this program.
+    """The files of a store are from another kind of store, which an earlier version of the application had. The error
+    is logged without a stack trace, because the error is not a bug of this program.
     """
 
 
@@ -86,34 +91,34 @@ class InvalidStateStore(StreamsRuntimeError):
 
 
 class ProcessingFailed(StreamsRuntimeError):
-    """A user's processor, serde or timestamp extractor failed on a record, and the handler decided to FAIL.
-
-    The message names task, topic, partition and offset. `__cause__` is the user's error.
+    """A user's processor, serde or timestamp extractor failed on a record, and the handler returned FAIL. The message
+    has task, topic, partition and offset. `__cause__` is the user's error.
     """
 
 
 class SerializationError(StreamsRuntimeError):
-    """A value or bytes that a serde with a schema cannot use. Source: `SerializationException`."""
+    """A serde with a schema cannot convert a value or bytes. Source: `SerializationException`."""
 
 
 class WrongBatchResult(StreamsRuntimeError):
-    """The result of a function or a processor for a batch cannot be used: it is None, no column, or a column of another
-    length.
+    """The result of a function or a processor for a batch cannot be used. The result is None, is not a column, or has
+    another length than the batch.
 
-    The fault is in the program and not in a record, so no exception handler is called, and no record is skipped.
+    The mistake is in the program and not in a record, so no exception handler is called, and no record is skipped.
     """
 
 
 class SchemaRegistryUnavailable(StreamsRuntimeError, Unavailable):
     """The schema registry did not answer. The message names the registry's URL.
 
-    The record itself may be valid, so no handler may skip it. Differs from Kafka: there, a handler that skips records
-    also skips the records that arrive while the registry is down.
+    The record itself may be valid, so no handler may skip the record. Differs from Kafka: in Kafka, a handler that
+    skips records also skips the records that arrive while the registry is down.
     """
 
 
 class SerdeMismatch(StreamsRuntimeError):
-    """A serde could not serialize a key or value. The message names the place, the serdes, the types and the error.
+    """A serde could not serialize a key or value. The message has the sink or the store, the serdes, the types and the
+    error.
 
     Source: the ClassCastException that `RecordCollectorImpl` turns into a StreamsException.
     """

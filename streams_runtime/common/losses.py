@@ -1,9 +1,10 @@
 """Counts, reports and logs the losses of a task: dropped records, records deleted before they were read, lost windows.
 
 Rules: each record is counted once, by its reason. The first ten records of a reason and place are logged as warnings,
-the further ones at level debug; the metric and the notice go on counting. Source: `TaskMetrics.droppedRecordsSensor`
-(`dropped-records-total`), which has no reasons. Kafka counts neither the records that were deleted before the group
-read them nor those that are filtered out before a repartition topic.
+and further records at level debug. The metric and the notice count all records. Source:
+`TaskMetrics.droppedRecordsSensor` (`dropped-records-total`), which has no reasons. Kafka does not count the records
+that were deleted before the group read them. Nor does Kafka count the records that are filtered out before a
+repartition topic.
 """
 
 import logging
@@ -18,26 +19,27 @@ from streams_runtime.common.metrics import TaskMetrics
 from streams_runtime.common.notices import NoticeBoard, NoticeCode
 
 WARNINGS = 10
-"""The number of warnings for one reason and place, one for each record; further records are logged at debug."""
+"""The number of records of one reason and place that are logged as warnings. Further records are logged at level
+debug.
+"""
 
 ALREADY_A_NOTICE = {"already_a_notice": True}
-"""`extra` of a log line whose content a notice reports already: `LoggedNotices` makes no second notice of it."""
+"""The `extra` of a log line that repeats a notice. `LoggedNotices` makes no second notice of such a line."""
 
 _logger = logging.getLogger(__name__)
 
 
 class DropReason(StrEnum):
-    """The reasons why a record is dropped; the values are the labels of the metric."""
+    """The reasons why a record is dropped. The values are the labels of the metric."""
 
     LATE = "late"
-    """The record's window was closed already: the record is later than the grace period, or than a window store's
-    retention.
+    """The record's window was closed already, because the grace period or the retention of a window store is over.
     """
 
     NULL_KEY = "null-key"
     NULL_KEY_BEFORE_REPARTITION = "null-key-before-repartition"
-    """Kafka filters out a record without a key before a repartition topic, and does not count it. In this project,
-    the records that are dropped before a repartition topic have their own metric, so that the loss is visible and
+    """Kafka filters out a record without a key before a repartition topic, and does not count the record. In this
+    project, records without a key before a repartition topic have their own metric. So the loss is visible, and
     `dropped-records-total` still equals Kafka's.
     """
 
@@ -79,7 +81,7 @@ class WindowsAtRisk(NamedTuple):
 
     @property
     def needed_ms(self) -> int:
-        """The additional retention that is enough: a multiple of a day, in milliseconds."""
+        """The additional retention that is enough, in milliseconds, which is a multiple of a day."""
         return (self.behind_ms // _DAY_MS + 1) * _DAY_MS
 
     def text(self) -> str:
@@ -93,14 +95,16 @@ class WindowsAtRisk(NamedTuple):
 
 
 class TaskLosses:
-    """The losses of one task. Only the task's thread calls this object. `dropped_records`: the number so far, of all
-    reasons.
+    """The losses of one task. Only the task's thread calls this object. `dropped_records`: the number of dropped
+    records so far, for all reasons.
     """
 
     __slots__ = ("_at_risk", "_by_place", "_metrics", "_notices", "_suspected", "_task", "dropped_records")
 
     def __init__(self, task: TaskId, metrics: TaskMetrics | None, notices: NoticeBoard | None) -> None:
-        """`metrics`, `notices`: where the losses are counted and reported; None in a test of a task alone."""
+        """`metrics`: counts the losses. `notices`: reports the losses. `metrics` and `notices` are None in a test of a
+        task without an instance.
+        """
         self.dropped_records = 0
         self._task = task
         self._metrics = metrics
@@ -110,7 +114,7 @@ class TaskLosses:
         self._suspected: set[tuple[str, str]] = set()
 
     def dropped(self, reason: DropReason, place: str, detail: str = "") -> bool:
-        """Counts one record. Returns whether the record is to be named in the log.
+        """Counts one dropped record. Returns True if the record has to be logged as a warning.
 
         `place`: a node or a topic. `detail`: the new detail of the notice for this reason and place.
         """
@@ -134,18 +138,18 @@ class TaskLosses:
         return seen <= WARNINGS
 
     def by_reason(self) -> dict[DropReason, int]:
-        """The number of dropped records so far, by reason."""
+        """Returns the number of dropped records so far, for each reason."""
         counts: dict[DropReason, int] = {}
         for (reason, _), count in self._by_place.items():
             counts[reason] = counts.get(reason, 0) + count
         return counts
 
     def log_level(self, reason: DropReason, place: str, detail: str = "") -> int:
-        """Counts as `dropped` does, and returns the level at which the record is to be logged."""
+        """Calls `dropped`, and returns the level at which the record has to be logged."""
         return logging.WARNING if self.dropped(reason, place, detail) else logging.DEBUG
 
     def suspect_timestamp(self, partition: TopicPartition, offset: int, timestamp_ms: int, unit: str) -> None:
-        """Reports an input timestamp that looks as if it were not in milliseconds, once for each topic and unit."""
+        """Reports an input timestamp that is probably not in milliseconds, once for each topic and unit."""
         if (partition.topic, unit) in self._suspected:
             return
         self._suspected.add((partition.topic, unit))
@@ -162,11 +166,15 @@ class TaskLosses:
         _logger.log(level, "task %s: store %s skips an expired window", self._task, store, extra=ALREADY_A_NOTICE)
 
     def deleted_unread(self, partition: TopicPartition, begin: int) -> None:
-        """Reports that the log deleted the first records of a partition before the group read any of it."""
+        """Reports that the log deleted the first records of a partition before the group read any record of the
+        partition.
+        """
         self._passed_over(partition, begin, f"were deleted before this group read any; it begins at offset {begin}")
 
     def passed_over(self, partition: TopicPartition, position: int, begin: int, resumed_at: int) -> None:
-        """Reports records that the log deleted before the group read them: the log starts above the position."""
+        """Reports records that the log deleted before the group read them. `begin`, the first offset of the log, is
+        above the group's position.
+        """
         where = f"the log starts at {begin}, the group was at {position}"
         more = "" if resumed_at == begin else f" and goes on at {resumed_at}, by auto.offset.reset"
         self._passed_over(partition, begin - position, f"were deleted before this group read them: {where}{more}")
@@ -181,9 +189,8 @@ class TaskLosses:
         self._add_notice(NoticeCode.POSITION_BEYOND_END, _name(partition), 1, what)
 
     def windows_missing(self, store: str, changelog: TopicPartition, needed_from: int, begin: int) -> None:
-        """Reports windows that a restore lacked: the changelog was needed from `needed_from` on, but begins at `begin`.
-
-        Each record that the log has deleted was a change of one window, and a window may have had several changes. So
+        """Reports windows that a restore could not find, because the changelog begins at `begin` and was needed from
+        `needed_from` on. Each deleted record was a change of one window, and a window may have had several changes. So
         the reported number of windows is an upper bound.
         """
         windows = begin - needed_from
@@ -197,9 +204,9 @@ class TaskLosses:
         self._add_notice(NoticeCode.WINDOWS_MISSING, _name(changelog), windows, what)
 
     def windows_at_risk(self, risk: WindowsAtRisk) -> None:
-        """Reports windows that a store still has, and that the log may delete because it deletes by the clock.
-
-        Reports a store again only if its windows at risk have at least doubled, or if it needs a longer retention.
+        """Reports windows that a store still has, and that the log may delete, because the log deletes records by the
+        clock. Reports a store again only if its windows at risk have at least doubled, or if the store needs a longer
+        retention.
         """
         reported = self._at_risk.get(risk.store)
         is_worse = reported is None or risk.windows >= 2 * reported.windows or risk.needed_ms > reported.needed_ms
@@ -231,14 +238,14 @@ LossesOf = Callable[[TaskId], TaskLosses]
 
 
 def uncounted(task: TaskId) -> TaskLosses:
-    """Returns losses that are logged, but neither counted in metrics nor reported as notices; for a task without an
-    instance.
+    """Returns losses for a task without an instance, which are logged, but not counted in metrics and not reported as
+    notices.
     """
     return TaskLosses(task, None, None)
 
 
 class _CountedBefore(TaskLosses):
-    """Losses that count no dropped records, so that each record is logged at level debug."""
+    """Counts no dropped record, and lets each record be logged at level debug."""
 
     __slots__ = ()
 
@@ -247,7 +254,7 @@ class _CountedBefore(TaskLosses):
 
 
 def counted_before(task: TaskId) -> TaskLosses:
-    """Returns losses that do not count, for records that are read again and were counted before."""
+    """Returns losses that do not count records, for records that are read again and were counted before."""
     return _CountedBefore(task, None, None)
 
 

@@ -1,8 +1,8 @@
 """The metrics of an instance, for Prometheus. Each instance has a registry of its own.
 
-Rules: only this file imports the Prometheus client. The documentation's table of metrics is generated from `METRICS`.
-Labels stay few: the thread, and the task or store only where readers need it. Source: the names in
-`StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
+Rules: only this file imports the Prometheus client. The documentation's table of metrics is generated from `METRICS`. A
+metric has few labels. One label is the thread. Task and store are labels only where operators need them. Source: the
+names in `StreamsMetricsImpl`, `ThreadMetrics`, `TaskMetrics`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class MetricName(NamedTuple):
-    """`name`: the name in Prometheus (counters end in `_total`). `kafka`: the name in Kafka Streams, if any."""
+    """`name`: the name in Prometheus, which ends in `_total` for a counter. `kafka`: the name in Kafka Streams, if
+    there is one.
+    """
 
     name: str
     labels: tuple[str, ...]
@@ -123,7 +125,7 @@ class PausedBy(StrEnum):
 
 
 class InstanceMetrics:
-    """The metrics of one instance. The instance's threads write their metrics through `thread`; any thread may read the
+    """The metrics of one instance. The instance's threads write their metrics through `thread`. Any thread may read the
     metrics.
     """
 
@@ -141,20 +143,21 @@ class InstanceMetrics:
         }
 
     def thread(self, name: str) -> ThreadMetrics:
-        """The metrics of a thread. A thread that replaces another thread of the same name continues its counters."""
+        """Returns the metrics of a thread. If a thread replaces another thread of the same name, the counters
+        continue.
+        """
         return ThreadMetrics(name, self._counters, self._gauges)
 
     def paused(self, by: PausedBy, paused: bool) -> None:
         self._gauges["streams_paused"].labels(by.value).set(int(paused))
 
     def exposition(self) -> bytes:
-        """All metrics of the instance, in Prometheus' text format."""
+        """Returns all metrics of the instance, in Prometheus' text format."""
         return generate_latest(self.registry)
 
 
 class ThreadMetrics:
-    """The metrics of one stream thread, which reports counts once per pass, not record by record.
-
+    """The metrics of one stream thread. The thread reports counts once per pass and not for each record.
     `processed_records`, `dropped_records`, `passed_over_records`: counts since this object was made, for progress
     displays. `dropped_records` includes the records that were filtered out for their null keys.
     """
@@ -182,7 +185,7 @@ class ThreadMetrics:
         self._ids: frozenset[tuple[TaskId, TaskType]] = frozenset()
 
     def task(self, task: TaskId) -> TaskMetrics:
-        """The counters of one task, which stay when the task leaves the thread."""
+        """Returns the counters of one task, which stay when the task leaves the thread."""
         return TaskMetrics(self, str(task), self._counters)
 
     def processed(self, records: int) -> None:
@@ -209,16 +212,18 @@ class ThreadMetrics:
         (self._restored_active if active else self._restored_standby).inc(records)
 
     def restoring(self, remaining: Mapping[TaskId, int], records_per_s: float) -> None:
-        """`remaining`: the offsets left to restore, for each active task of the thread that is restoring now."""
+        """Sets the gauges of restoring tasks. `remaining`: the number of remaining offsets of each restoring active
+        task.
+        """
         self._series["streams_remaining_records"].set({(str(task),): left for task, left in remaining.items()})
         self._series["streams_restore_rate"].set({(): records_per_s})
 
     def standby_lags(self, lags: Mapping[tuple[TaskId, str], int]) -> None:
-        """`lags`: the lag of each standby store of the thread whose lag is known."""
+        """Sets the gauge of standby lags. `lags`: the known lags of the thread's standby stores."""
         self._series["streams_standby_lag"].set({(str(task), store): lag for (task, store), lag in lags.items()})
 
     def tasks(self, tasks: Iterable[tuple[TaskId, TaskType, TaskState]]) -> None:
-        """`tasks`: all tasks of the thread."""
+        """Sets the gauge of tasks, and counts created and closed tasks. `tasks`: all tasks of the thread."""
         counts: dict[tuple[str, ...], float] = {}
         ids = set()
         for task_id, task_type, state in tasks:
@@ -231,17 +236,19 @@ class ThreadMetrics:
         self._ids = frozenset(ids)
 
     def buffered(self, records: Mapping[TaskId, int]) -> None:
-        """`records`: the number of buffered records of each running active task of the thread."""
+        """Sets the gauge of buffered records. `records`: the number of buffered records of each running active task."""
         self._series["streams_buffered_records"].set({(str(task),): count for task, count in records.items()})
 
     def windows_at_risk(self, windows: Mapping[tuple[TaskId, str], int]) -> None:
-        """`windows`: the number of windows at risk, for each window store whose changelog the log may cut too early."""
+        """Sets the gauge of windows at risk. `windows`: the number of windows at risk of each window store that has
+        such windows.
+        """
         counts: dict[tuple[str, ...], float] = {(str(task), store): count for (task, store), count in windows.items()}
         self._series["streams_windows_at_risk"].set(counts)
 
     def close(self) -> None:
-        """Removes the gauges of the thread, because the thread has ended. The thread's counters stay, except its
-        processed records by task, which are removed.
+        """Removes the gauges of the thread, because the thread has ended. Keeps the thread's counters, but removes the
+        counters of processed records of single tasks.
         """
         for series in self._series.values():
             series.set({})
@@ -256,7 +263,9 @@ class ThreadMetrics:
 
 
 class TaskMetrics:
-    """The counters of one task that stay when the task leaves its thread, so that no loss of records is forgotten."""
+    """The counters of one task's losses. The counters stay when the task leaves its thread, so that no loss is
+    forgotten.
+    """
 
     def __init__(self, thread: ThreadMetrics, task: str, counters: Mapping[str, Counter]) -> None:
         self._thread = thread
@@ -287,7 +296,7 @@ class TaskMetrics:
 
 
 class _Series:
-    """One thread's part of a gauge. `set` removes the label values that are no longer given."""
+    """The values of one thread in a gauge. `set` removes the labels that are not given any more."""
 
     def __init__(self, thread: str, gauge: Gauge) -> None:
         self._thread = thread

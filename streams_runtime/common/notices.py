@@ -1,11 +1,12 @@
-"""The notices of an instance for its operators: lost or dropped records, and the warnings and errors that it logged.
+"""Notices report lost records, dropped records, logged warnings and logged errors of an instance to its operators.
 
-    add        a thread of the instance adds to the notice of a code
-    newest     the notices to send now: one for each code, in a size that any coordinator accepts
+    add        Adds to the notice of a code. Threads of the instance call `add`.
+    newest     Returns the notices to send now, one for each code, in a size that any coordinator accepts.
 
-The heartbeat of the process sends the notices to the coordinator when they have changed, and `groups describe` and
-`workers run` show them. A notice has the count of its code since the instance started, and its text names the places
-with the highest counts first. Rules: any thread may add notices. Adding is cheap, because only `newest` makes the text.
+When the notices have changed, the heartbeat of the process sends them to the coordinator. `groups describe` and
+`workers run` show the notices. A notice has the count of its code since the instance started. The text of a notice has
+the places with the highest counts first. Rules: any thread may add notices. `add` is cheap, because only `newest` makes
+the text.
 """
 
 import json
@@ -27,17 +28,19 @@ most 4,096 bytes of unknown fields.
 """
 
 ROOT_LOGGER = "root"
-"""The logger to watch in a process that runs only an instance."""
+"""The logger that `LoggedNotices` watches in a process that runs only an instance."""
 
 RUNTIME_LOGGER = "streams_runtime"
-"""The logger to watch for an instance inside a program that configures logging itself."""
+"""The logger that `LoggedNotices` watches for an instance inside another program."""
 
 _MAX_PLACES = 1_000
 _OTHERS = "elsewhere"
 
 
 class NoticeCode(StrEnum):
-    """The codes of notices, the most serious first: if there are too many notices, the last ones are left out."""
+    """The codes of notices, the most serious first. If there are too many notices, the least serious notices are left
+    out.
+    """
 
     RECORDS_PASSED_OVER = "RECORDS_PASSED_OVER"
     """The log had deleted records before the group read them."""
@@ -49,10 +52,12 @@ class NoticeCode(StrEnum):
     """A window store was restored without some windows, because the log had deleted them from its changelog."""
 
     WINDOWS_AT_RISK = "WINDOWS_AT_RISK"
-    """The log may delete windows from a changelog that the store still has, and the next restore would lack them."""
+    """The log may delete windows from a changelog that the store still has. The next restore would not find these
+    windows.
+    """
 
     TIMESTAMP_UNIT = "TIMESTAMP_UNIT"
-    """Timestamps of a topic look as if they were not in milliseconds."""
+    """Timestamps of a topic are probably not in milliseconds."""
 
     RECORDS_DROPPED = "RECORDS_DROPPED"
     RECORDS_DEAD_LETTERED = "RECORDS_DEAD_LETTERED"
@@ -61,7 +66,7 @@ class NoticeCode(StrEnum):
 
 
 LOSSES = frozenset({NoticeCode.RECORDS_PASSED_OVER, NoticeCode.RECORDS_DROPPED, NoticeCode.RECORDS_DEAD_LETTERED})
-"""The codes whose count is a number of records."""
+"""The codes of notices whose count is a number of records."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,7 @@ class Notice:
     at_ms: int
 
     def document(self) -> dict[str, object]:
-        """The notice as it stands in the heartbeat of a process."""
+        """Returns the notice in the form that the heartbeat of a process has."""
         return {"code": str(self.code), "text": self.text, "count": self.count, "at_ms": self.at_ms}
 
 
@@ -87,7 +92,7 @@ class _Place:
 
 
 class _Entry:
-    """The counts and details under one code, by place or reason."""
+    """The counts and details of one code, for each place or reason."""
 
     def __init__(self) -> None:
         self.count = 0
@@ -118,7 +123,9 @@ class NoticeBoard:
         self._codes: dict[NoticeCode, _Entry] = {}
 
     def add(self, code: NoticeCode, about: str, count: int, detail: str = "") -> None:
-        """Adds `count` to a place or a reason. `detail`: replaces the place's earlier detail, unless it is empty."""
+        """Adds `count` to the place or reason `about`. `detail`: replaces the earlier detail of `about`; empty to keep
+        the earlier detail.
+        """
         with self._lock:
             known = self._counted(code, count)
             if about not in known.places and len(known.places) >= _MAX_PLACES:
@@ -140,7 +147,9 @@ class NoticeBoard:
         return known
 
     def newest(self) -> tuple[Notice, ...]:
-        """One notice for each code, the most serious first, as many as `MAX_NOTICES` and `MAX_BYTES` allow."""
+        """Returns one notice for each code, the most serious first. `MAX_NOTICES` and `MAX_BYTES` limit the number of
+        notices.
+        """
         with self._lock:
             notices = [
                 Notice(code, known.text(), known.count, known.at_ms)
@@ -151,7 +160,7 @@ class NoticeBoard:
 
 
 def one_line(text: str, longest: int = MAX_TEXT_LENGTH) -> str:
-    """Replaces control characters, also line breaks, by spaces, and cuts a text that is too long with an ellipsis."""
+    """Replaces control characters and line breaks by spaces. Cuts a text that is too long, and appends an ellipsis."""
     line = " ".join("".join(each if each.isprintable() else " " for each in text[: 4 * longest]).split())
     return line if len(line) <= longest else line[: longest - 1] + "…"
 
@@ -170,11 +179,11 @@ def _fitting(notices: Sequence[Notice]) -> tuple[Notice, ...]:
 class LoggedNotices(logging.Handler):
     """Makes notices of the warnings and errors that an instance logs, so that operators of the group see them, too.
 
-    Attached to a logger between `start` and `close`. Lines with `ALREADY_A_NOTICE` are left out.
-    Only lines of the instance's own threads count, because a process may have several instances. If logging is
-    not configured, Python prints warnings to stderr through its handler of last resort, but only while no handler is
-    attached. While this handler is attached, Python would not print warnings, so it calls the handler of last resort
-    itself. `is_own`: a function that returns whether a thread of this name belongs to the instance.
+    The handler is attached to a logger from `start` to `close`. Ignores lines with `ALREADY_A_NOTICE`. Ignores lines of
+    threads that do not belong to the instance, because a process may have several instances. If no handler is attached,
+    Python prints warnings to stderr through its handler of last resort. With only this handler attached, Python would
+    not print warnings, so `emit` calls the handler of last resort. `is_own`: returns True if the thread of the given
+    name belongs to the instance.
     """
 
     def __init__(self, notices: NoticeBoard, is_own: Callable[[str], bool], logger: str = RUNTIME_LOGGER) -> None:
@@ -201,7 +210,7 @@ class LoggedNotices(logging.Handler):
             logging.lastResort.handle(record)
 
     def _is_alone_with(self, record: logging.LogRecord) -> bool:
-        """True if only handlers of this class get the line, and this handler is the first of them."""
+        """True if only handlers of this class get the line, and this handler is the first one in the list."""
         logger: logging.Logger | None = logging.getLogger(record.name)
         handlers: list[logging.Handler] = []
         while logger is not None:

@@ -1,16 +1,16 @@
-"""Records as columns: the input and output of functions and processors that work on batches.
+"""Records as columns, which are the input and the output of functions and processors that work on batches.
 
 Rules:
-- Row i of every column is record i. The records of a batch are those that a task processes one after the other, in
-  their order.
+- Row i of every column is record i. A batch has consecutive records of a task, in the order in which the task processes
+  records.
 - A column never changes. `with_values`, `take` and similar methods return new columns.
-- Each row has an origin: the record of the batch from which the row was made. The row keeps the origin's key and
-  timestamp unless they are set. If the row fails in a node below, the origin is the failed record. Rows of new columns
-  (`RecordColumns(...)`) have the last record of the batch as their origin.
-- A column may be given as a list or tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
+- Each row has an origin: the record of the batch from which the row was made. The row has the origin's key and
+  timestamp, unless a method has set others. If a row fails in a later node, the row's origin is reported as the failed
+  record. Rows of new columns (`RecordColumns(...)`) have the last record of the batch as their origin.
+- A column may be given as a list, a tuple, a numpy array, a pandas Series or an Arrow array. numpy and pyarrow are
   imported only at the first call of a method that needs them.
 
-Kafka has no counterpart: its processors get one record at a time. Similar: `pandas_udf` and `mapInArrow` of Spark.
+Kafka has no such columns: its processors get one record at a time. `pandas_udf` and `mapInArrow` of Spark are similar.
 """
 
 from __future__ import annotations
@@ -32,13 +32,15 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 _NO_COLUMNS = (str, bytes, dict, set, frozenset)
-"""Types that have a length but cannot be columns: mappings and sets have no order, and text and bytes no rows."""
+"""Types that have a length but cannot be columns. Sets and mappings are not sequences of rows, and text and bytes are
+single values.
+"""
 
 _new_record = tuple.__new__
 
 
 class _RowsColumn:
-    """A column as it was given, and as a list after the first call of `as_list`."""
+    """A column. After the first call of `as_list`, the column is also stored as a list."""
 
     __slots__ = ("_given", "_list")
 
@@ -84,7 +86,9 @@ class RecordColumns(Generic[K, V]):
     __slots__ = ("_headers", "_keys", "_root", "_rows", "_timestamps", "_values")
 
     def __init__(self, keys: Iterable[K], values: Iterable[V], timestamps_ms: Iterable[int]) -> None:
-        """Raises StreamsRuntimeError for a value that is no column, for other lengths, and for a wrong timestamp."""
+        """Raises StreamsRuntimeError for a value that cannot be a column, for columns of different lengths, and for an
+        invalid timestamp.
+        """
         self._keys = column("keys", keys)
         self._values = column("values", values, len(self._keys))
         self._timestamps = _timestamps(timestamps_ms, len(self._keys))
@@ -96,7 +100,9 @@ class RecordColumns(Generic[K, V]):
     def trusted(
         cls, keys: list[K], values: list[V], timestamps_ms: list[int], headers: Headers = ()
     ) -> RecordColumns[K, V]:
-        """Makes a batch without checks, for the runtime. `headers`: the record's headers, in a batch of one record."""
+        """Makes a batch without checks, for the runtime. `headers`: the headers of the only record; empty for a batch
+        of several records.
+        """
         columns = cls.__new__(cls)
         columns._keys, columns._values = _RowsColumn(keys), _RowsColumn(values)
         columns._timestamps, columns._headers = _RowsColumn(timestamps_ms), headers
@@ -121,7 +127,7 @@ class RecordColumns(Generic[K, V]):
         return f"RecordColumns(keys={self.keys!r}, values={self.values!r}, timestamps_ms={self.timestamps_ms!r})"
 
     def __eq__(self, other: object) -> bool:
-        """True if both have equal records. The batches from which the records were made do not count."""
+        """True if both have equal records. The origins of the records are not compared."""
         if not isinstance(other, RecordColumns):
             return NotImplemented
         return list(self) == list(other)
@@ -129,7 +135,7 @@ class RecordColumns(Generic[K, V]):
     __hash__ = None  # type: ignore[assignment]  # a column may have values of any type
 
     def __iter__(self) -> Iterator[Record[K, V]]:
-        """The rows as records."""
+        """Iterates over the rows as records."""
         headers = self._headers
         for key, value, timestamp_ms in zip(self.keys, self.values, self.timestamps_ms, strict=True):
             yield _new_record(Record, (key, value, timestamp_ms, headers))
@@ -150,24 +156,24 @@ class RecordColumns(Generic[K, V]):
 
     @property
     def headers(self) -> Headers:
-        """The headers of the record, in a batch of one record. A record with headers always has a batch of its own, so
-        a batch of several records has no headers.
+        """The headers of the only record. A batch of several records has no headers, because a record with headers
+        always gets a batch of its own.
         """
         return self._headers
 
     def numpy_keys(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """The keys as a read-only array. For a `dtype` of floats, None becomes NaN."""
+        """Returns the keys as a read-only array. If `dtype` is a type of floats, None becomes NaN."""
         return self._keys.as_numpy(dtype)
 
     def numpy_values(self, dtype: DTypeLike | None = None) -> NDArray[Any]:
-        """The values as a read-only array; see `numpy_keys`."""
+        """Returns the values as a read-only array. See `numpy_keys`."""
         return self._values.as_numpy(dtype)
 
     def numpy_timestamps_ms(self) -> NDArray[Any]:
         return self._timestamps.as_numpy("int64")
 
     def arrow(self) -> Any:
-        """An Arrow RecordBatch with the columns `key`, `value` and `timestamp_ms`; needs pyarrow."""
+        """Returns an Arrow RecordBatch with the columns `key`, `value` and `timestamp_ms`. Needs pyarrow."""
         arrow = _imported("pyarrow", "batch")
         columns = [self._keys.as_arrow(), self._values.as_arrow(), arrow.array(self.timestamps_ms, arrow.int64())]
         return arrow.RecordBatch.from_arrays(columns, names=["key", "value", "timestamp_ms"])
@@ -175,21 +181,23 @@ class RecordColumns(Generic[K, V]):
     # --- new columns
 
     def with_keys(self, keys: Iterable[K2]) -> RecordColumns[K2, V]:
-        """The same rows with other keys, one for each row. Raises StreamsRuntimeError for another number of keys."""
+        """Returns the same rows with other keys, one key for each row. Raises StreamsRuntimeError for a wrong number of
+        keys.
+        """
         return self._derived(column("keys", keys, len(self)), self._values, self._timestamps, self.origins())
 
     def with_values(self, values: Iterable[V2]) -> RecordColumns[K, V2]:
-        """The same rows with other values; see `with_keys`."""
+        """Returns the same rows with other values. See `with_keys`."""
         return self._derived(self._keys, column("values", values, len(self)), self._timestamps, self.origins())
 
     def with_timestamps_ms(self, timestamps_ms: Iterable[int]) -> RecordColumns[K, V]:
-        """The same rows with other timestamps; see `with_keys`."""
+        """Returns the same rows with other timestamps. See `with_keys`."""
         return self._derived(self._keys, self._values, _timestamps(timestamps_ms, len(self)), self.origins())
 
     def take(self, indices: Iterable[int]) -> RecordColumns[K, V]:
-        """The rows at these indices, in this order. An index may occur several times.
+        """Returns the rows at these indices, in the order of the indices. An index may occur several times.
 
-        Raises StreamsRuntimeError for an index that no row has.
+        Raises StreamsRuntimeError for an index without a row.
         """
         places = column("indices", indices).as_list()
         rows = len(self)
@@ -201,7 +209,7 @@ class RecordColumns(Generic[K, V]):
         return self._derived(*taken, [origins[place] for place in places])
 
     def where(self, mask: Iterable[Any]) -> RecordColumns[K, V]:
-        """The rows for which the mask is true. Raises StreamsRuntimeError for a mask of another length."""
+        """Returns the rows for which the mask is true. Raises StreamsRuntimeError for a mask of another length."""
         return self.take(list(compress(range(len(self)), column("flags", mask, len(self)).as_list())))
 
     def _derived(
@@ -215,8 +223,8 @@ class RecordColumns(Generic[K, V]):
         return derived
 
     def origins(self, of: RecordColumns[Any, Any] | None = None) -> Sequence[int]:
-        """The index of each row's origin in the batch `of`. If `of` is None, the index is the index in the batch from
-        which this batch was derived.
+        """Returns the index of each row's origin in the batch `of`. If `of` is None, returns the index in the batch
+        from which this batch was derived.
         """
         if self._rows is None or (of is not None and self._root is not of):
             return range(len(self)) if of is None or of is self else [len(of) - 1] * len(self)
@@ -224,8 +232,8 @@ class RecordColumns(Generic[K, V]):
 
 
 def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
-    """Checks `given`, and wraps it as a column. Raises WrongBatchResult, which names `what`, for a value that is no
-    column and for another length.
+    """Checks `given`, and wraps it as a column. Raises WrongBatchResult for a value that cannot be a column, and for a
+    wrong length. `what`: the name of the column in the error.
     """
     if isinstance(given, _RowsColumn):
         return given
@@ -239,8 +247,8 @@ def column(what: str, given: Any, length: int | None = None) -> _RowsColumn:
 
 
 def _timestamps(given: Any, length: int) -> _RowsColumn:
-    """Checks a column of timestamps. Raises StreamsRuntimeError for a timestamp that no record can have, because an
-    exception handler may then decide about that record.
+    """Checks a column of timestamps. Raises StreamsRuntimeError for an invalid timestamp, so that an exception handler
+    can decide about the record.
     """
     timestamps = column("timestamps_ms", given, length)
     found = timestamps.as_list()

@@ -1,15 +1,15 @@
-"""`Record`, its origin (topic, partition, offset), and the checks that each record has to pass.
+"""Records, their origins (topic, partition, offset), and the checks that each record has to pass.
 
     record_bytes        a key or a value: bytes or None
     record_timestamp    whole milliseconds from 0 to 2^63-1
     record_headers      pairs of a name and bytes or None
 
-Records are checked when user code passes them on: in `forward`, sinks, `send` and stores. So the error shows the
-record, the node and the user's line, and no other record is affected. Rules: a bytearray or memoryview becomes bytes,
+Records are checked when user code passes them to `forward`, sinks, `send` and stores. So the error shows the record,
+the node and the line of user code, and no other record is affected. Rules: a bytearray or memoryview becomes bytes,
 because its owner may change it before the record is written. A whole number of another type than int, such as numpy's,
-becomes an int. A header's name may have the surrogates that Python uses for bytes that are not UTF-8, since another
-client may have written such a name. For everything else the functions raise ValueError; the text of the error is a
-predicate, as in "<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
+becomes an int. A header's name may have the surrogates that Python uses for bytes that are not UTF-8, because another
+client may have written such a name. Any other value raises ValueError. The text of the error is a predicate, as in
+"<record> has a ...". Source: `Record`, `RecordMetadata` of the processor API.
 """
 
 from operator import index
@@ -23,8 +23,8 @@ Value = TypeVar("Value")
 
 
 class Record(NamedTuple, Generic[Key, Value]):
-    """A record. A record is immutable: `_replace` makes a changed copy. `timestamp_ms`: since the epoch, not
-    negative.
+    """A record. A record is immutable, and `_replace` makes a changed copy. `timestamp_ms`: milliseconds since the
+    epoch, not negative.
     """
 
     key: Key
@@ -42,7 +42,7 @@ class RecordMetadata(NamedTuple):
 
 
 class RawRecord(NamedTuple):
-    """An input record as it was read, before serdes and timestamp extractors. Dead letters are made from a
+    """An input record before serdes and timestamp extractors were applied. Dead letters are made from a
     `RawRecord`.
     """
 
@@ -56,7 +56,9 @@ LATEST_MS: Final = 2**63 - 1
 
 
 def bytes_of(given: Any) -> bytes:
-    """Raises TypeError for anything but bytes, bytearray and memoryview: `bytes(5)` would give five zero bytes."""
+    """Converts bytes, a bytearray or a memoryview to bytes. Raises TypeError for other types, because `bytes(5)` would
+    give five zero bytes.
+    """
     if type(given) is bytes:
         return given
     if isinstance(given, bytes | bytearray | memoryview):
@@ -110,7 +112,8 @@ def _header(given: Any) -> tuple[str, bytes | None]:
     name, value = given
     if not isinstance(name, str):
         raise ValueError(f"has a header with a name of type {_type_name(name)}: names are text")
-    name = str.__str__(name)  # this converts a member of a StrEnum to its value; `str(name)` might give its name
+    # converts a member of a StrEnum to its value, because `str(name)` may give the member's name
+    name = str.__str__(name)
     try:
         name.encode(errors=NAME_ERRORS)
     except UnicodeEncodeError:
@@ -125,7 +128,9 @@ def _header(given: Any) -> tuple[str, bytes | None]:
 
 
 def _whole_number(given: Any) -> int | None:
-    """The value as int; None if it is no whole number, or if it is a bool (in Python a bool is an int)."""
+    """Returns the value as int. Returns None if the value is not a whole number, or is a bool, which Python counts as
+    an int.
+    """
     if isinstance(given, bool):
         return None
     try:

@@ -13,7 +13,9 @@ class TaskType(StrEnum):
 
 
 class TaskState(StrEnum):
-    """The states: CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED; `tasks.task` has all transitions."""
+    """The states of a task: CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED. `tasks.task` has all
+    transitions.
+    """
 
     CREATED = "created"
     RESTORING = "restoring"
@@ -31,9 +33,11 @@ class RestoreOrigin(StrEnum):
 
 
 class InstanceState(StrEnum):
-    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING; or ERROR if an error ended the instance.
+    """CREATED -> REBALANCING <-> RUNNING -> PENDING_SHUTDOWN -> NOT_RUNNING. The last state is ERROR if an error ended
+    the instance.
 
-    Differs from Kafka: there is no PENDING_ERROR. An error of a state listener is logged, and ends no thread.
+    Differs from Kafka: there is no state PENDING_ERROR. An error of a state listener is logged, and does not end a
+    thread.
     """
 
     CREATED = "created"
@@ -45,6 +49,6 @@ class InstanceState(StrEnum):
 
 
 StateListener = Callable[[InstanceState, InstanceState], object]
-"""A function of the new state and the old state. Threads of the instance call it and wait for it; it may call the
-instance.
+"""A function that is called with the new state and the old state. The calling thread of the instance waits for the
+function, which may call the instance.
 """

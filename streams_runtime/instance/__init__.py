@@ -1,5 +1,3 @@
-"""One instance of an application.
-
-`streams_instance`: `StreamsInstance`, with its threads; `instance_resources`: the resources that its threads share;
-`instance_view`: the view of the instance for its query server.
+"""One instance of an application. `streams_instance` has the instance with its threads. `instance_resources` has the
+resources that the threads share. `instance_view` has the view of the instance for its query server.
 """

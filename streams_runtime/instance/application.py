@@ -1,8 +1,8 @@
-"""An application as one value: its topology, its configs and its error handlers. All instances of the application get
-the same `Application`.
+"""An application is one value with the topology, the configs and the error handlers. All instances of the application
+get the same `Application`.
 
-The constructor checks the application, so its author sees mistakes early. An application can be pickled and sent to
-executors (cloudpickle includes the functions and classes of its topology). Source: `KafkaStreams`' constructor and
+The constructor checks the application, so that its author sees mistakes early. An application can be pickled and sent
+to executors (cloudpickle includes the functions and classes of its topology). Source: `KafkaStreams`' constructor and
 setters, `StreamsUncaughtExceptionHandler`.
 """
 
@@ -33,9 +33,9 @@ _BUILT_IN = frozenset(("default.key.serde", "default.value.serde", "topology.opt
 
 
 class ThreadErrorResponse(StrEnum):
-    """The reaction of an instance to an error that ends one of its threads.
+    """The reaction of an instance to an error that ends a thread of the instance.
 
-    SHUTDOWN_APPLICATION ends every instance of the application, through the leader (KIP-671).
+    With SHUTDOWN_APPLICATION, the leader of the group ends every instance of the application (KIP-671).
     Source: `StreamThreadExceptionResponse`.
     """
 
@@ -45,7 +45,7 @@ class ThreadErrorResponse(StrEnum):
 
 
 UncaughtExceptionHandler = Callable[[Exception], ThreadErrorResponse]
-"""A stream thread that fails calls the handler with its error, before it ends."""
+"""A stream thread that fails calls the handler with the error before the thread ends."""
 
 RestoreListenerFactory = Callable[[], RestoreListener]
 """Makes the restore listener of an instance. An application has a factory in place of a listener, because listeners
@@ -54,19 +54,19 @@ with files or sockets cannot be pickled.
 
 
 def shut_down_client(_error: Exception) -> ThreadErrorResponse:
-    """The default handler of a failed thread: the instance shuts down."""
+    """Lets the instance of a failed thread shut down. `shut_down_client` is the default handler."""
     return ThreadErrorResponse.SHUTDOWN_CLIENT
 
 
 @dataclass(frozen=True, slots=True, init=False)
 class Application:
-    """A topology with its configs and handlers. An application is immutable, except for its topology, which must not be
-    changed either.
+    """A topology with its configs and handlers. An application is immutable. The caller must not change its topology
+    either.
 
-    `topology`: the given topology; nodes without serdes get the default serdes of the configs.
-    `processing_exception_handler` decides on errors of processors and sinks, `deserialization_exception_handler` on
-    errors of serdes and timestamp extractors when records are read. `state_listener`: each instance calls it with the
-    new and the old state of the instance.
+    `topology`: the given topology, with the default serdes of the configs for nodes without serdes.
+    `processing_exception_handler` decides about errors of processors and sinks. `deserialization_exception_handler`
+    decides about errors of serdes and timestamp extractors when records are read. `state_listener`: each instance calls
+    this function with the instance's new state and old state.
     """
 
     topology: Topology
@@ -119,10 +119,10 @@ class Application:
         return self.configs.application_id
 
     def with_configs(self, configs: Mapping[str, object]) -> Application:
-        """Returns a copy of the application with other values for some configs, by their dotted names.
+        """Returns a copy of the application with other configs. `configs`: the new values, by dotted name.
 
-        Raises InputError for an invalid config, and for a config that the topology was built with: make a new
-        Application to change a config of the topology.
+        Raises InputError for an invalid config, and for a config that was used to build the topology. To change a
+        config of the topology, make a new Application.
         """
         fixed = sorted(_BUILT_IN & configs.keys())
         if fixed:
@@ -130,7 +130,7 @@ class Application:
         return replace(self, configs=self.configs.with_dotted(configs))
 
     def group_topology(self) -> GroupTopology:
-        """The topology in the form that the assignor needs: its subtopologies, with full topic names."""
+        """Returns the topology in the form that the assignor needs: its subtopologies, with full topic names."""
         return self.topology.group_topology(self.configs.application_id)
 
 
@@ -144,7 +144,7 @@ def _checked_topology(topology: object) -> Topology:
 def _check_optimizations(topology: Topology, configs: StreamsConfig) -> None:
     """Raises InputError if `topology.optimization` of the configs differs from the optimizations of the topology.
 
-    Differs from Kafka: Kafka ignores such a config silently.
+    Differs from Kafka: Kafka ignores such a config without an error.
     """
     wanted, done = configs.topology_optimization, topology.optimizations
     if wanted is not None and done is not None and wanted != done:
@@ -160,22 +160,22 @@ def _checked_configs(configs: object) -> StreamsConfig:
         configs = StreamsConfig.from_dotted(configs)
     if not isinstance(configs, StreamsConfig):
         raise InputError(f"must be a StreamsConfig or a mapping, not a {type(configs).__name__}", "configs")
-    check_names(configs, "configs")  # a StreamsConfig made without from_dotted is unchecked
+    check_names(configs, "configs")  # a StreamsConfig that was made without from_dotted is not checked yet
     return configs
 
 
 def load_application(reference: str) -> Application:
-    """Returns the Application that `module:name` names; if `name` is a function, the Application that it returns.
+    """Returns the Application that `module:name` names. If `name` is a function, returns the function's result.
 
-    `name` may have dots. The module may be in the working directory. Raises InputError that names the failed step; an
-    error inside the module or the function is its `__cause__`.
+    `name` may have dots. The module may be in the working directory. Raises InputError with the failed step. An error
+    inside the module or the function is the `__cause__` of the InputError.
     """
     module_name, separator, path = reference.partition(":")
     if not separator or not module_name or not path:
         raise InputError("must be module:name, for example word_count:app", reference)
     directory = str(Path.cwd())
     if directory not in sys.path and "" not in sys.path:
-        # the path is not removed later: functions of the module may import other modules later
+        # the directory stays in the path, because functions of the module may import other modules later
         sys.path.insert(0, directory)
     found = named_object(reference, reference, f"in {directory} or on the path")
     if not isinstance(found, Application) and callable(found):
@@ -214,7 +214,7 @@ def group_body(app: Application) -> dict[str, object]:
             configs=AssignmentConfigs.from_dotted(app.configs.placement),
             application_id=app.id,
             topology=app.group_topology(),
-            # the brokers are empty: the coordinator gets the cluster from its cluster provider
+            # without brokers, because the coordinator gets the cluster from its cluster provider
             cluster=Cluster((), {}),
             members={},
         )

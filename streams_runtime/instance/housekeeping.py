@@ -1,8 +1,8 @@
-"""The background work of an instance: it deletes obsolete state, maintains the log, and looks topics up.
+"""The background work of an instance: deletes obsolete state, maintains the log, and looks topics up.
 
-Rules: the work runs on its own thread, so that no stream thread waits for it. After an error, which is logged, the work
-is tried again later. The topics that tasks write to are looked up in advance, so that a task that moves to this
-instance starts without a look-up of its topics.
+Rules: the work runs on its own thread, so that no stream thread waits for the work. An error is logged, and the work is
+tried again later. Topics to which tasks write are looked up in advance, so that a task that moves to this instance need
+not look up its topics.
 
 Source: `KafkaStreams.setupStateDirCleaner`; a broker's log cleaner, which an embedded log does not have.
 """
@@ -21,7 +21,7 @@ _logger = logging.getLogger(__name__)
 
 
 class HousekeepingTimes:
-    """The times of the work: log maintenance every `log_interval_ms`, clean-up of state once per `cleanup_delay_ms`.
+    """Schedules the maintenance of the log every `log_interval_ms`, and the clean-up of state every `cleanup_delay_ms`.
 
     The caller waits for `pause_ms`, then calls `passed`. `cleanup_delay_ms`: state.cleanup.delay.ms, which is also the
     interval of the clean-ups. `pause_ms`: the time until the next work is due.
@@ -37,8 +37,8 @@ class HousekeepingTimes:
         return min(self._log_interval_ms, self._until_cleanup_ms)
 
     def passed(self) -> bool:
-        """Call `passed` after each wait of `pause_ms`, when maintenance of the log is due. Returns True if a clean-up
-        of state directories is due too.
+        """Call `passed` after each wait of `pause_ms`. The maintenance of the log is due at each call. Returns True if
+        a clean-up of state directories is due, too.
         """
         self._until_cleanup_ms -= self.pause_ms
         if self._until_cleanup_ms > 0:
@@ -95,8 +95,8 @@ class Housekeeping:
                 self._clean()
 
     def _look_up(self) -> None:
-        """Look the topics up, so that the log caches their partitions. A topic that does not exist is looked up again
-        later.
+        """Look the topics up, so that the log caches their partitions. After an error, a later call looks the topic up
+        again.
         """
         for topic in self._written:
             if self._stop.is_set():

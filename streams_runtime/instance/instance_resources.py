@@ -1,4 +1,5 @@
-"""The resources of an instance: opened when it starts, shared among its threads, and closed when it has ended.
+"""The resources of an instance are opened when the instance starts, shared among its threads, and closed when the
+instance has ended.
 
 The resources are the query server, the coordinator's client, the state directory, the log, the process's membership in
 the group, and housekeeping. The query server binds its port first, because subscriptions contain its address. The query
@@ -43,13 +44,13 @@ _SYSTEM_CLOCK = SystemClock()
 class InstanceOptions:
     """The settings of one instance. Settings that are the same for all instances belong to the application.
 
-    `thread_name`: returns the name of the thread of an index; names must be unique in the group. `incarnation`: if
-    given, threads are static members under their names, and a higher incarnation fences a lower one. `lock_wait_ms`:
-    time limit of the wait for the state directory while an earlier process is ending. `serve_at`: host:port where this
-    instance answers queries, instead of the configs' `application.server`. `owns_process`: nothing else runs in this
-    process. If `owns_process`, all warnings and errors in the process's log are reported to the group, and objects that
-    exist at the start are excluded from garbage collection. `restore_listener`: None for the listener of the
-    application's factory.
+    `thread_name`: returns the name of the thread of an index. Names must be unique in the group. `incarnation`: if
+    given, threads are static members under their names, and a higher incarnation fences a lower incarnation.
+    `lock_wait_ms`: the longest wait for the lock of the state directory while an earlier process is ending. `serve_at`:
+    the host:port at which this instance answers queries, in place of `application.server` of the configs.
+    `owns_process`: True if only this instance runs in the process. With `owns_process`, all warnings and errors in the
+    process's log are reported to the group, and objects that exist at the start are excluded from garbage collection.
+    `restore_listener`: if None, the application's factory makes the listener.
     """
 
     thread_name: Callable[[int], str] | None = None
@@ -66,11 +67,11 @@ class InstanceOptions:
 
 
 class InstanceResources:
-    """The constructor opens all resources. Call `close` when no thread uses them any more.
+    """Opens all resources in the constructor. Call `close` when no thread uses the resources any more.
 
-    `coordinator`: the coordinator's URL, or several URLs separated by commas, or a client, which `close` leaves open.
-    Raises LockError if another process has locked the directory, InputError, LogError, StreamsRuntimeError; after an
-    error nothing is open.
+    `coordinator`: one or more URLs of the coordinator, separated by commas, or a client, which `close` leaves open.
+    Raises InputError, LogError, StreamsRuntimeError, and LockError if another process has locked the directory. After
+    an error no resource is open.
     """
 
     def __init__(
@@ -137,7 +138,7 @@ class InstanceResources:
         return None if self._server is None else self._server.endpoint
 
     def start_endpoint(self, instance: ShownInstance) -> None:
-        """Start the query server, if the instance has an address to serve at. Raises StreamsRuntimeError."""
+        """Start the query server, if the instance has an address for queries. Raises StreamsRuntimeError."""
         if self._server is not None:
             self._server.start(InstanceView(instance, self._log))
 
@@ -205,7 +206,7 @@ class InstanceResources:
         self._housekeeping.start()
 
     def close(self) -> None:
-        """Close all resources. An error of a close is logged, and the other resources are closed all the same."""
+        """Close all resources. If a resource cannot be closed, logs the error and closes the other resources."""
         self._membership.close()
         self._housekeeping.close()
         server = [] if self._server is None else [("endpoint", self._server.close)]
@@ -221,7 +222,7 @@ class InstanceResources:
 def host_tag() -> str:
     """Returns the host name as the value of a client tag.
 
-    A name that is longer than Kafka allows is cut and ends with a hash of the whole name.
+    If the name is longer than Kafka allows, cuts the name and appends a hash of the whole name.
     """
     name = socket.gethostname()
     if len(name) <= LONGEST_TAG_VALUE:
@@ -233,7 +234,7 @@ def host_tag() -> str:
 def _check_dead_letter_topic(configs: StreamsConfig, log: Log) -> None:
     """Raises InputError if the dead letter topic is missing.
 
-    Differs from Kafka: there, the error appears with the first record that fails, perhaps long after the start.
+    Differs from Kafka: in Kafka, the error appears with the first record that fails, perhaps long after the start.
     """
     topic = configs.errors_dead_letter_queue_topic_name
     if topic is not None and not log.partitions_of(topic):

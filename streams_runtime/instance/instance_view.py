@@ -1,8 +1,9 @@
-"""The view of an instance for its query server: the snapshots that its stream threads publish, put together.
+"""The view of an instance for its query server, made from the snapshots that its stream threads publish.
 
-Rule: while a thread publishes the same snapshot, the stores of its tasks were not closed and opened again. So a query
-can check after a read that it has read the copy it looked up. Threads publish new snapshots a few times a second, and
-always between the close of a store and its next opening.
+Rule: if a thread's snapshot is still the same, no store of the thread's tasks was closed and opened again since the
+snapshot. So after a read, a query can check that the store was the copy that the query looked up. Threads publish new
+snapshots a few times a second. Between the close of a store and its next opening, the thread always publishes a
+snapshot.
 """
 
 from collections.abc import Mapping
@@ -40,7 +41,7 @@ class ShownInstance(Protocol):
 
 
 class InstanceView:
-    """Implements `Queryable`. `log`: the log to look up the topics' partition counts in; the caller closes it."""
+    """Implements `Queryable`. `log`: has the partition counts of topics; the caller closes the log."""
 
     def __init__(self, instance: ShownInstance, log: Log) -> None:
         self._instance = instance
@@ -101,7 +102,7 @@ class InstanceView:
     def _known_partitions(self) -> Mapping[str, int]:
         """Returns the partition counts of the stores' source topics.
 
-        The counts do not change while a group runs, so they are looked up only until all of them are known.
+        The counts do not change while a group runs, so they are looked up only until all counts are known.
         """
         wanted = {topic for store in self._stores.values() for topic in store.source_topics}
         if not wanted <= self._partitions.keys():
@@ -114,7 +115,7 @@ class InstanceView:
 
 
 def _stores(application: Application) -> dict[str, StoreLocation]:
-    """Returns the location of every store, with the counts of partitions still unknown."""
+    """Returns the location of every store, with 0 for each partition count, because the counts are not known yet."""
     definition = application.topology.definition()
     placed = {
         definition.full_topic(sink.topic, application.id)
@@ -128,7 +129,7 @@ def _stores(application: Application) -> dict[str, StoreLocation]:
             dict.fromkeys(each.source_topics, 0),
             not placed.isdisjoint(each.source_topics),
             builder_for_topic(
-                definition.stores[store.name].supplier,  # type: ignore[arg-type]  # ours, by Topology.add_state_store
+                definition.stores[store.name].supplier,  # type: ignore[arg-type]  # add_state_store checks the type
                 serde_topic(store, application.id),
             ),
         )

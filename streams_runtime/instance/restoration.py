@@ -1,17 +1,18 @@
 """Initialises assigned tasks, restores them while other tasks run, and starts them.
 
 Rules:
-- The tasks of one assignment are claimed in one call of the log, and the tasks that are restored in one pass look up
-  their committed offsets in one call (`TaskInputs`). So the number of calls does not depend on the number of tasks.
-- If another thread still has a task's directory, or the log was too slow, the next pass tries the task again. Time-outs
-  count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
+- One call of the log claims the input of all tasks of an assignment. One call looks up the committed offsets of all
+  tasks that were restored in one pass (`TaskInputs`). So the number of calls does not depend on the number of tasks.
+- If another thread still has the lock of a task's directory, or if the log was too slow, the next pass tries the task
+  again. Time-outs count against `task.timeout.ms`. A missing topic counts as a time-out, because the leader creates it.
 - One pass of the thread restores only for a short time, because running tasks wait for the end of the pass. Standbys
   are updated only while no active task restores.
-- A restored task starts at once; it does not wait for other tasks. The consumer reads only the input of running tasks.
+- A restored task starts at once, without waiting for other tasks. The consumer reads only the input of running tasks.
 
 Source: `TaskManager.tryToCompleteRestoration`, `addTaskToStateUpdater`, `transitRestoredTaskToRunning`.
-Differs from Kafka: a locked directory is tried again without a pause of a second, so that a task is not held up when it
-moves between two threads of a process. The stream thread itself restores, as in Kafka before the state updater.
+Differs from Kafka: a locked directory is tried again in the next pass and not after a second, so that a task moves
+quickly between two threads of a process. The stream thread itself restores tasks, as Kafka did before it had the state
+updater.
 """
 
 import logging
@@ -51,15 +52,14 @@ class TaskInputs:
     """Claims the input of a thread's active tasks in the log, and looks up the group's committed offsets of this input.
 
     - One call handles many tasks: a call claims or releases the input of all given tasks, or looks up their
-      committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once; with
+      committed offsets. On Kafka each call takes two or three round trips, and fences a previous owner only once. With
       one call for each task, the last task would wait for the calls of all other tasks.
-    - Although one call claims for many tasks, each task has a separate claim to its own partitions, and can release
-      this claim alone.
-    - Committed offsets are looked up after the claim, because a previous owner cannot commit any more then.
-      `StreamTask.complete_restoration` looks up the offsets itself if its caller has not.
+    - One call claims the input of many tasks, but each task has a separate claim of its own partitions, which can be
+      released alone.
+    - Committed offsets are looked up after the claim, because a previous owner cannot commit any more after the claim.
 
-    Each stream thread has its own `TaskInputs`, which no other thread uses. `producer`: the producer of the thread; its
-    transactional id owns the claims.
+    Each stream thread has its own `TaskInputs`, which no other thread uses. `producer`: the producer of the thread,
+    whose transactional id owns the claims.
 
     Source: `KafkaConsumer.committed`, which takes all partitions of an assignment. Kafka has no claims.
     """
@@ -70,7 +70,9 @@ class TaskInputs:
         self._producer = producer
 
     def claim(self, tasks: Iterable[StreamTask]) -> None:
-        """Claim the input of those tasks that have no claim yet. Lock their directories before. Raises LogTimeout."""
+        """Claim the input of those tasks that have no claim yet. Lock the directories of these tasks before the claim.
+        Raises LogTimeout.
+        """
         needing = [task for task in tasks if task.needs_claim]
         if not needing:
             return
@@ -81,8 +83,8 @@ class TaskInputs:
             task.take_claim(claim.part(task.input_partitions))
 
     def release(self, tasks: Iterable[StreamTask]) -> None:
-        """Let other threads claim the input of these tasks without fencing this thread. Tasks with uncommitted work are
-        skipped.
+        """Release the claims of these tasks, so that other threads can claim the input without fencing this thread.
+        Skips tasks with uncommitted work.
         """
         claims = [claim for task in tasks if (claim := task.mark_claim_released()) is not None]
         if claims:
@@ -95,7 +97,7 @@ class TaskInputs:
 
 
 class Restoration:
-    """Restores and starts the tasks of one stream thread, which alone uses it.
+    """Restores and starts the tasks of one stream thread. No other thread uses the `Restoration`.
 
     `waits_for_lock`, `waits_for_log`: True if a task made no progress in the last pass because of a locked directory or
     because of the log.
@@ -122,7 +124,9 @@ class Restoration:
         self.waits_for_log = False
 
     def assigned(self, task: TaskId, *, recycled: bool) -> None:
-        """Note that an active task was assigned. `recycled`: True if it was made from a standby with open stores."""
+        """Note that an active task was assigned. `recycled`: True if the task was made from a standby with open
+        stores.
+        """
         self._arrivals[task] = _Arrival(self._clock.monotonic_ms(), RestoreOrigin.STANDBY if recycled else None)
 
     def register(self, task: AnyTask) -> None:
@@ -133,7 +137,7 @@ class Restoration:
     def refresh(self) -> None:
         """Sort the tasks by state, and assign the consumer the input of the running tasks.
 
-        Call `refresh` after tasks changed their states, or were added or removed.
+        Call `refresh` after a task has changed its state, or was added or removed.
         """
         self._tasks.refresh()
         wanted = self._tasks.by_input.keys()
@@ -150,12 +154,13 @@ class Restoration:
         return not self._tasks.to_initialise and not self._tasks.restoring
 
     def restored(self, task: AnyTask) -> int:
-        """The number of changelog records read for the task since it was assigned."""
+        """Returns the number of changelog records applied to the task's stores since the task was assigned."""
         reading = sum(self._reader.restored_records(partition) for partition in task.changelog_partitions)
         return self._restored.get(task.id, 0) + reading
 
     def initialise_and_restore(self, *, paused: bool = False) -> int:
-        """Make one pass. Returns the number of changelog records applied, which is 0 while paused.
+        """Initialise, restore and start tasks in one pass. Returns the number of applied changelog records, which is 0
+        if `paused`.
 
         Raises TaskCorrupted, StreamsRuntimeError.
         """
@@ -194,8 +199,8 @@ class Restoration:
 
     @contextmanager
     def _trying(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> Iterator[None]:
-        """Handles errors of a step of these tasks. `errors`: this mapping gets the errors of tasks for which the next
-        pass must not try the step again.
+        """Handles errors of a step of these tasks. `errors`: gets the errors of tasks, except errors after which the
+        next pass tries the step again.
         """
         try:
             yield

@@ -1,17 +1,18 @@
-"""A stream thread: one member of the group, with its own consumer and producer, that works on its tasks in a loop.
+"""A stream thread is one member of the group. Each stream thread has its own consumer and producer, and works on its
+tasks in a loop.
 
 Rules:
-- One pass of the thread's loop has these steps: poll, initialise and restore, process a number of records, punctuate,
-  commit if a commit is due, and write the records that tasks have sent if a write is due. The thread waits only if it
-  has nothing to do and the group has given no order, and never past the next punctuation or commit.
-- The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders on
-  through a mailbox (`rebalance_mailbox`). The stream thread carries out the orders between two passes.
-- TaskMigrated means that the group assigned the thread's tasks to other members, because it assumed that the thread was
-  dead. The thread then drops its active tasks, and the member joins again without owned tasks. A corrupt task is
-  restarted from its changelogs. An error other than TaskMigrated and TaskCorrupted ends the thread, which closes its
-  tasks dirty.
-- The thread commits and suspends its active tasks before its member leaves the group; from then on, the group may
-  assign the tasks to other members. The thread closes their stores while the member leaves.
+- One pass of the thread's loop has these steps: poll, initialise and restore, process records, punctuate, commit, and
+  write the records that tasks have sent. A pass commits or writes only if a commit or a write is due. The thread waits
+  only if it has no work and no order of the group. A wait ends at the next punctuation or commit at the latest.
+- The membership of the process (`process_membership`) runs the thread's member, and passes the group's orders to the
+  thread through a mailbox (`rebalance_mailbox`). Between two passes, the stream thread carries out the group's orders.
+- TaskMigrated means that the group assumed that the thread was dead, and assigned the thread's tasks to other members.
+  After TaskMigrated, the thread drops its active tasks, and the member joins again without owned tasks. A corrupt task
+  is restarted from its changelogs. Any error other than TaskMigrated and TaskCorrupted ends the thread. A thread that
+  ends with an error closes its tasks dirty.
+- The thread commits and suspends its active tasks before its member leaves the group, because the group may then assign
+  the tasks to other members. The thread closes the stores of these tasks while the member leaves.
 
 Source: `StreamThread.runLoop`, `runOnceWithoutProcessingThreads`, `completeShutdown`.
 """
@@ -43,7 +44,8 @@ _NOTHING = HeldTasks("", 0)
 
 
 class StreamThread:
-    """One stream thread: `start` it once; `close` it from any thread. When it is DEAD, `error` or `end` is the reason.
+    """One stream thread. Call `start` once. Any thread may call `close`. When the thread is DEAD, `error` or `end` has
+    the reason.
 
     `error`: the error that ended the thread. `response`: the decision of the user's handler about that error. `end`:
     the reason why the member ended without an error.
@@ -76,15 +78,17 @@ class StreamThread:
         self._thread.start()
 
     def ask_to_close(self) -> None:
-        """Let the thread commit, checkpoint, leave the group, and end. Returns at once. Any thread may call
+        """Let the thread commit, write checkpoints, leave the group, and end. Returns at once. Any thread may call
         `ask_to_close`.
         """
         if self._state is ThreadState.CREATED:
-            self._mailbox.end()  # a thread that was never started does not carry out the member's orders
+            self._mailbox.end()  # a thread that was never started cannot carry out orders
         self._member.ask_to_close()
 
     def close(self) -> None:
-        """Call `ask_to_close`, then wait until the member has left. Must not be called on the stream thread."""
+        """Call `ask_to_close`, then wait until the member has left the group. Must not be called on the stream
+        thread.
+        """
         self.ask_to_close()
         self._member.wait()
 
@@ -92,7 +96,7 @@ class StreamThread:
         self._thread.join(timeout_s)
 
     def wake(self) -> None:
-        """End a wait of the thread, so that it begins its next pass at once. Any thread may call `wake`."""
+        """End a wait of the thread, so that the thread begins its next pass at once. Any thread may call `wake`."""
         self._work.wakeup()
 
     def request_shutdown(self) -> None:
@@ -100,7 +104,7 @@ class StreamThread:
         self._member.request_shutdown()
 
     def held(self) -> HeldTasks:
-        """The last assignment of this thread."""
+        """Returns the last assignment of this thread."""
         return self._held
 
     def status(self) -> ThreadStatus:
@@ -117,7 +121,7 @@ class StreamThread:
         )
 
     def open_tasks(self) -> tuple[OpenTask, ...]:
-        """The tasks that had open stores at the last snapshot."""
+        """Returns the tasks that had open stores at the last snapshot."""
         return self._work.published_open_tasks
 
     # --- the stream thread
@@ -130,7 +134,7 @@ class StreamThread:
                 self._run_pass()
             if self._member.failure is not None:
                 raise self._member.failure
-        # SystemExit is caught, too: user code that raises SystemExit must not look like a clean end
+        # SystemExit is caught, too, so that a SystemExit of user code does not look like a clean end
         except BaseException as error:
             if isinstance(error, StoreOfAnotherKind):
                 _logger.error("stream thread %s failed: %s", self.name, error)
@@ -149,7 +153,7 @@ class StreamThread:
                 self._run_once()
 
     def _run_once(self) -> None:
-        """Poll, initialise and restore, process records, punctuate, maybe commit, maybe write the sent records."""
+        """Run the steps of one pass, which the module's docstring lists."""
         work = self._work
         work.poll(may_wait=not self._mailbox.has_orders)
         work.initialise_and_restore()
@@ -177,12 +181,12 @@ class StreamThread:
 
     @contextmanager
     def _recovering(self) -> Iterator[None]:
-        """Handles TaskCorrupted (restarts the corrupt tasks) and TaskMigrated (drops all active tasks)."""
+        """After TaskCorrupted, restarts the corrupt tasks. After TaskMigrated, drops all active tasks."""
         try:
             yield
         except TaskCorrupted as corrupted:
             self._start_over(corrupted)
-            # a reopened store is incomplete until it is restored; queries learn that from the published snapshot
+            # a reopened store is incomplete until it is restored, which queries can see only in a new snapshot
             self._work.publish(self._mailbox)
         except TaskMigrated as migrated:
             self._drop_all(migrated)
@@ -226,9 +230,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=False)
 
     def _hand_in(self, reason: str) -> None:
-        """Commit and suspend the active tasks, so that other members may take them over.
-
-        Errors of tasks are not raised here, but when the tasks are closed.
+        """Commit and suspend the active tasks, so that the group may assign them to other members. Errors of tasks are
+        raised later, when the tasks are closed.
         """
         self._has_handed_in = True
         self._change_state(ThreadState.PENDING_SHUTDOWN)
@@ -237,8 +240,8 @@ class StreamThread:
             self._listener.dropped(reason, clean=True)
 
     def _close_tasks(self, reason: str) -> None:
-        """Close all tasks: dirty if an error ends the thread, otherwise cleanly. An error of a close is kept as the
-        error that ends the thread, if there is no earlier error.
+        """Close all tasks, dirty if an error ends the thread, and otherwise cleanly. If the thread has no earlier
+        error, an error of the close becomes `error`.
         """
         try:
             if not self._has_handed_in and self.error is None:
@@ -264,7 +267,7 @@ class StreamThread:
             self._drop_all(migrated)
         else:
             if active and self._setting.application.configs.exactly_once:
-                # a rebalance may move the task to an instance with a standby, which has less to restore
+                # a rebalance may move the task to an instance with a standby, where less has to be restored
                 self._member.request_rejoin()
 
     def _drop_all(self, migrated: TaskMigrated) -> None:
@@ -273,10 +276,10 @@ class StreamThread:
         self._member.tasks_were_lost(str(migrated))
 
     def _shut_down(self) -> None:
-        """Close the tasks, answer every order and let the member leave the group, whatever fails.
+        """Close the tasks, answer every order and let the member leave the group, even if a step fails.
 
-        If the thread got `CloseTasks`, from the group or after `ask_to_close`, the tasks are already committed and
-        suspended. Suspended tasks are closed while the member leaves.
+        If the thread has carried out `CloseTasks`, the tasks are already committed and suspended. Suspended tasks are
+        closed while the member leaves.
         """
         try:
             self._close_tasks("the member ended" if self.error is None else f"failed: {self.error}")
@@ -298,10 +301,9 @@ class StreamThread:
             return ThreadErrorResponse.SHUTDOWN_CLIENT
 
     def _pass_on_shutdown(self) -> None:
-        """Request the shutdown, and keep the member in the group, without tasks, until the group has ended the member.
-
-        The member has to stay because the leader learns of the request from the member's next subscription. The wait
-        ends after the session timeout at the latest.
+        """Request the shutdown of the application, and keep the member in the group without tasks until the group has
+        ended the member. The member has to stay in the group because its next subscription carries the request to the
+        leader. The wait ends after the session timeout at the latest.
         """
         self._mailbox.end(refuses=False)
         self._member.request_shutdown()

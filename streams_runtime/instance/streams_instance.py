@@ -1,16 +1,16 @@
-"""One instance of an application in one process: a state directory, a process id, and stream threads.
+"""One instance of an application in one process, with a state directory, a process id, and stream threads.
 
 Rules:
 - A second process that opens the same state directory gets LockError. The process id is stored in the directory, so it
   stays the same after a restart.
-- A live instance is RUNNING if every thread is RUNNING, and REBALANCING otherwise. An instance ends with its last
+- A live instance is RUNNING if every live thread is RUNNING, and otherwise REBALANCING. An instance ends with its last
   thread, unless that thread was removed (`thread_pool`).
-- A paused instance stays in the group, but its tasks are neither processed, punctuated nor restored (KIP-834).
+- A paused instance stays in the group, but does not process, punctuate or restore its tasks (KIP-834).
 - `close` commits all tasks before the members leave the group, and closes all tasks before it returns.
-- An instance with `application.server` answers queries of its stores and metrics there until it has closed its tasks
-  (`queries`).
+- An instance with `application.server` answers queries of its stores and metrics at that address until it has closed
+  its tasks (`queries`).
 
-Source: `KafkaStreams`. The instance neither handles signals nor declares the group.
+Source: `KafkaStreams`. The program that runs the instance has to handle signals and to declare the group.
 """
 
 import logging
@@ -40,9 +40,7 @@ _ENDED = (InstanceState.NOT_RUNNING, InstanceState.ERROR)
 
 class ListenedState:
     """The state of one instance. The state listener is called once for each change of the state, in order, by one
-    thread at a time.
-
-    The caller of `change` holds the instance's lock; the caller of `notify` does not.
+    thread at a time. Call `change` with the instance's lock, and `notify` without the lock.
     """
 
     def __init__(self, listener: StateListener | None) -> None:
@@ -57,8 +55,8 @@ class ListenedState:
             self.state = state
 
     def notify(self) -> None:
-        """Call the listener for each change that it was not called for yet, unless another thread calls the listener
-        already.
+        """Call the listener for each new change of the state. If another thread is calling the listener, the other
+        thread also makes the calls for new changes.
         """
         while self._pending and self._notifying.acquire(blocking=False):
             try:
@@ -77,10 +75,9 @@ class ListenedState:
 
 
 class StreamsInstance:
-    """Runs one instance: call `start`, then `wait` or `close`. All methods may be called by any thread.
-
-    `coordinator`: the coordinator's URL, or several URLs separated by commas, or a client, which the caller closes.
-    `metrics`: the metrics of all threads. `notices`: messages for operators; heartbeats send them to the coordinator.
+    """Runs one instance. Call `start`, then `wait` or `close`. All methods may be called by any thread. `coordinator`:
+    one or more URLs of the coordinator, separated by commas, or a client, which the caller closes. `metrics`: the
+    metrics of all threads. `notices`: messages for operators, which heartbeats send to the coordinator.
     """
 
     def __init__(
@@ -124,13 +121,13 @@ class StreamsInstance:
     def is_group_paused(self) -> bool:
         """True if an operator has paused the whole group.
 
-        The instance processes again when neither this pause nor a pause by its user is in force.
+        The instance processes again when the pause by the operator and any pause by its user have ended.
         """
         return self._group_paused.is_set()
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """The errors that ended threads of this instance, oldest first; the last twenty of them."""
+        """The last twenty errors that ended threads of this instance, oldest first."""
         return self._threads.errors
 
     @property
@@ -141,7 +138,7 @@ class StreamsInstance:
     @property
     def endpoint(self) -> HostInfo | None:
         """The address at which the instance answers queries. The endpoint is None before `start`, and if the instance
-        answers no queries.
+        does not answer queries.
         """
         return None if self._resources is None else self._resources.endpoint
 
@@ -155,22 +152,20 @@ class StreamsInstance:
         )
 
     def metadata(self) -> PartitionHosts:
-        """The group's instances and their partitions, from the newest assignment of any thread."""
+        """Returns the group's instances and their partitions, from the newest assignment of any thread."""
         held = max((thread.held() for thread in self._threads), key=lambda one: one.generation_id, default=None)
         return PartitionHosts() if held is None else held.hosts
 
     def copies(self) -> tuple[OpenTask, ...]:
-        """All tasks of this instance that have open stores."""
+        """Returns all tasks of this instance that have open stores."""
         return tuple(task for thread in self._threads for task in thread.open_tasks())
 
     # --- start and end
 
     def start(self) -> None:
-        """Lock the state directory and start the threads, which join the group. The call does not wait until the
-        threads have joined.
-
-        Raises LockError if another process has locked the directory, InputError (also if the server cannot listen on
-        `application.server`), LogError, StreamsRuntimeError.
+        """Lock the state directory and start the threads, which join the group. Does not wait until the threads have
+        joined. Raises LogError, StreamsRuntimeError, LockError if another process has locked the directory, and
+        InputError. InputError is also raised if the server cannot listen on `application.server`.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -195,9 +190,9 @@ class StreamsInstance:
         self._supervisor.start()
 
     def close(self, timeout_s: float | None = None) -> bool:
-        """Commit and close all tasks, and leave the group. Returns True if the instance has ended within the time.
+        """Commit and close all tasks, and leave the group. Returns True if the instance has ended within `timeout_s`.
 
-        When it is called on a thread of the instance, `close` does not wait.
+        If a thread of the instance calls `close`, `close` does not wait.
         """
         with self._changed:
             self._closing = True
@@ -231,7 +226,7 @@ class StreamsInstance:
     def set_state_listener(self, listener: StateListener | None) -> None:
         """Call `listener` with the new and the old state at each change. Raises StreamsRuntimeError after the start.
 
-        This listener replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
+        `listener` replaces the listener of the application. Source: `KafkaStreams.setStateListener`.
         """
         with self._changed:
             if self.state is not InstanceState.CREATED:
@@ -239,25 +234,24 @@ class StreamsInstance:
             self._state.listener = listener
 
     def pause(self) -> None:
-        """Stop processing, punctuating and restoring until `resume`. `pause` may be called before the start as well.
-        Members stay in the group during a pause. Processed records are committed, and stores can still be queried.
+        """Stop processing, punctuating and restoring until `resume` is called. `pause` may also be called before
+        `start`. Members stay in the group during a pause. Processed records are committed, and stores can still be
+        queried.
         Source: `KafkaStreams.pause` (KIP-834).
         """
         self._paused.set()
         self.metrics.paused(PausedBy.USER, True)
 
     def resume(self) -> None:
-        """End a pause that `pause` has begun. Does nothing if the instance is not paused."""
+        """End the pause that `pause` has begun, if there is such a pause."""
         self._paused.clear()
         self.metrics.paused(PausedBy.USER, False)
         for thread in self._threads:
             thread.wake()
 
     def add_stream_thread(self) -> str | None:
-        """Start one more thread. Returns its name.
-
-        If the instance is neither rebalancing nor running, no thread is started, and the result is None. Source:
-        `KafkaStreams.addStreamThread` (KIP-663).
+        """Start one more thread, and return its name. If the instance is neither rebalancing nor running, starts no
+        thread and returns None. Source: `KafkaStreams.addStreamThread` (KIP-663).
         """
         thread = self._threads.add() if self._is_alive else None
         if thread is None:
@@ -269,9 +263,9 @@ class StreamsInstance:
         """Let one thread commit, leave the group and end. Returns the name of the thread when the thread has ended or
         the time is up.
 
-        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. When it is
-        called on a stream thread, it removes another thread if the instance has another, and does not wait. Source:
-        `KafkaStreams.removeStreamThread`.
+        Returns None if there is no thread to remove, or if the instance is neither rebalancing nor running. If a stream
+        thread calls `remove_stream_thread`, the method does not wait. A calling stream thread is removed only if there
+        is no other thread. Source: `KafkaStreams.removeStreamThread`.
         """
         if not self._is_alive:
             _logger.warning("no thread is removed: the instance is %s", self.state)
@@ -301,10 +295,8 @@ class StreamsInstance:
         )
 
     def _group_pause_changed(self, paused: bool) -> None:
-        """Set the pause of the group.
-
-        Unlike in a pause by the user, tasks are restored during a pause of the group, so that standbys can become
-        active at once.
+        """Begin or end the pause of the group. During a pause of the group, tasks are restored, so that standbys can
+        become active at once. During a pause by the user, tasks are not restored.
         """
         if paused:
             self._group_paused.set()
@@ -315,7 +307,9 @@ class StreamsInstance:
             thread.wake()
 
     def _is_own(self, name: str) -> bool:
-        """True if the instance waits for the end of the thread of this name, which must not wait for the instance."""
+        """True if the instance waits for the end of the thread of this name, so that the thread must not wait for the
+        instance.
+        """
         return name == self._supervisor.name or self._threads.has(name)
 
     def _is_own_thread(self, name: str) -> bool:
@@ -331,7 +325,8 @@ class StreamsInstance:
     def _change_state(self, state: InstanceState) -> None:
         """Change the state and call the listener.
 
-        At the end of the instance, `wait` returns only after the listener was called: the program may exit then.
+        When the instance has ended, `wait` returns only after the listener was called, because the program may exit
+        after `wait`.
         """
         with self._changed:
             self._state.change(state)

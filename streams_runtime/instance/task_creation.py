@@ -1,7 +1,9 @@
-"""Makes tasks from the topology, and recycles active tasks and standbys into each other without closing their stores.
+"""Makes tasks from the topology. Recycles an active task into a standby, or a standby into an active task, without
+closing its stores.
 
 Rules: an active task has processors, stores and input. A standby has stores only. A task without a changelog has no
-standby, because there is nothing to restore from. The stores of a recycled task stay open and keep their positions.
+standby, because a standby restores its stores from changelogs. The stores of a recycled task stay open and keep their
+positions.
 
 Source: `ActiveTaskCreator`, `StandbyTaskCreator`.
 """
@@ -63,11 +65,11 @@ class TaskCreator:
         return self._standby_task(partitions, self._state(task, TaskType.STANDBY, graph))
 
     def standby_from(self, active: StreamTask, partitions: Partitions) -> StandbyTask:
-        """Recycle an active task, which has to be suspended and committed, into a standby. Closes the active task."""
+        """Recycle a suspended and committed active task into a standby. Closes the active task."""
         return self._standby_task(partitions, active.recycle_state())
 
     def active_from(self, standby: StandbyTask, partitions: Partitions) -> StreamTask:
-        """Recycle a standby, which has to be suspended, into an active task. Closes the standby."""
+        """Recycle a suspended standby into an active task. Closes the standby."""
         graph = self._graph(standby.id)
         return self.stream_task(standby.id, partitions, graph, standby.recycle_state())
 
@@ -83,7 +85,9 @@ class TaskCreator:
     def stream_task(
         self, task: TaskId, partitions: Partitions, graph: ProcessorGraph, state: StateManager
     ) -> StreamTask:
-        """Make an active task from its parts. `state`: a new state manager, or that of a recycled standby."""
+        """Make an active task from its parts. `state`: a new state manager, or the state manager of a recycled
+        standby.
+        """
         application, configs, losses = self.application, self.application.configs, self.losses(task)
         logged = {s: p for s, p in state.store_changelogs.items() if not state.changelog_as_source(p)}
         collector = RecordCollector(task, self.producer, logged, state.window_changelogs.needed)
@@ -98,7 +102,7 @@ class TaskCreator:
         offsets = InputOffsets(graph, state, self.consumer, self.producer, configs, losses)
 
         def reading_failed(failed: FailedRecord) -> None:
-            offsets.begin_work()  # the record is consumed, and the handler may send a dead letter
+            offsets.begin_work()  # begin work, because the record is consumed, and the handler may send a dead letter
             handling.deserialization_failed(failed)
 
         def new_queue(partition: TopicPartition) -> RecordQueue:

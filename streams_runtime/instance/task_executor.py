@@ -2,24 +2,26 @@
 
 Rules:
 - One pass of the thread processes records for `record.pass.ms` at most. Tasks take turns, so that a task with many
-  records does not hold up other tasks. The number of records in a turn is adapted to the time that records take.
-- Records that tasks have sent are written without a commit: at once if no record is left to process, otherwise
-  `linger.ms` after the last write. The executor checks this between turns, and interrupts no turn. Under exactly-once,
-  consumers see the records at the commit.
+  records does not hold up other tasks. The number of records in a turn is adapted to the time that it takes to process
+  records.
+- Records that tasks have sent are written without waiting for a commit. The write happens at once if no record is left
+  to process, otherwise `linger.ms` after the last write. The executor checks `linger.ms` between turns, and interrupts
+  no turn. Under exactly-once, consumers see written records after the commit.
 - Under exactly-once, one transaction commits all tasks that need a commit. Under at-least-once, offsets are committed
   only after all records were written. A checkpoint is written only after its commit.
-- If the log is slow or unreachable (LogTimeout), the thread tries again, and the time counts against `task.timeout.ms`
-  of the tasks concerned.
-- Commits go on during a rebalance. Differs from Kafka: Kafka's group refuses a commit of another generation. In this
-  project, a claim of the input partitions decides which thread may commit, and a revoked task is closed before another
-  thread claims its input.
-- Until a transaction whose commit timed out has ended, no task of the thread processes or punctuates. The log may still
-  end this transaction; a record that is sent meanwhile would then be lost, and its offset would be committed later.
+- If the log is slow or unreachable (LogTimeout), the thread tries again. The time counts against `task.timeout.ms` of
+  the tasks that wait for the log.
+- Tasks are also committed during a rebalance. Differs from Kafka: Kafka's group refuses a commit of another generation.
+  In this project, only the thread with the newest claim of the input partitions may commit. A revoked task is suspended
+  before another thread claims its input.
+- If the commit of a transaction has timed out, no task of the thread processes or punctuates until the transaction has
+  ended. The log may still end this transaction. A record that is sent before the transaction has ended could be lost,
+  although its input offset is committed later.
 - If the brokers refuse a record after `send` has accepted it, the tasks of the commit are restarted from their
   changelogs.
 
 Source: `TaskExecutor`. Differs from Kafka: a transaction whose commit timed out is committed again. Kafka cannot know
-whether the commit happened, and wipes the tasks; this project's logs return the result of the first commit to a second
+if the commit succeeded, and wipes the tasks. This project's logs return the result of the first commit to a second
 commit.
 """
 
@@ -42,16 +44,17 @@ from streams_runtime.tasks.task import with_task
 MOST_RECORDS_A_TURN = 1_000
 _TURNS_A_PASS = 4
 _MOST_REFUSALS = 3
-"""Limit of refused commits in a row. Several commits in a row may be refused: an application may make a different
-record at each try, and the producer cannot recognise it as the refused record.
+"""The largest number of refused commits in a row. Several commits in a row may be refused, because an application may
+make a different record at each try. The producer cannot recognise such a record as the refused record.
 """
 
 
 class TaskExecutor:
-    """Runs the tasks of one stream thread. Errors of user code are raised as a StreamsRuntimeError that names the task.
+    """Runs the tasks of one stream thread. An error of user code is raised as a StreamsRuntimeError with the task's id.
 
-    `processed`: by task, the number of input records since the task was assigned to this thread. `commit_is_late`: True
-    if the last commit timed out. `ran_out`: True if the last pass ended because no task had a record left to process.
+    `processed`: for each task, the number of input records processed since the task was assigned to this thread.
+    `commit_is_late`: True if the last commit timed out. `ran_out`: True if the last pass ended because no task had more
+    records to process.
     """
 
     def __init__(
@@ -82,7 +85,8 @@ class TaskExecutor:
         self.processed.pop(task, None)
 
     def process(self, tasks: Sequence[StreamTask]) -> int:
-        """Process buffered records in turns, until none is ready or the pass is over. Returns the number of records.
+        """Process buffered records in turns, until no record is ready or the pass is over. Returns the number of
+        processed records.
 
         Raises the errors of tasks and of `send`.
         """
@@ -111,9 +115,9 @@ class TaskExecutor:
             self._adapt(ended_ms - turns_started_ms)
 
     def punctuate(self, tasks: Iterable[StreamTask]) -> int:
-        """Fire the punctuations that are due, of stream time first.
-
-        Returns the number of tasks that fired, counted once for stream time and once for system time.
+        """Fire the punctuations that are due. For each task, punctuations of stream time fire first. Returns the number
+        of tasks that fired punctuations of stream time, plus the number of tasks that fired punctuations of wall-clock
+        time.
         """
         if self.transaction_is_ending:
             return 0
@@ -157,13 +161,13 @@ class TaskExecutor:
     def transaction_is_ending(self) -> bool:
         """True under exactly-once after a commit timed out.
 
-        The log may have committed the transaction; a record that is sent now would then belong to no transaction.
+        The log may have committed the transaction already, so that a record that is sent now would not belong to a
+        transaction.
         """
         return self._exactly_once and self.commit_is_late
 
     def commit(self, tasks: Iterable[AnyTask]) -> int:
-        """Commit and checkpoint the tasks that need a commit. Returns the number of committed tasks.
-
+        """Commit the tasks that need a commit, and write their checkpoints. Returns the number of committed tasks.
         After a LogTimeout the next call tries again. Raises TaskMigrated, TaskTimeout, and the errors of tasks.
         """
         needing = [task for task in tasks if task.commit_needed()]
@@ -182,15 +186,14 @@ class TaskExecutor:
         return len(needing)
 
     def commit_together(self, tasks: Sequence[AnyTask]) -> None:
-        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time; the
-        tasks may be committed nevertheless.
+        """Commit these tasks together, without checkpoints. Raises LogTimeout if the log does not answer in time. The
+        tasks may be committed even after LogTimeout.
         """
         offsets = []
         for task in tasks:
             task.prepare_commit()
-            if (
-                task.type is TaskType.ACTIVE
-            ):  # the offsets include tasks that only punctuated, because a task may write only while its claim is valid
+            # the offsets include tasks that only punctuated, because a task may write only while its claim is valid
+            if task.type is TaskType.ACTIVE:
                 active = cast("StreamTask", task)
                 offsets.append((active.claim, active.offsets_to_commit()))
         if offsets or self._producer.transaction_in_flight:
@@ -205,9 +208,9 @@ class TaskExecutor:
     def _refused(self, tasks: Iterable[AnyTask], error: StreamsRuntimeError) -> StreamsRuntimeError:
         """Returns the error to raise after the brokers refused records of these tasks.
 
-        TaskCorrupted lets the tasks process their input again. When the record is made again, `send` refuses it at
-        once, so that the handler of processing errors is called with the input record. After too many refusals in a
-        row, `error` itself is returned, which ends the thread.
+        TaskCorrupted lets the tasks process their input again. When a task makes the refused record again, `send`
+        refuses the record at once, so that the handler of processing errors gets the input record. After too many
+        refusals in a row, returns `error` itself, which ends the thread.
         """
         self._refusals += 1
         if self._refusals > _MOST_REFUSALS:
@@ -244,7 +247,8 @@ class TaskExecutor:
         self._metrics.task_processed(task.id, processed)
 
     def _adapt(self, turns_took_ms: int) -> None:
-        # If linger.ms is shorter than a pass, the turns are shortened to fit linger.ms, which is checked between turns.
+        # If linger.ms is shorter than a pass, the turns have to fit linger.ms, because linger.ms is checked only
+        # between turns.
         if turns_took_ms * _TURNS_A_PASS > min(self._pass_ms, self._linger_ms):
             self._records_a_turn = max(1, self._records_a_turn // 2)
         else:

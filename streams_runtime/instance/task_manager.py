@@ -1,23 +1,23 @@
 """Carries out the group's decisions about the tasks of a stream thread, and restarts corrupt tasks.
 
-    assign     tasks that are still assigned keep running; if the type of a task changes, the task is recycled and its
-               stores stay open; tasks that are not assigned any more are closed; new tasks are made
-    revoke     the tasks are committed (under exactly-once together with all other tasks of the thread), checkpointed
-               and suspended; only then other threads may take them over
-    lost       other threads may already own the tasks: running tasks are closed dirty, restoring tasks clean; standbys
-               keep running
-    hand in    all active tasks are committed and suspended, so that other threads may take them over while `shutdown`
-               closes the remaining tasks
-    corrupt    the tasks are restarted from the beginning of their changelogs; under exactly-once a transaction with
-               their records is aborted, and the other tasks with records in this transaction are restarted as well
+    assign     Tasks that are still assigned keep running. A task whose type changes is recycled with open stores. Tasks
+               that are not assigned any more are closed. New tasks are made.
+    revoke     The revoked tasks are committed, checkpointed and suspended before other threads may claim their input.
+               Under exactly-once, all other tasks of the thread are committed, too.
+    lost       Running tasks are closed dirty, because other threads may already own these tasks. Restoring tasks are
+               closed clean. Standbys keep running.
+    hand in    All active tasks are committed and suspended, so that other threads may claim their input while
+               `shutdown` closes the tasks.
+    corrupt    The corrupt tasks are restarted from the beginning of their changelogs. Under exactly-once, a transaction
+               with their records is aborted, and the other tasks with records in this transaction are restarted, too.
 
-An error of one task does not stop the closing and recycling of the other tasks. At the end, the most severe error is
-raised.
+After an error of one task, the other tasks are still closed and recycled. At the end, the most severe error of all
+tasks is raised.
 Source: `TaskManager.handleAssignment`, `handleRevocation`, `handleLostAll`, `closeAndRecycleTasks`, `handleCorruption`.
 
 Differs from Kafka: a task that waits for its first initialisation is kept if its type stays the same. New tasks are
-made even if other tasks could not be closed. When a transaction is aborted, every task that wrote in it is restarted;
-Kafka would commit the other tasks, and the records of the corrupt task with them.
+made even if other tasks could not be closed. When a transaction is aborted, every task that wrote in the transaction is
+restarted. Kafka would commit the other tasks of the transaction, and with them the records of the corrupt task.
 """
 
 import logging
@@ -41,8 +41,8 @@ _logger = logging.getLogger(__name__)
 
 
 class TaskManager:
-    """Manages the tasks of one stream thread, which alone uses it. Each call of the manager sorts `tasks` by their new
-    states.
+    """Manages the tasks of one stream thread. No other thread uses the manager. Each call of the manager sorts `tasks`
+    by their new states.
     """
 
     def __init__(
@@ -104,8 +104,8 @@ class TaskManager:
             self._restoration.refresh()
 
     def handle_revocation(self, revoked: frozenset[TaskId]) -> None:
-        """Commit, checkpoint and suspend these active tasks. All revoked tasks are suspended even if an error is
-        raised.
+        """Commit these active tasks, write their checkpoints and suspend them. All revoked tasks are suspended even if
+        an error is raised.
         """
         errors: dict[TaskId, Exception] = {}
         restoring = [task for task in self._tasks.restoring if task.id in revoked]
@@ -159,7 +159,7 @@ class TaskManager:
         """Commit and suspend every active task, so that other threads may claim its input. Call `hand_in` before
         `shutdown`.
 
-        Returns True if there was no error but TaskMigrated. Raises no errors; `shutdown` raises the errors of
+        Returns False if an error other than TaskMigrated happened. Raises no errors. `shutdown` raises the errors of
         `hand_in`.
         """
         self._give_up(self._tasks.restoring, list(self._tasks.running), self._end_errors)
@@ -167,7 +167,9 @@ class TaskManager:
         return not _but_migrations(self._end_errors)
 
     def shutdown(self) -> None:
-        """Commit, checkpoint and close every task; then raise the most severe error, unless it is TaskMigrated."""
+        """Commit all tasks, write their checkpoints and close them. Raises the most severe error other than
+        TaskMigrated after all tasks were closed.
+        """
         self.hand_in()
         self._close(list(self._tasks), self._end_errors)
         self._drop_all()
@@ -191,15 +193,15 @@ class TaskManager:
                 self._restoration.register(task)
 
     def _not_committed(self, to_recycle: list[AnyTask], errors: dict[TaskId, Exception]) -> list[AnyTask]:
-        """Suspend the tasks of `to_recycle`. Tasks that cannot be recycled are removed from the list and returned."""
+        """Suspend the tasks of `to_recycle`. Removes tasks that cannot be recycled from the list, and returns them."""
         unfit = []
         for task in list(to_recycle):
             with _collecting(errors, task):
                 if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                     self._give_up([], [self._tasks.active[task.id]], errors)
                 self._closer.suspend(task)
-                # The checkpoint is not enforced under exactly-once: the active task would delete the checkpoint at
-                # once, and the standby writes a checkpoint at its first commit.
+                # Under exactly-once no checkpoint is enforced. A new active task would delete the checkpoint at once,
+                # and a new standby writes a checkpoint at its first commit.
                 task.post_commit(enforce_checkpoint=not self._exactly_once)
             if task.id in errors or task.state is not TaskState.SUSPENDED:
                 to_recycle.remove(task)
@@ -235,8 +237,8 @@ class TaskManager:
         self._restoration.assigned(task.id, recycled=recycled)
 
     def _close(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close the tasks clean. A task is closed dirty if it has an error in `errors`, or if it is active, ran and was
-        not committed.
+        """Close the tasks clean. Closes a task dirty if `errors` has an error of the task, or if an active task has run
+        and has uncommitted work.
         """
         clean = []
         for task in tasks:
@@ -252,8 +254,7 @@ class TaskManager:
     ) -> None:
         """Commit and suspend these tasks, then release their input claims in one call.
 
-        Other threads wait for these tasks. After the release, the other threads can claim the input without fencing
-        this thread, which keeps its other tasks.
+        After the release, other threads can claim the input without fencing this thread, which keeps its other tasks.
         """
         for task in restoring:
             with _collecting(errors, task):
@@ -265,11 +266,9 @@ class TaskManager:
     # --- commits outside of the loop
 
     def _commit_and_suspend(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
-        """Commit, checkpoint and suspend these tasks.
-
-        Under exactly-once, all tasks of the thread are committed with them, because the thread has only one
-        transaction. The claims of the tasks stay: until a claim is released, the next owner of the task would fence
-        this thread.
+        """Commit these tasks, write their checkpoints and suspend them. Under exactly-once, all other tasks of the
+        thread are committed too, because the thread has only one transaction. The claims of the tasks are not released.
+        Until a claim is released, the next owner of the task would fence this thread.
         """
         needing = [task for task in tasks if task.commit_needed()]
         others = [task for task in self._tasks.running if task not in tasks and task.commit_needed()]
@@ -291,8 +290,7 @@ class TaskManager:
     def _commit_writes_of_closing(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> None:
         """Commit the records that processors sent while they were closed.
 
-        The records of closing processors have to be committed now: if these records were written later, they would
-        follow the records of the tasks' next owners.
+        If these records were written later, they would follow the records of the tasks' next owners.
         """
         late = [task for task in tasks if task.state is TaskState.SUSPENDED and task.commit_needed()]
         failed = self._commit_or_drop(late, errors)
@@ -304,8 +302,8 @@ class TaskManager:
     def _commit_or_drop(self, tasks: list[StreamTask], errors: dict[TaskId, Exception]) -> list[StreamTask]:
         """Commit all tasks or none. Returns the tasks that were not committed.
 
-        After a LogTimeout or TaskCorrupted these tasks are closed dirty and revived, because their commit is not
-        retried here.
+        After a LogTimeout or TaskCorrupted, closes the tasks dirty and revives them, because `_commit_or_drop` does not
+        retry the commit.
         """
         if not tasks:
             return []
@@ -352,7 +350,7 @@ class TaskManager:
 
 @contextmanager
 def _collecting(errors: dict[TaskId, Exception], task: AnyTask) -> Iterator[None]:
-    """Keep the first error of the task in `errors`, so that the caller goes on with the other tasks."""
+    """Keep the first error of the task in `errors`, so that the caller can continue with the other tasks."""
     try:
         yield
     except Exception as error:

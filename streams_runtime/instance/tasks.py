@@ -1,25 +1,25 @@
-"""The tasks of one stream thread: the lists of tasks by state, the closing of tasks, and the report of their offsets.
+"""Lists the tasks of one stream thread by state, closes tasks, and reports their offsets.
 
 Rules:
-- A thread has a task id at most once, as active or as standby. Tasks change their own states; `refresh` has to be
-  called after each change, so that each pass of the loop only reads lists.
+- A thread has at most one task of each id: an active task or a standby. Tasks change their own states. After each
+  change `refresh` has to be called, so that a pass of the loop only reads lists.
 - A running task sleeps while it has nothing to process, to punctuate or to commit. A sleeping task wakes when it gets
-  records, when wall-clock time reaches its next punctuation, and with every `refresh`. A pass calls only tasks that are
-  awake, so an idle thread costs the same with one task and with a thousand.
-- The thread reports to the leader the progress of its copies of tasks, as one sum of offsets per task. Only a running
-  active task with changelogs is reported as LATEST_OFFSET. A restoring task is reported with the sum of its restored
-  offsets, like a standby, so that only a thread that runs a task counts as its previous owner.
-- An open task is reported with its positions, a closed task on disk with its checkpoint. A task that is corrupt or has
-  no checkpoint is not reported.
-- Of the tasks on disk, the thread reports only those whose directories it could lock when the rebalance started, so
-  that exactly one of several threads reports each task. When the rebalance is over, the thread unlocks the directories
-  of tasks that it was not assigned. If another thread joins faster and is assigned a reported task earlier, that thread
-  gets the task's directory at once.
+  records, when wall-clock time reaches its next punctuation, and with every `refresh`. A pass calls only awake tasks.
+  So the cost of an idle pass does not depend on the number of tasks.
+- The thread reports to the leader the progress of each of its tasks as one sum of offsets. Only a running active task
+  with changelogs is reported as LATEST_OFFSET. A restoring task is reported like a standby, with the sum of its
+  restored offsets. So only a thread that runs a task counts as the previous owner of the task.
+- For an open task, the sum is that of its positions. For a closed task on disk, the sum is that of its checkpoint. A
+  task that is corrupt or has no checkpoint is not reported.
+- A thread reports a task on disk only if the thread could lock the task's directory when the rebalance started. So
+  exactly one of several threads reports each task. When the rebalance is over, the thread unlocks the directories of
+  tasks that it was not assigned. If a reported task is assigned to another thread, that thread gets the task's
+  directory at once.
 - A sum larger than a Java long is reported as JAVA_LONG_MAX.
 
 Source: `Tasks`, `TasksRegistry`, `TaskManager.taskOffsetSums`, `tryToLockAllNonEmptyTaskDirectories`,
-`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: there, each pass calls every task, and a thread waits for
-a directory that another thread reports until this other thread gets its next assignment.
+`releaseLockedUnassignedTaskDirectories`. Differs from Kafka: in Kafka, each pass calls every task. A thread of Kafka
+has to wait for a directory that another thread reports, until the other thread gets its next assignment.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _logger = logging.getLogger(__name__)
 
 
 class Tasks:
-    """The tasks of one stream thread, by state. Lists are in the order of task ids.
+    """The tasks of one stream thread, by state. Each list is in the order of task ids.
 
     `awake`: the running tasks that do not sleep.
     """
@@ -58,7 +58,7 @@ class Tasks:
         self.awake: tuple[StreamTask, ...] = ()
         self.updating: tuple[StandbyTask, ...] = ()
         self.by_input: Mapping[TopicPartition, StreamTask] = {}
-        self._alarms_ms: dict[TaskId, int] = {}  # next wall-clock punctuation of sleeping tasks
+        self._alarms_ms: dict[TaskId, int] = {}  # the next wall-clock punctuation of each sleeping task
 
     def __iter__(self) -> Iterator[AnyTask]:
         yield from (self.active[task] for task in sorted(self.active))
@@ -82,14 +82,14 @@ class Tasks:
         self.standby[task.id] = task
 
     def remove(self, task: Task) -> None:
-        """Remove the task from the lists. A task that is in no list is ignored."""
+        """Remove the task. Ignores a task of another thread."""
         if task.type is TaskType.ACTIVE:
             self.active.pop(task.id, None)
         else:
             self.standby.pop(task.id, None)
 
     def refresh(self) -> None:
-        """Sort the tasks by their present states."""
+        """Put each task into the list of its present state."""
         active = [self.active[task] for task in sorted(self.active)]
         standby = [self.standby[task] for task in sorted(self.standby)]
         every: list[AnyTask] = [*active, *standby]
@@ -104,7 +104,7 @@ class Tasks:
     # --- sleeping tasks
 
     def wake(self, tasks: Iterable[TaskId]) -> None:
-        """Wake these running tasks, because they may have something to do."""
+        """Wake these running tasks, which may have work to do."""
         awake = {task.id for task in self.awake}
         waking = set(tasks) - awake
         if waking:
@@ -114,7 +114,7 @@ class Tasks:
             self.awake = tuple(task for task in self.running if task.id in awake)
 
     def wake_due(self, now_ms: int) -> None:
-        """Wake the tasks that have a punctuation due. `now_ms`: wall-clock time."""
+        """Wake the tasks that have a due punctuation. `now_ms`: wall-clock time."""
         if self._alarms_ms:
             self.wake([task for task, alarm_ms in self._alarms_ms.items() if alarm_ms <= now_ms])
 
@@ -131,12 +131,14 @@ class Tasks:
         self.awake = tuple(awake)
 
     def next_punctuation_ms(self) -> int | None:
-        """The wall-clock time of the next punctuation of any running task; None if none is scheduled."""
+        """Returns the time of the next wall-clock punctuation of any running task, or None if no punctuation is
+        scheduled.
+        """
         of_awake = (task.next_wall_clock_punctuation_ms() for task in self.awake)
         return min((*self._alarms_ms.values(), *(each for each in of_awake if each is not None)), default=None)
 
     def initialised(self) -> Mapping[TaskId, Task]:
-        """The tasks whose stores are open, so that changelogs may be read into them."""
+        """Returns the tasks with open stores, into which changelogs may be read."""
         initialised: list[AnyTask] = [*self.running, *self.restoring, *self.updating]
         return {task.id: task for task in initialised}
 
@@ -146,15 +148,15 @@ class Tasks:
 
 
 class TaskCloser:
-    """Closes tasks of one stream thread and removes them from its lists, and restarts corrupt tasks.
+    """Closes tasks of one stream thread, removes closed tasks from the thread's lists, and restarts corrupt tasks.
 
-    - A clean close is for a committed task. A clean close writes the checkpoint, closes the stores and unlocks the
+    - A clean close needs a committed task. A clean close writes the checkpoint, closes the stores and unlocks the
       directory.
     - A dirty close follows an error or a migration. A dirty close makes no commit, raises no error, and deletes state
       on disk that may be wrong.
-    - A task that is closed dirty and revived is restarted in this thread; if its state was corrupt, it is restored from
-      the beginning of its changelogs.
-    - The changelog reader stops reading into the stores of a task before they are closed.
+    - A task that is closed dirty and revived restarts in the same thread. If the task's state was corrupt, the task is
+      restored from the beginning of its changelogs.
+    - The changelog reader stops reading into the stores of a task before the stores are closed.
 
     Source: `TaskManager.closeTaskClean`, `closeTaskDirty`, `closeDirtyAndRevive`.
     """
@@ -165,12 +167,14 @@ class TaskCloser:
         self._offset_report = offset_report
 
     def suspend(self, task: AnyTask) -> None:
-        """Stop processing and restoring the task. Raises errors of the user's processors, which are closed here."""
+        """Stop processing and restoring the task, and close its processors. Raises the errors of the processors."""
         self._reader.unregister(task.changelog_partitions)
         task.suspend()
 
     def close_clean(self, tasks: Iterable[AnyTask], errors: dict[TaskId, Exception]) -> None:
-        """Close committed tasks. A task whose close fails is closed dirty; its first error is put in `errors`."""
+        """Close committed tasks. If the close of a task fails, closes the task dirty, and adds the task's first error
+        to `errors`.
+        """
         for task in tasks:
             try:
                 self.suspend(task)
@@ -213,13 +217,15 @@ class TaskCloser:
                 self._tasks.standby[task.id] = task  # type: ignore[assignment]  # a STANDBY task is a StandbyTask
 
     def remove(self, task: AnyTask) -> None:
-        """Remove a task that is closed, or was never opened, from the lists, and unlock its directory."""
+        """Remove a task that is closed or was never opened, and unlock its directory."""
         self._tasks.remove(task)
         self._offset_report.unlock_directory(task.id)
 
 
 class OffsetReport:
-    """Reports the offset sums of one stream thread, which alone uses it, and locks the directories that it reports."""
+    """Reports the offset sums of one stream thread, and locks the directories of the reported tasks. No other thread
+    uses the `OffsetReport`.
+    """
 
     def __init__(self, directory: StateDirectory) -> None:
         self._directory = directory
@@ -235,7 +241,8 @@ class OffsetReport:
     def lock_directories(self, initialised: Container[TaskId]) -> None:
         """Lock every directory with state that no other thread has locked, because a rebalance starts. Idempotent.
 
-        `initialised`: the open tasks, which have locked their directories and are ahead of their checkpoints on disk.
+        `initialised`: the open tasks, whose directories are locked and whose offsets are ahead of the checkpoints on
+        disk.
         """
         for task in self._directory.non_empty_task_directories():
             if task in initialised or self._reports(task) or not self._lock(task):
@@ -260,13 +267,13 @@ class OffsetReport:
         self._directory.unlock(task)
 
     def sums(self, tasks: Iterable[Task]) -> dict[TaskId, int]:
-        """Returns the offset sum of each task. A task without known offsets is left out."""
+        """Returns the offset sum of each task. Leaves out a task without known offsets."""
         reported: dict[TaskId, int] = {
             task: sum_of(offsets) for task, offsets in self._locked.items() if offsets and self._reports(task)
         }
         for task in tasks:
             if task.state in (TaskState.CREATED, TaskState.CLOSED) or not task.changelog_partitions:
-                continue  # the task has read nothing yet; its checkpoint was reported above
+                continue  # the task has read no record yet, and its checkpoint was reported above
             if task.type is TaskType.ACTIVE and task.state is TaskState.RUNNING:
                 reported[task.id] = LATEST_OFFSET
             else:
@@ -274,8 +281,8 @@ class OffsetReport:
         return reported
 
     def _reports(self, task: TaskId) -> bool:
-        """True if this thread still holds the directory. A thread that is assigned the task takes the directory from
-        this thread.
+        """True if this thread still holds the directory. A thread loses the directory of a reported task when the task
+        is assigned to another thread.
         """
         return task in self._locked and self._directory.holds(task)
 

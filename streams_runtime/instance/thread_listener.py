@@ -1,4 +1,4 @@
-"""The callbacks of a stream thread, for logs that outlive the thread and for tables that people watch.
+"""The callbacks of a stream thread, with which programs write logs or show tables of tasks.
 
 The stream thread waits for each callback, so a callback must not block. Times are milliseconds since the epoch.
 """
@@ -31,10 +31,12 @@ class ThreadListener:
         """The member is about to send a subscription. `held`: the tasks that the thread still has."""
 
     def assigned(self, held: HeldTasks) -> None:
-        """The thread got a new assignment. `held`: all its tasks from now on. Called before any task is changed."""
+        """The thread got a new assignment, and has not changed any task yet. `held`: all tasks of the new
+        assignment.
+        """
 
     def revoked(self, held: HeldTasks) -> None:
-        """Tasks were committed and suspended. `held`: the tasks that the thread still has."""
+        """The revoked tasks were committed and suspended. `held`: the tasks that the thread still has."""
 
     def dropped(self, reason: str, *, clean: bool) -> None:
         """The thread has no tasks any more. `clean`: True if the thread closed its tasks without an error."""

@@ -1,12 +1,12 @@
-"""The stream threads of one instance: it adds and removes threads, and handles their ends.
+"""Adds and removes the stream threads of one instance, and handles threads that end.
 
 Rules:
 - Threads can be added and removed while the pool runs (KIP-663). A thread that is removed commits its tasks and leaves
   the group.
-- The user's handler decides the reaction to a failed thread: another thread replaces it, this instance ends (the
-  default), or the whole application ends.
+- The user's handler decides if another thread replaces a failed thread, if the instance ends (the default), or if the
+  whole application ends.
 - The pool ends after a call of `end`, after a failed thread that is not replaced, after a shutdown of the application,
-  or when all threads are dead. From then on no thread is added.
+  or when all threads are dead. A pool that is ending adds no thread.
 
 
 Source: `KafkaStreams.addStreamThread`, `removeStreamThread`, `handleStreamsUncaughtException`.
@@ -22,21 +22,23 @@ from streams_runtime.instance.thread_status import ThreadState
 from streams_runtime.membership.member_events import MemberEnd
 
 ERRORS_KEPT = 20
-"""Limit of kept errors: an error keeps its stack frames in memory, and with REPLACE_THREAD there may be any number."""
+"""The largest number of kept errors. An error keeps its stack frames in memory, and with REPLACE_THREAD there may be
+any number of errors.
+"""
 
 
 class ThreadPool:
-    """Call `start`, then `supervise` on a separate thread; `supervise` returns when every stream thread has ended.
-
-    `make`: makes the thread of an index, not started yet. The thread must call `thread_changed` after each change of
-    its state. `changed`: called after each change of a thread's state, and after a thread was added or removed;
-    `changed` must not block.
+    """Call `start`, then `supervise` on a separate thread. `supervise` returns when every stream thread has ended.
+    `make`: makes the thread of an index without starting it. Each made thread must call `thread_changed` after each
+    change of its state. `changed`: called after each change of a thread's state, and after a thread was added or
+    removed. `changed` must not block.
     """
 
     def __init__(self, make: Callable[[int], StreamThread], changed: Callable[[], None]) -> None:
         self._make = make
         self._on_change = changed
-        # the threads by index; the dict is replaced and never changed, because other threads read it without a lock
+        # The threads by index. The dict is replaced and never changed, because other threads read the dict without a
+        # lock.
         self._threads: dict[int, StreamThread] = {}
         self._removed: set[StreamThread] = set()
         self._resizing = threading.Lock()
@@ -52,12 +54,12 @@ class ThreadPool:
         return iter(self._threads.values())
 
     def __len__(self) -> int:
-        """The present number of threads, including those that are about to end."""
+        """Returns the present number of threads, with the threads that are about to end."""
         return len(self._threads)
 
     @property
     def errors(self) -> tuple[Exception, ...]:
-        """The errors that ended threads, oldest first; the last twenty of them."""
+        """The last twenty errors that ended threads, oldest first."""
         return tuple(self._errors)
 
     @property
@@ -67,7 +69,9 @@ class ThreadPool:
 
     @property
     def is_running(self) -> bool:
-        """True if each live thread is RUNNING, and for a pool without threads; False if all threads are dead."""
+        """True if each live thread is RUNNING. A pool without threads is running. A pool with only dead threads is not
+        running.
+        """
         threads = self._threads.values()
         alive = [thread.state for thread in threads if thread.state is not ThreadState.DEAD]
         return bool(alive or not threads) and all(state is ThreadState.RUNNING for state in alive)
@@ -76,13 +80,13 @@ class ThreadPool:
         return any(thread.name == name for thread in self)
 
     def start(self, number: int) -> None:
-        """Make all threads, then start them. If a thread cannot be made, none is started."""
+        """Make all threads, then start them. If a thread cannot be made, starts no thread."""
         self._threads = {index: self._make(index) for index in range(number)}
         for thread in self:
             thread.start()
 
     def add(self) -> StreamThread | None:
-        """Start one more thread. Returns the thread; None if the pool is ending."""
+        """Start one more thread. Returns the thread, or None if the pool is ending."""
         with self._resizing:
             if self._ending:
                 return None
@@ -94,11 +98,11 @@ class ThreadPool:
         return thread
 
     def remove(self, timeout_s: float | None, *, spare: str, wait: bool) -> StreamThread | None:
-        """Let one thread commit, leave the group and end. Returns the thread; None if there is no thread to remove, or
-        if the pool is ending.
+        """Let one thread commit, leave the group and end. Returns the thread, or None if there is no thread to remove
+        or if the pool is ending.
 
-        The thread named `spare` is removed only if there is no other thread. `wait`: return when the thread has ended
-        or the time is up.
+        The thread named `spare` is removed only if there is no other thread. `wait`: True to return only when the
+        thread has ended or the time is up.
         """
         with self._resizing, self._changed:
             if self._ending:
@@ -121,7 +125,7 @@ class ThreadPool:
             self._changed.notify_all()
 
     def thread_changed(self) -> None:
-        """Called by a thread after each change of its state."""
+        """Report a change of a thread's state. Each thread calls `thread_changed` after each change of its state."""
         self._on_change()
         with self._changed:
             self._changed.notify_all()
@@ -129,24 +133,22 @@ class ThreadPool:
     # --- the thread that supervises
 
     def supervise(self, ending: Callable[[], None]) -> None:
-        """Handle the ends of threads until the pool has to end. When the pool has to end, end all threads, and return
-        when they have ended.
-
-        `ending`: called before the threads are ended if `end` was called or a thread failed.
+        """Handle threads that end, until the pool has to end. At the end of the pool, end all threads, and return when
+        all threads have ended. `ending`: called before the threads are ended, if `end` was called or a thread failed.
         """
-        handled: set[StreamThread] = set()  # the dead threads whose end was handled already
+        handled: set[StreamThread] = set()  # the dead threads that `_after` has handled
         while not self._must_end(handled):
             for thread in self._dead():
                 if thread not in handled:
                     handled.add(thread)
                     self._after(thread)
-            handled.intersection_update(self)  # a reference to a replaced thread would keep it in memory
+            handled.intersection_update(self)  # a reference would keep a replaced thread in memory
         if self._ending:
             ending()
         self._end_all()
 
     def _must_end(self, handled: set[StreamThread]) -> bool:
-        """Wait for the end of the next thread. Returns True if the pool has to end."""
+        """Wait until the next thread has ended. Returns True if the pool has to end."""
         with self._changed:
             if self._threads and all(thread in handled for thread in self):
                 return True
@@ -198,7 +200,7 @@ class ThreadPool:
             self._changed.notify_all()
 
     def _end_all(self) -> None:
-        with self._resizing:  # this waits for a running call of `add`; later calls add no thread
+        with self._resizing:  # the lock waits for a running call of `add`, and later calls of `add` return None
             self._ending = True
             threads = tuple(self)
         for thread in threads:  # all threads close at the same time, before the first join

@@ -30,11 +30,10 @@ class ThreadState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class TaskStatus:
-    """The status of one task in a snapshot.
-
-    `lag`: the number of changelog offsets that the task's stores are behind; 0 for a running active task, None if not
-    known yet. `restored`, `processed`: the numbers of changelog records and of input records since the task was
-    assigned.
+    """The status of one task in a snapshot. `lag`: the number of changelog offsets by which the task's stores are
+    behind. The lag is 0 for a running active task, and None if the lag is not known yet. `restored`: the number of
+    changelog records restored since the task was assigned. `processed`: the number of input records processed since the
+    task was assigned.
     """
 
     task_id: TaskId
@@ -47,9 +46,10 @@ class TaskStatus:
 
 @dataclass(frozen=True, slots=True)
 class OpenTask:
-    """A task with its open stores. A read of a store that was closed after the snapshot raises InvalidStateStore.
+    """A task with its open stores. If a store was closed after the snapshot, a read of the store raises
+    InvalidStateStore.
 
-    `lags`: the lag of each store; None if not known.
+    `lags`: the lag of each store, None if the lag is not known.
     """
 
     task_id: TaskId
@@ -64,8 +64,8 @@ class ThreadStatus:
     """The status of one stream thread.
 
     `tasks`: first the active tasks, then the standbys, each in the order of their ids. `generation_id`: 0 before the
-    first assignment. `processed`, `dropped`, `passed_over`: the numbers of input records since the thread started.
-    Records are passed over if the log has deleted them before the group read them.
+    first assignment. `processed`, `dropped`, `passed_over`: the numbers of processed, dropped and passed-over input
+    records since the thread started. Records are passed over if the log has deleted them before the group read them.
     """
 
     name: str
@@ -99,8 +99,8 @@ def task_status(task: Task, lags: Mapping[TopicPartition, int], restored: int, p
 def open_task(
     task: Task, changelogs: Mapping[str, TopicPartition | None], lags: Mapping[TopicPartition, int]
 ) -> OpenTask:
-    """Returns the open stores of a task with their lags. Unless the task is active and runs, the lag of a store without
-    a changelog is None.
+    """Returns the open stores of a task with their lags. The lag of a store without a changelog is None, unless the
+    task is active and running.
 
     `changelogs`: the changelog of each store. `lags`: the lags of the changelogs that the thread is reading.
     """

@@ -1,19 +1,19 @@
 """The steps of one pass of a stream thread's loop, and the parts that carry them out.
 
 Rules:
-- `poll` waits only if the last pass had nothing to do: for `poll.ms` at most, and not past the next wall-clock
-  punctuation or the next commit. If the thread only reads changelogs, the restore waits instead.
-- A thread with standbys opens its producer in advance, because it may have to take a task over at once.
+- `poll` waits only if the last pass had nothing to do. A wait ends after `poll.ms`, or earlier at the next wall-clock
+  punctuation or commit. If the thread only reads changelogs, the restore waits for records in place of `poll`.
+- A thread with standbys opens its producer in advance, because a standby may have to become active at once.
 - While the instance is paused, tasks are initialized, committed and closed, but not restored, processed or punctuated.
-- Records that tasks have sent are written at the end of a pass if the thread has nothing more to process: after the
-  pass it would wait, or the poll has returned all records of the log. A busy thread collects more records before it
-  writes, for `linger.ms` at most.
-- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for a commit. After some of the commits,
-  it deletes repartition records that were processed (every `repartition.purge.interval.ms`).
-- An idle pass calls no task (`Tasks.awake`), and makes no snapshot of the tasks for other threads.
+- Records that tasks have sent are written at the end of a pass if the thread has no more records to process. The thread
+  has no more records to process if the pass had no work, or if the last poll returned all records of the log. A busy
+  thread collects more records before it writes, for at most `linger.ms`.
+- `maybe_commit` commits every `commit.interval.ms`, and when a processor asks for a commit. After a commit,
+  `maybe_commit` deletes processed records of repartition topics, at most once per `repartition.purge.interval.ms`.
+- A pass of an idle thread calls no task (`Tasks.awake`), and makes no snapshot of the tasks for other threads.
 
-Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: there, a
-record waits for `linger.ms` or a full batch even if no other record can follow it.
+Source: `StreamThread.pollPhase`, `maybeCommit`; `TaskManager.maybePurgeCommittedRecords`. Differs from Kafka: in Kafka,
+a record waits for `linger.ms` or a full batch even if no other record can follow.
 """
 
 import logging
@@ -47,29 +47,29 @@ from streams_runtime.tasks.record_collector import StreamsProducer
 from streams_runtime.tasks.state_directory import StateDirectory
 
 PUBLISH_INTERVAL_MS = 200
-"""Interval of the snapshots that a thread publishes."""
+"""The interval between two snapshots that a thread publishes."""
 
 _RISK_INTERVAL_MS = 1_000
-"""Interval of the checks that compare the age of window changelogs with their retention."""
+"""The interval between two checks that compare the age of window changelogs with their retention."""
 
 _RISK_RETRY_MS = 30_000
-"""The pause before the next check after the log could not return the retention."""
+"""The pause before the next check if the log could not return the retention."""
 
 LOCK_RETRY_MS = 10
-"""Time for which an idle thread waits before it tries a locked directory again."""
+"""The time for which an idle thread waits before it tries a locked directory again."""
 
 _logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class ThreadSetting:
-    """Everything that a stream thread gets from its instance.
+    """The values and functions that a stream thread gets from its instance.
 
     `transactional_id`: None under at-least-once. `state_changed`: called on the stream thread after each change of the
-    thread's state; `state_changed` must not block. `is_paused`: returns True if tasks must neither process nor restore.
-    `is_group_paused`: returns True if tasks may only restore. `cache_bytes`: returns the thread's share of the record
-    cache, which changes when threads are added or removed; None: the thread has the whole cache. `is_paused`,
-    `is_group_paused` and `cache_bytes` are called in each pass.
+    thread's state. `state_changed` must not block. `is_paused`: returns True if tasks must not process or restore.
+    `is_group_paused`: returns True if tasks must not process, but may restore. `cache_bytes`: returns the thread's
+    share of the record cache, which changes when threads are added or removed. If `cache_bytes` is None, the thread has
+    the whole cache. `is_paused`, `is_group_paused` and `cache_bytes` are called in each pass.
     """
 
     name: str
@@ -92,7 +92,7 @@ class ThreadSetting:
 
 
 class ThreadWork:
-    """The steps of one pass of a stream thread. Only the stream thread may run the steps; any thread may use `wakeup`
+    """The steps of one pass of a stream thread. Only the stream thread may run the steps. Any thread may use `wakeup`
     and the snapshots.
     """
 
@@ -181,7 +181,7 @@ class ThreadWork:
         got_records: set[TaskId] = set()
         for batch in batches:
             task = tasks.get(batch.partition)
-            if task is not None:  # if None, the task does not run yet, and reads the records again after its start
+            if task is not None:  # a task that does not run yet reads the records again after its start
                 task.add_records(batch)
                 got_records.add(task.id)
         self._tasks.wake(got_records)
@@ -193,7 +193,7 @@ class ThreadWork:
             self._has_news = True
 
     def prepare_takeover(self) -> None:
-        """Open the producer if there are standbys, because a standby that becomes active needs it at once.
+        """Open the producer if there are standbys, because a standby that becomes active needs the producer at once.
 
         Call `prepare_takeover` when all assigned tasks run. If the log does not answer, the producer is opened when a
         task needs the producer. Raises StreamsRuntimeError.
@@ -225,7 +225,8 @@ class ThreadWork:
             self._tasks.let_sleep()
 
     def send(self) -> None:
-        """Write the records that tasks have sent, at once if no more records are about to follow, else by `linger.ms`.
+        """Write the records that tasks have sent. Writes at once if the thread has no more records to process,
+        otherwise after `linger.ms`.
 
         Raises TaskMigrated, TaskTimeout, StreamsRuntimeError.
         """
@@ -240,7 +241,7 @@ class ThreadWork:
         if due or self._executor.commit_is_late:
             try:
                 committed = self._executor.commit((*tasks.running, *tasks.updating))
-            finally:  # as in Kafka, the commit interval begins when the commit ends
+            finally:  # as in Kafka, the commit interval begins at the end of the last commit
                 self._last_commit_ms = self._clock.monotonic_ms()
         elif any(task.commit_requested() and task.commit_needed() for task in tasks.awake):
             committed = self._executor.commit(tasks.running)

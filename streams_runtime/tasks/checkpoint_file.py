@@ -1,15 +1,18 @@
-"""A task's checkpoint file: for each persistent store, the changelog offset up to which it is complete on disk.
+"""Reads and writes the checkpoint file of a task. The file has, for each persistent store, the changelog offset up to
+which the store is complete on disk.
 
-Rules: `<task directory>/.checkpoint` is the last file that was written completely, or does not exist. A new file is
-written under another name in the same directory, synced and renamed; then the directory is synced. When there are no
-offsets, there is no file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person can
-inspect it. The file has the offset of the last record applied to each store.
+Rules: `<task directory>/.checkpoint` does not exist, or was written completely. A new file is written under another
+name in the same directory, synced and renamed. After the rename, the directory is synced. A task without offsets has no
+checkpoint file. A file that cannot be parsed is renamed to `.checkpoint.corrupt-<n>`, so that a person can inspect the
+file.
 
-The first line of the text is the format version, 0. The second line is the number of entries. Each following line is
-one entry: `topic partition offset`. Source: `OffsetCheckpoint`.
+The first line of the file is the format version, 0. The second line is the number of entries. Each following line is
+one entry of the form `topic partition offset`. The offset of an entry is that of the last record that was applied to
+the store.
+Source: `OffsetCheckpoint`.
 
-Differs from Kafka: a broken file is set aside and does not end the thread. A file that cannot be written is an error
-and not a warning, because a disk that refuses this file will refuse the stores as well.
+Differs from Kafka: a broken file is renamed and does not end the thread. If the file cannot be written, an error is
+raised, where Kafka logs a warning. The reason is that a disk that refuses this file will refuse the stores as well.
 """
 
 import logging
@@ -28,7 +31,7 @@ are not state.
 """
 
 OFFSET_UNKNOWN = -4
-"""Stands for the offset of a store that is on disk, but whose offset is not known."""
+"""The value that stands for the unknown offset of a store that is on disk."""
 
 _VERSION = 0
 _WHITESPACE = re.compile(r"[ \t\n\v\f\r]+")
@@ -48,8 +51,8 @@ class CheckpointFile:
         self.path = task_directory / CHECKPOINT_FILE_NAME
 
     def read(self) -> dict[TopicPartition, int]:
-        """The offsets in the file, OFFSET_UNKNOWN included; empty when there is no file. Raises DecodeError for a
-        broken file.
+        """Returns the offsets in the file, which may be OFFSET_UNKNOWN. Returns an empty mapping if there is no file.
+        Raises DecodeError for a broken file.
         """
         with as_state_errors(f"the checkpoint file {self.path} cannot be read"):
             try:
@@ -59,7 +62,7 @@ class CheckpointFile:
         return parse_checkpoint(data)
 
     def load(self) -> dict[TopicPartition, int] | None:
-        """Reads the file as `read` does. If the file is broken, renames it, logs a warning and returns None."""
+        """Returns the result of `read`. If the file is broken, renames the file, logs a warning and returns None."""
         try:
             return self.read()
         except DecodeError as error:
@@ -70,7 +73,7 @@ class CheckpointFile:
     def write(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Write the file. On return the file has these offsets, even if the machine fails afterwards.
 
-        Raises IllegalStateError, before anything is touched, for a negative offset that is not OFFSET_UNKNOWN.
+        For a negative offset that is not OFFSET_UNKNOWN, raises IllegalStateError and leaves the file as it is.
         """
         text = format_checkpoint(offsets)
         if text is None:
@@ -80,7 +83,7 @@ class CheckpointFile:
             self._files.write_whole(self.path, text.encode(), written_as=f"{CHECKPOINT_FILE_NAME}.tmp", synced=True)
 
     def delete(self) -> None:
-        """Delete the file. On return there is no file, even if the machine fails afterwards."""
+        """Delete the file. On return the file is gone, even if the machine fails afterwards."""
         with (
             as_state_errors(f"the checkpoint file {self.path} cannot be deleted"),
             suppress(FileNotFoundError, NotADirectoryError),
@@ -99,12 +102,15 @@ class CheckpointFile:
 
 
 def next_offsets(checkpointed: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
-    """Converts checkpointed offsets to those that a thread reports to the leader: of the next record, 0 if unknown."""
+    """Returns the offsets that a thread reports to the leader: the offset after each given offset, 0 for
+    OFFSET_UNKNOWN.
+    """
     return {p: 0 if offset == OFFSET_UNKNOWN else offset + 1 for p, offset in checkpointed.items()}
 
 
 def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
-    """The text of the file, in the order of `offsets`; None if `offsets` is empty, because then there is no file.
+    """Returns the text of the file, in the order of `offsets`. Returns None if `offsets` is empty, because a task
+    without offsets has no file.
 
     Raises IllegalStateError for a negative offset other than OFFSET_UNKNOWN.
     """
@@ -119,10 +125,10 @@ def format_checkpoint(offsets: Mapping[TopicPartition, int]) -> str | None:
 
 
 def parse_checkpoint(data: bytes) -> dict[TopicPartition, int]:
-    """Parses a checkpoint file. Entries with an offset that may not be written are left out.
+    """Parses a checkpoint file. Leaves out entries with a negative offset that is not OFFSET_UNKNOWN.
 
-    Raises DecodeError, whose `reason` is Kafka's message, for a text in another format. Differs from Kafka: numbers are
-    ASCII digits only, where Java reads the digits of any script; Kafka writes only ASCII digits.
+    Raises DecodeError, whose `reason` is Kafka's message, for a text in another format. Differs from Kafka: only ASCII
+    digits can be read, and Java reads the digits of any script. Kafka writes only ASCII digits.
     """
     lines = _Lines(data)
     version = lines.number(32)
@@ -182,7 +188,7 @@ class _Lines:
 
     def _parse(self, text: str, bits: int) -> int:
         limit = 1 << (bits - 1)
-        # no number of these sizes has more digits, and int() is slow for very long texts
+        # numbers of 32 and 64 bits have at most 19 digits, and int() is slow for very long texts
         if _NUMBER.match(text) is None or len(text.lstrip("+-").lstrip("0")) > 19:
             raise self.error(f'For input string: "{text}"')
         value = int(text)

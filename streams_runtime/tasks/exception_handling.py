@@ -1,19 +1,22 @@
-"""Handling of failed records: the thread ends, the record is dropped, or the record goes to the dead-letter topic.
+"""Handles failed records. For each failed record, the thread ends, or the record is dropped, or the record goes to the
+dead-letter topic.
 
-Rules: the user's handlers decide: one handler for processing, and one for reading (serdes, timestamps). The default is
-FAIL. FAIL raises ProcessingFailed, which names task, topic, partition, offset and node. If the processing handler
-answers CONTINUE or DEAD_LETTER, only the failed node skips the record: its siblings still get the record, and its
-parent continues. A dead letter is the record as it was read, with its own headers followed by Kafka's. A dead letter is
-sent like any output, so under exactly-once it is in the transaction that commits the record's offset. A handler that
-raises, or returns anything but a HandlerResponse, counts as FAIL. No handler is called if a schema registry cannot be
-reached, or if the function of a batch returns a wrong number of rows: the record itself may be valid.
+Rules: the user's handlers decide about failed records. One handler decides about errors in processing. Another handler
+decides about errors in reading (serdes, timestamps). The default is FAIL. FAIL raises ProcessingFailed, which names
+task, topic, partition, offset and node. If the processing handler returns CONTINUE or DEAD_LETTER, only the failed node
+skips the record. The node's siblings still get the record, and the node's parent continues. A dead letter has the bytes
+and the headers of the input record, followed by Kafka's headers. A dead letter is sent like any output. So under
+exactly-once, the transaction that commits the record's offset includes the dead letter. If a handler raises an error,
+or returns a value other than a HandlerResponse, the response is FAIL. If a schema registry cannot be reached, no
+handler is called, because the record itself may be valid. If the function of a batch returns a wrong number of rows, no
+handler is called either, because the records may be valid.
 
 Source: `ProcessingExceptionHandler`, `DeserializationExceptionHandler`, `ExceptionHandlerUtils` (KIP-1033, KIP-1034).
 
-Differs from Kafka: every handler that answers DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
-value; in Kafka, key and value are missing if an output of the record was sent before the error. If the dead-letter
+Differs from Kafka: every handler that returns DEAD_LETTER uses the dead-letter topic. A dead letter always has key and
+value. In Kafka, key and value are missing if an output of the record was sent before the error. If the dead-letter
 topic refuses the record's timestamp, the dead letter gets the current time. If the dead letter is too large for the
-topic, its stack trace is left out. Kafka has no header with the task.
+topic, its stack trace is left out. A dead letter of Kafka has no header with the task.
 """
 
 import logging
@@ -49,7 +52,7 @@ HEADER_OFFSET = "__streams.errors.offset"
 HEADER_TASK = "__streams.errors.task"
 
 NO_RECORD = RecordMetadata("", -1, -1)
-"""The metadata of a failed punctuation, which has no input record."""
+"""The metadata of a failed punctuation, because a punctuation has no input record."""
 
 _LONGEST_MESSAGE = 120
 _TASK_MODULE = "streams_runtime.tasks.stream_task"
@@ -61,35 +64,35 @@ _INSTALLED_PREFIXES = (
     "<frozen ",
     *(sysconfig.get_path(kind) + os.sep for kind in ("stdlib", "platstdlib", "purelib", "platlib")),
 )
-"""Prefixes of the paths of files that are not the user's. Files of this package do not count as the user's files
-either.
+"""Prefixes of the paths of installed files. Installed files and the files of this package do not count as the user's
+files.
 """
 
 _logger = logging.getLogger(__name__)
 
 
 def fail(record: FailedRecord) -> HandlerResponse:
-    """The default handler, which ends the thread: a record is dropped only if the user has chosen a handler that drops
-    it.
+    """Lets the thread end. `fail` is the default handler, so that no record is dropped unless the user has chosen a
+    handler that drops records.
     """
     _logger.error("%s; the thread ends", described(record))
     return HandlerResponse.FAIL
 
 
 def log_and_continue(record: FailedRecord) -> HandlerResponse:
-    """A handler that drops the record. Source: `LogAndContinueProcessingExceptionHandler`."""
+    """Drops the record. Source: `LogAndContinueProcessingExceptionHandler`."""
     _logger.warning("%s; the record is dropped", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.CONTINUE
 
 
 def dead_letter(record: FailedRecord) -> HandlerResponse:
-    """A handler that sends the record to `errors.dead.letter.queue.topic.name`. Processing continues."""
+    """Sends the record to the topic `errors.dead.letter.queue.topic.name`. Processing continues."""
     _logger.warning("%s; the record goes to the dead-letter topic", described(record), extra=ALREADY_A_NOTICE)
     return HandlerResponse.DEAD_LETTER
 
 
 def described(record: FailedRecord) -> str:
-    """One line with task, node, position of the record, error, and the line of the user's code that raised the
+    """Returns one line with task, node, position of the record, error, and the line of the user's code that raised the
     error.
     """
     topic, partition, offset = record.metadata
@@ -102,7 +105,9 @@ def described(record: FailedRecord) -> str:
 
 
 def _raised_at(error: Exception) -> str:
-    """The innermost line of the user's own code, as text. Empty if the traceback has no such line."""
+    """Returns the innermost line of the user's code in the traceback, as text. Returns "" if the traceback has no line
+    of the user's code.
+    """
     for frame, line in reversed(list(traceback.walk_tb(error.__traceback__))):
         if _is_users_file(frame.f_code.co_filename):
             return f" ({frame.f_code.co_filename}, line {line}, in {frame.f_code.co_name})"
@@ -111,8 +116,8 @@ def _raised_at(error: Exception) -> str:
 
 @lru_cache
 def _is_users_file(name: str) -> bool:
-    # The path of this file as frames have it, and not `__file__`: on Spark executors this package is in an archive, and
-    # its code has relative paths.
+    # The path is taken from the code and not from `__file__`: on Spark executors this package is in an archive, and the
+    # code has relative paths.
     own_directory = str(Path(_raised_at.__code__.co_filename).parents[1]) + os.sep
     return not os.path.normpath(name).startswith((own_directory, *_INSTALLED_PREFIXES))
 
@@ -120,12 +125,12 @@ def _is_users_file(name: str) -> bool:
 def _add_callers(error: Exception) -> None:
     """Add the frames of the user's code that called the failed node to the traceback.
 
-    The error is handled where the failed node was called, so the traceback does not have the frames of the nodes that
-    forwarded the record. The line that forwarded the record is often the cause of the error.
+    The runtime catches the error where it calls the failed node, so the traceback does not have the frames of the nodes
+    that forwarded the record. The line that forwarded the record is often the cause of the error.
     """
     trace = error.__traceback__
     for frame, line in traceback.walk_stack(None):
-        if frame.f_globals.get("__name__") == _TASK_MODULE:  # the callers of the task are no part of the topology
+        if frame.f_globals.get("__name__") == _TASK_MODULE:  # the callers of the task do not belong to the topology
             break
         if _is_users_file(frame.f_code.co_filename):
             trace = TracebackType(trace, frame, frame.f_lasti, line)
@@ -133,7 +138,7 @@ def _add_callers(error: Exception) -> None:
 
 
 def dead_letter_headers(record: FailedRecord) -> Headers:
-    """The record's own headers, then the headers of KIP-1034, then the header with the task."""
+    """Returns the record's own headers, the headers of KIP-1034, and the header with the task, in this order."""
     error = record.error
     topic, partition, offset = record.metadata
     trace = "".join(traceback.format_exception(error))
@@ -150,10 +155,11 @@ def dead_letter_headers(record: FailedRecord) -> Headers:
 
 
 class ExceptionHandling:
-    """Calls the handlers of a task, and carries out their answers.
+    """Calls the handlers of a task, and carries out their responses.
 
-    `sink`: called with the names of a node and of a topic; returns the function that writes records to the topic, with
-    keys and values as bytes. `dead_letter_topic`: the topic's full name, None if it is not set.
+    `sink`: called with the names of a node and of a topic. `sink` returns a function that writes records with keys and
+    values as bytes to the topic. `dead_letter_topic`: the full name of the dead-letter topic; None without such a
+    topic.
     """
 
     def __init__(
@@ -180,14 +186,14 @@ class ExceptionHandling:
         return self._processing not in (fail, log_and_continue)
 
     def processing_failed(self, record: FailedRecord) -> None:
-        """Let the handler decide about the record. Returns if the task can continue; otherwise raises ProcessingFailed,
-        or the error of sending a dead letter.
+        """Let the handler decide about the record. Returns if the task can continue. Raises ProcessingFailed if the
+        task cannot continue, or the error of sending a dead letter.
         """
         self._handle(self._processing, _PROCESSING, record)
 
     def deserialization_failed(self, record: FailedRecord) -> None:
-        """Let the handler decide about a record that cannot be deserialized, or has no valid timestamp. Returns and
-        raises as `processing_failed` does.
+        """Let the handler decide about a record that cannot be deserialized or that has no valid timestamp. Returns if
+        the task can continue. Raises the errors of `processing_failed`.
         """
         self._handle(self._deserialization, _DESERIALIZATION, record)
 
@@ -218,11 +224,12 @@ class ExceptionHandling:
                 f"{described(record)}",
                 record.task_id,
             ) from record.error
-        # a negative timestamp may be the reason of the failure, and cannot be sent
+        # the record may have failed because of a negative timestamp, which cannot be sent
         timestamp_ms, headers = max(0, record.timestamp_ms), dead_letter_headers(record)
         send = self._sink(record.node, topic)
         has_own_timestamp, has_trace = True, True
-        while True:  # at most three tries: the second and third with the current time, or without the stack trace
+        # at most three tries: a later try has the current time, no stack trace, or neither timestamp nor stack trace
+        while True:
             try:
                 send(record.key, record.value, timestamp_ms, headers)
                 return
@@ -245,7 +252,7 @@ def _without_trace(headers: Headers) -> Headers:
 
 
 def _last_dropped_text(record: FailedRecord) -> str:
-    """The end of a notice about dropped records: the position and the error of the last dropped record."""
+    """Returns the end of a notice about dropped records: the position and the error of the last dropped record."""
     topic, partition, offset = record.metadata
     where = "a punctuation" if offset < 0 else f"{topic}-{partition} at offset {offset}"
     error, message = _class_name(record.error), one_line(error_text(record.error), _LONGEST_MESSAGE)

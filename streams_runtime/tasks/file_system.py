@@ -1,17 +1,17 @@
-"""The operations on files and directories that a task's state needs. The rules for the directories are in
+"""Provides the operations on files and directories that a task's state needs. The rules for the directories are in
 `state_directory`, which reaches the disk only through `FileSystem`.
 
 Rules:
 - A file is written under another name in the same directory, then renamed. So a reader finds the old content or the new
-  content. Only a write that was synced is sure to survive a failure of the machine. After an unsynced write and a
-  failure, the file may have the old content, the new content or torn content.
+  content. Only a synced write is sure to survive a failure of the machine. After an unsynced write and a failure, the
+  file may have the old content, the new content or torn content.
 - Renames and deletions are durable once their directory was synced. Before the sync, a failure of the machine may undo
   renames and deletions.
-- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. The lock ends with the process that
-  holds it, however the process ends. A forked child inherits its parent's open files, and the lock lasts until all
-  processes have closed the lock file, so an inherited lock would outlive the parent. Therefore a child closes inherited
-  lock files at once. `_guard` is held while a lock file is opened and added to `_held`, so that no fork happens between
-  these two steps, and each child knows all lock files.
+- A lock is a `flock` on `<directory>/.lock`, a file with the holder's process id. When the process that holds a lock
+  ends for any reason, the lock ends, too. A lock lasts until all processes have closed the lock file. A forked child
+  inherits its parent's open files, so an inherited lock would outlive the parent. Therefore a child closes inherited
+  lock files at once. A thread holds `_guard` while it opens a lock file and adds the lock to `_held`. So no fork
+  happens between these two steps, and each child knows all lock files.
 
 Stores keep their own files and do not use this class. Source: `java.nio.file.Files`, `Utils.atomicMoveWithFallback`,
 `FileChannel.tryLock`.
@@ -40,7 +40,7 @@ _NO_DIRECTORY_SYNC = frozenset({errno.EINVAL, errno.ENOTSUP, errno.EBADF})
 
 @contextmanager
 def as_state_errors(what: str) -> Iterator[None]:
-    """Raises ProcessorStateError for an OSError in the block. `what`: the begin of the message."""
+    """Raises ProcessorStateError for an OSError in the block. `what`: the beginning of the message."""
     try:
         yield
     except OSError as error:
@@ -62,8 +62,9 @@ class FileSystem:
         return file.read_bytes()
 
     def write_whole(self, file: Path, data: bytes, *, written_as: str, synced: bool) -> None:
-        """Replace the content of the file, which only its owner may read. `written_as`: the name under which the data
-        is written first, in the same directory. `synced`: on return the data survives a failure of the machine.
+        """Replace the content of the file. Only the file's owner may read the file. `written_as`: the name under which
+        the data is written first, in the same directory. `synced`: True if on return the data has to survive a failure
+        of the machine.
         """
         written = file.with_name(written_as)
         with open(written, "wb", opener=private_opener) as stream:
@@ -87,14 +88,14 @@ class FileSystem:
         try:
             os.fsync(descriptor)
         except OSError as error:
-            # some file systems refuse to sync a directory; they keep renames and deletions in order without it
+            # some file systems refuse to sync a directory, but keep renames and deletions in order without a sync
             if error.errno not in _NO_DIRECTORY_SYNC:
                 raise
         finally:
             os.close(descriptor)
 
     def make_directory(self, directory: Path) -> None:
-        """Make the directory and its parents. New directories are private to their owner; existing directories stay as
+        """Make the directory and its parents. New directories are private to their owner. Existing directories stay as
         they are.
         """
         make_private_directory(directory)
@@ -108,11 +109,11 @@ class FileSystem:
         shutil.rmtree(directory, ignore_errors=ignore_errors)
 
     def names(self, directory: Path) -> list[str]:
-        """The names in the directory, sorted."""
+        """Returns the sorted names of the directory's entries."""
         return sorted(os.listdir(directory))
 
     def exists(self, path: Path) -> bool:
-        """True if the path exists; True also for a broken symbolic link. Raises nothing."""
+        """True if the path exists, even as a broken symbolic link. Raises nothing."""
         return os.path.lexists(path)
 
     def is_directory(self, path: Path) -> bool:
@@ -120,9 +121,9 @@ class FileSystem:
         return os.path.isdir(path)
 
     def changed_ms(self, directory: Path, *, but: str) -> int:
-        """The time of the last change of anything in the directory, in milliseconds since the epoch.
+        """Returns the time of the last change of anything in the directory, in milliseconds since the epoch.
 
-        Entries named `but` do not count. If the directory has no other entries, the result is the directory's own time.
+        Ignores entries with the name `but`. If the directory has no other entries, returns the directory's own time.
         """
         times = [
             os.lstat(os.path.join(path, name)).st_mtime_ns
@@ -135,7 +136,7 @@ class FileSystem:
     def lock(self, directory: Path, what: str, *, wait_ms: int = 0) -> HeldLock:
         """Lock an existing directory. `what`: the directory's name in messages.
 
-        Raises LockError when another holder still has the lock after `wait_ms`, ProcessorStateError when the directory
+        Raises LockError if another holder still has the lock after `wait_ms`, and ProcessorStateError if the directory
         cannot be locked.
         """
         return DirectoryLock.acquire(directory, what, wait_ms=wait_ms)
@@ -168,7 +169,7 @@ class DirectoryLock:
     def acquire(cls, directory: Path, name: str, *, wait_ms: int = 0) -> DirectoryLock:
         """Lock an existing directory. `name`: the directory's name in messages.
 
-        Raises LockError when another holder still has the lock after `wait_ms`, ProcessorStateError when the directory
+        Raises LockError if another holder still has the lock after `wait_ms`, and ProcessorStateError if the directory
         cannot be locked.
         """
         path = directory / LOCK_FILE_NAME
@@ -194,14 +195,14 @@ class DirectoryLock:
             os.close(descriptor)
 
     def forget(self) -> None:
-        """Close the lock file without releasing the lock, in a forked child: the parent keeps the lock."""
+        """Close the lock file in a forked child, without releasing the lock that the parent has."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             os.close(descriptor)
 
 
 def _lock_file(path: Path) -> int | None:
-    """The descriptor of the locked file, or None if another holder has the lock. Raises OSError."""
+    """Returns the descriptor of the locked file, or None if another holder has the lock. Raises OSError."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
@@ -216,7 +217,8 @@ def _lock_file(path: Path) -> int | None:
         except OSError:
             os.close(descriptor)
             raise
-        os.close(descriptor)  # the previous holder has deleted the file, and another holder may have made a new file
+        # the previous holder has deleted the file, so try again with the file that is at the path now
+        os.close(descriptor)
 
 
 def _is_file_at(path: Path, descriptor: int) -> bool:

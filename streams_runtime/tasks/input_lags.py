@@ -1,13 +1,13 @@
-"""Checks if the log has records of an input partition that the task has not received yet.
+"""Finds the input partitions of which the log has records that the task has not received yet.
 
-While the consumer is behind the last known end of a partition, no call is made. Unless the consumer is behind the last
-known end, `InputLags` asks the consumer for the end or, if the consumer does not know the end, the log. `InputLags`
-asks again only after ten milliseconds, or once a record of the partition was read. If the log does not answer, the
-partition counts as having more records, and the next check asks at once.
+While the consumer is behind the last known end of a partition, `InputLags` makes no call. When the consumer has reached
+the last known end, `InputLags` asks the consumer for the present end. If the consumer does not know the present end,
+`InputLags` asks the log. `InputLags` asks again only after ten milliseconds, or once a record of the partition was
+read. If the log does not answer, the partition counts as having more records, and the next check asks again.
 Source: `Consumer.currentLag` as `PartitionGroup` uses it (KIP-695).
 
-Differs from Kafka: Kafka uses the end that the last fetch returned, however old it is; here the log is asked if more
-records may have been written since.
+Differs from Kafka: Kafka uses the end that the last fetch returned, however old that end is. `InputLags` asks again,
+because records may have been written since.
 """
 
 from collections.abc import Collection
@@ -20,8 +20,8 @@ ASK_AGAIN_MS = 10
 
 
 class InputLags:
-    """Compares the consumer's positions with the ends of the log, as READ_COMMITTED sees them: a consumer with any
-    isolation level can reach these ends.
+    """Compares the consumer's positions with the ends of the log. The ends are those of READ_COMMITTED, which a
+    consumer with any isolation level can reach.
     """
 
     def __init__(self, log: Log, consumer: Consumer) -> None:
@@ -31,13 +31,13 @@ class InputLags:
         self._asked_at_ms: dict[TopicPartition, int] = {}
 
     def behind(self, partitions: Collection[TopicPartition], now_ms: int) -> set[TopicPartition]:
-        """The partitions of which the log has, or may have, records that the consumer has not read yet."""
+        """Returns the partitions of which the log has, or may have, records that the consumer has not read yet."""
         behind: set[TopicPartition] = set()
         ask: dict[TopicPartition, int] = {}
         for partition in partitions:
             position = self._consumer.position(partition)
             if position is None or position < self._ends.get(partition, -1):
-                behind.add(partition)  # the log may also have more records if the position is not known
+                behind.add(partition)  # if the position is not known, the log may have more records
             elif now_ms - self._asked_at_ms.get(partition, -ASK_AGAIN_MS) >= ASK_AGAIN_MS:
                 ask[partition] = position
         if ask:

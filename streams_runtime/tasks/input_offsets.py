@@ -1,35 +1,36 @@
-"""The offsets of a task's input: the offsets at which reading begins, the offsets to commit, and the right to commit.
+"""Manages the offsets of a task's input: the offsets at which reading begins, the offsets to commit, and the right to
+commit.
 
-    begin         seek the consumer to the committed offsets
-    begin_work    note that the task processes, punctuates or writes, so that it has something to commit
-    prepare       fix the offsets to commit; under exactly-once the task processes nothing until they are committed
-    committed     note that the commit is done
+    begin         Seeks the consumer to the committed offsets.
+    begin_work    Notes that the task processes, punctuates or writes, and so has work to commit.
+    prepare       Sets the offsets to commit. Under exactly-once, the task processes nothing until `committed`.
+    committed     Notes that the commit is done.
 
-Rules: reading begins at the committed offset. Without a committed offset, `auto.offset.reset` of the source or of the
-configs decides; repartition topics always begin at the earliest record. A task commits the offset of the next record to
-process: the offset of the first buffered record, or, if none is buffered, the consumer's position, so that gaps left by
-transactions and compaction count as consumed. A task commits only offsets that the group does not have yet: offsets
-that have moved, and offsets at which it began to read without a committed offset. Under exactly-once, the work of an
-aborted transaction is never committed. Records that the log deleted before the group read them are reported, with their
-number.
+Rules: reading begins at the committed offset. Without a committed offset, reading begins where `auto.offset.reset` of
+the source or of the configs says. Reading of a repartition topic always begins at the earliest record. A task commits
+the offset of the next record to process: the offset of the first buffered record. If no record is buffered, the task
+commits the consumer's position, so that gaps left by transactions and compaction count as consumed. A task commits only
+offsets that the group does not have yet. The group lacks offsets that have moved, and offsets at which the task began
+to read without a committed offset. Under exactly-once, the work of an aborted transaction is never committed. If the
+log deleted records before the group read them, the task reports the number of these records.
 
-The metadata of a committed offset has the partition time, with which the next owner continues. The format is Kafka's
-version 2: base64 of one byte 2, the time in eight bytes, and processor metadata, which are numbers by name: the number
-of entries in four bytes, then for each entry the length of the name in four bytes, the name, and the number in eight
-bytes. In this processor metadata, a task stores for each window store the first offset of its changelog that is needed.
-Version 1 of the metadata, which ends after the time, can be read as well. Metadata in any other format count as
-unknown.
+The metadata of a committed offset has the partition time, from which the next owner of the task continues. The metadata
+are in the format of Kafka's version 2, in base64: one byte 2, the time in eight bytes, and processor metadata.
+Processor metadata begin with the number of entries in four bytes. Each entry has the length of its name in four bytes,
+the name, and a number in eight bytes. In the processor metadata, a task stores the first needed changelog offset of
+each window store. Version 1 of the metadata, which has only the time, can be read as well. If the metadata has any
+other format, the partition time is unknown.
 
 Source: `StreamTask.resetOffsetsIfNeededAndInitializeMetadata`, `findOffsetAndMetadata`, `purgeableOffsets`,
 `TopicPartitionMetadata`, `ProcessorMetadata`.
-Differs from Kafka: in Kafka `auto.offset.reset` decides for repartition topics, too, and an offset is committed only
-after it has moved. So with `latest`, an owner that ends before a record has come leaves no committed offset, and the
-next owner skips the records that were written in between (KAFKA-12261).
+Differs from Kafka: in Kafka `auto.offset.reset` applies to repartition topics, too, and an offset is committed only
+after it has moved. So with `latest`, an owner that gets no record commits no offset. The next owner then begins at a
+later end of the log, and skips the records in between (KAFKA-12261).
 
 The right to commit is a claim, which is an epoch in the log for each input partition. A task claims its input before it
-reads the input. A claim fences earlier claims of the same partitions: their owners cannot commit any more. A task that
-gives up its input releases the claim. Without the release, the next owner of the input would fence the producer that
-commits under the claim, and all tasks of the thread use this producer.
+reads the input. A claim fences earlier claims of the same partitions: the owners of earlier claims cannot commit any
+more. A task that gives up its input releases the claim. Without the release, the next owner of the input would fence
+the producer of the thread, which all tasks of the thread use.
 """
 
 import base64
@@ -60,12 +61,13 @@ class InputOffsets:
     """The input offsets of one active task.
 
     `committed_offsets`: the offsets that this task found committed, or has committed itself. `changelogs_needed_from`:
-    by window store, the first changelog offset that the earlier owner of the task needed.
+    for each window store, the first changelog offset that the earlier owner of the task needed.
 
-    `commit_needed`: there is work since the last commit. `commit_requested`: a commit should not wait for the commit
-    interval. A commit is requested if a processor asked for a commit, or if `auto.offset.reset` set a position to
-    `latest`: if the task moved before that position is committed, its next owner would skip records. `commit_pending`:
-    under exactly-once, a commit is prepared and not done yet. `prepared`: the offsets of the commit in progress.
+    `commit_needed`: True if the task has done work since the last commit. `commit_requested`: True if a commit should
+    not wait for the commit interval. A commit is requested if a processor asked for a commit, or if `auto.offset.reset`
+    set a position to `latest`. If the task moved before that position is committed, the next owner of the task would
+    skip records. `commit_pending`: under exactly-once, True from `prepare` until `committed`. `prepared`: the offsets
+    of the commit in progress.
     """
 
     def __init__(
@@ -79,7 +81,8 @@ class InputOffsets:
     ) -> None:
         self._task_id = state.task_id
         self._sources = graph.sources
-        # Processed records of repartition topics are deleted: if their first records are missing, none was lost.
+        # Processed records of repartition topics are deleted, so no record was lost if a topic's first records are
+        # missing.
         self._repartition_topics = graph.repartition_sources
         self._windows = state.window_changelogs
         self._consumer = consumer
@@ -92,13 +95,13 @@ class InputOffsets:
         self.clear()
 
     def clear(self) -> None:
-        """Forget all offsets, because the task was closed: it reads no input, and has nothing to commit."""
+        """Forget all offsets, because a closed task reads no input and has nothing to commit."""
         self.commit_needed = self.commit_requested = self.commit_pending = False
         self.prepared: Mapping[TopicPartition, OffsetAndMetadata] = {}
         self.committed_offsets: dict[TopicPartition, int] = {}
         self.changelogs_needed_from: dict[str, int] = {}
-        self._known_to_group: dict[TopicPartition, int] = {}  # the group's committed offsets, as far as known
-        # Offsets and partition times to commit that were kept when the buffer was cleared; None while the task reads.
+        self._known_to_group: dict[TopicPartition, int] = {}  # the known committed offsets of the group
+        # The result of `_read_up_to` from before the buffer was cleared, or None while the task reads.
         self._remembered: dict[TopicPartition, tuple[int, int]] | None = {}
 
     # --- the start of reading
@@ -106,10 +109,11 @@ class InputOffsets:
     def begin(
         self, partitions: Collection[TopicPartition], found: Mapping[TopicPartition, OffsetAndMetadata] | None = None
     ) -> dict[TopicPartition, int]:
-        """Seek the consumer to the group's committed offsets. Returns the committed partition times, -1 if not known.
+        """Seek the consumer to the group's committed offsets. Returns the committed partition times. An unknown time is
+        -1.
 
-        `found`: the committed offsets of these partitions, and perhaps of others, if the caller has looked them up
-        after the partitions were claimed; None to look them up here. Raises LogTimeout, and StreamsRuntimeError if a
+        `found`: the committed offsets of these partitions, and perhaps of others, looked up after the partitions were
+        claimed. If `found` is None, `begin` looks up the offsets. Raises LogTimeout, and StreamsRuntimeError if a
         partition has no committed offset and auto.offset.reset is `none`.
         """
         if found is None:
@@ -134,7 +138,7 @@ class InputOffsets:
     def reset(self, out_of_range: Mapping[TopicPartition, int]) -> None:
         """Apply auto.offset.reset to partitions whose positions are out of range. Reports the skipped offsets.
 
-        `out_of_range`: the consumer's positions. Raises the errors of `begin`.
+        `out_of_range`: the partitions, with the consumer's positions. Raises the errors of `begin`.
         """
         begins = self._log.begin_offsets(out_of_range)
         for partition, resumed_at in self._reset_positions(out_of_range, "has no record at its position").items():
@@ -150,7 +154,7 @@ class InputOffsets:
     # --- uncommitted work
 
     def begin_work(self) -> None:
-        """Note that there is something to commit from now on."""
+        """Note that the task has work to commit from now on."""
         if not self.commit_needed:
             self.commit_needed = True
             self._aborted_before = self._producer.aborts
@@ -159,7 +163,7 @@ class InputOffsets:
         self.commit_requested = True
 
     def check_for_gaps(self, positions: Iterable[InputPosition]) -> bool:
-        """Begin work if the task has passed gaps in its input. Returns whether there is something to commit.
+        """Begin work if the task has passed gaps in its input. Returns True if the task has work to commit.
 
         `positions`: the progress of the task's buffer.
         """
@@ -181,8 +185,8 @@ class InputOffsets:
 
     def prepare(self, positions: Iterable[InputPosition]) -> None:
         """Set `prepared` to the offsets that the group does not have yet. `prepared` is empty if the task only wrote
-        records. The needed offsets of changelogs are read in this method, even for offsets that `remember` kept: a
-        flush may have written to changelogs since then.
+        records. `prepare` looks up the needed offsets of changelogs even after `remember`, because a flush may have
+        written to changelogs since then.
         """
         self.commit_pending = self._exactly_once
         uncommitted = self._uncommitted(positions)
@@ -193,8 +197,8 @@ class InputOffsets:
         }
 
     def remember(self, positions: Iterable[InputPosition]) -> None:
-        """Keep the offsets to commit, because the task's buffer is about to be cleared: after that, only the consumer's
-        position would be left, which is past records that were not processed.
+        """Keep the offsets to commit, because the task's buffer is about to be cleared. Without the buffer, only the
+        consumer's position is known, which is past records that were not processed.
         """
         if self._remembered is None:
             self._remembered = self._read_up_to(positions)
@@ -207,7 +211,9 @@ class InputOffsets:
         self.prepared = {}
 
     def purgeable(self) -> dict[TopicPartition, int]:
-        """The offsets below which records of repartition topics may be deleted, since no task needs them any more."""
+        """Returns, for each partition of a repartition topic, the offset below which no task needs the records any
+        more.
+        """
         return {
             partition: offset
             for partition, offset in self.committed_offsets.items()
@@ -217,16 +223,17 @@ class InputOffsets:
     # --- inside
 
     def _uncommitted(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Returns, by partition, the offset and the partition time to commit, if the group does not have this offset
+        """Returns the offset and the partition time to commit, for each partition whose offset the group does not have
         yet.
 
-        The offsets come from `positions` while the task reads, and from `remember` after the task's buffer was cleared.
+        While the task reads, the offsets come from `positions`. After the task's buffer was cleared, the offsets come
+        from `remember`.
         """
         found = self._read_up_to(positions) if self._remembered is None else self._remembered
         return {p: (offset, time_ms) for p, (offset, time_ms) in found.items() if offset != self._known_to_group.get(p)}
 
     def _read_up_to(self, positions: Iterable[InputPosition]) -> dict[TopicPartition, tuple[int, int]]:
-        """Returns, by partition, the offset to commit and the partition time."""
+        """Returns the offset to commit and the partition time, for each partition."""
         found: dict[TopicPartition, tuple[int, int]] = {}
         for partition, offset, partition_time_ms in positions:
             if offset is None:
@@ -238,8 +245,8 @@ class InputOffsets:
     def _report_deleted_unread(self, fresh: Mapping[TopicPartition, int]) -> None:
         """Report records that the log deleted before the group began to read a partition.
 
-        `fresh`: by partition that the group begins to read, the first offset. A partition that begins at `latest` is
-        not reported: the group was not meant to read its earlier records.
+        `fresh`: the first offset of each partition that the group begins to read. A partition that begins at `latest`
+        is not reported, because the group is not meant to read earlier records of the partition.
         """
         for partition, begin in fresh.items():
             is_read_whole = self._reset_of(partition) is OffsetReset.EARLIEST
@@ -248,8 +255,8 @@ class InputOffsets:
 
     def _reset_of(self, partition: TopicPartition) -> OffsetReset:
         if partition.topic in self._repartition_topics:
-            # the application wrote these records itself, and their input is committed, so no task would write them
-            # again
+            # the application wrote these records, and has committed the input of these records, so a skipped record
+            # would be lost
             return OffsetReset.EARLIEST
         return self._sources[partition.topic].settings.auto_offset_reset or self._configs.auto_offset_reset
 
@@ -273,8 +280,8 @@ class InputOffsets:
 
 
 def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int] | None = None) -> str:
-    """Returns the metadata of a committed offset. `needed_from`: by store, the first offset of its changelog that is
-    needed. Leaves out stores for which the metadata has no room.
+    """Returns the metadata of a committed offset. `needed_from`: for each store, the first offset of its changelog that
+    is needed. Leaves out stores if the metadata would be too large.
     """
     entries: list[bytes] = []
     for store, offset in (needed_from or {}).items():
@@ -287,8 +294,8 @@ def encode_partition_time(partition_time_ms: int, needed_from: Mapping[str, int]
 
 
 def decode_metadata(metadata: str) -> tuple[int, dict[str, int]]:
-    """Returns the partition time in milliseconds since the epoch and, by store, the first offset of its changelog that
-    is needed. For metadata that cannot be read, returns UNKNOWN_TIME and an empty mapping.
+    """Returns the partition time in milliseconds since the epoch and, for each store, the first offset of its changelog
+    that is needed. For metadata that cannot be read, returns UNKNOWN_TIME and an empty mapping.
     """
     try:
         data = base64.b64decode(metadata, validate=True)
@@ -321,8 +328,8 @@ def _needed_from(data: bytes) -> dict[str, int]:
 class InputClaim:
     """The claim of the input partitions of one active task.
 
-    `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, even if it was
-    released; None before the first claim.
+    `producer`: the thread's producer, which commits under the claim. `newest`: the newest claim, which may be released,
+    or None before the first claim.
     """
 
     def __init__(self, task_id: TaskId, producer: StreamsProducer, group_id: str) -> None:
@@ -339,20 +346,20 @@ class InputClaim:
         self._is_released = False
 
     def is_needed(self, partitions: frozenset[TopicPartition]) -> bool:
-        """True if a claim of exactly these partitions has to be taken."""
+        """True unless the task has a claim of exactly these partitions."""
         return self.newest is None or self._is_released or self.newest.epochs.keys() != partitions
 
     def take_if_needed(self, partitions: frozenset[TopicPartition]) -> None:
-        """Claim the partitions, unless exactly these are claimed already. If an earlier owner died, the log ends the
-        transaction that the earlier owner had open. Raises LogTimeout.
+        """Claim the partitions, unless the task has a claim of exactly these partitions. If an earlier owner died, the
+        log ends the open transaction of the earlier owner. Raises LogTimeout.
         """
         if self.is_needed(partitions):
             self._producer.initialize()
             self.accept(self._log.claim(self._group_id, partitions, self._producer.transactional_id))
 
     def mark_released(self) -> Claim | None:
-        """Returns the claim, which the caller has to release; None if the task has no claim, or the claim is already
-        released.
+        """Returns the claim, which the caller has to release. Returns None if the task has no claim, or if the claim is
+        already released.
         """
         if self.newest is None or self._is_released:
             return None
@@ -360,15 +367,13 @@ class InputClaim:
         return self.newest
 
     def release(self) -> None:
-        """Release the claim, so that the next owner need not fence this thread. `release` does nothing if the task has
-        no claim.
-        """
+        """Release the claim, if there is one, so that the next owner need not fence this thread."""
         claim = self.mark_released()
         if claim is not None:
             self._log.release(claim)
 
     def allow_writes(self) -> None:
-        """At-least-once: let the task write as long as its claim is the newest."""
+        """Under at-least-once, let the task write as long as no newer claim exists."""
         self._producer.set_write_claim(self._task_id, self.newest)
 
     def forbid_writes(self) -> None:

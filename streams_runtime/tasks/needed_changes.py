@@ -1,18 +1,20 @@
-"""The first offset of a window store's changelog that is still needed, and the newest timestamp in the changelog.
+"""Finds the first offset of a window store's changelog that is still needed, and the newest timestamp in the changelog.
 
-    NeededChanges       for one changelog
-    WindowChangelogs    for all window stores of a task, with the changes that the log deleted before a restore
+    NeededChanges       The needed changes of one changelog.
+    WindowChangelogs    The changelogs of all window stores of a task, with changes that were deleted before a restore.
 
-A window store expires windows by stream time, but the log's retention or an operator deletes the first records of its
-changelog. The remaining records do not show if a deleted record was still needed. So the task keeps the first offset at
-which the changelog may have a window that has not expired in the store, and commits it with its input offsets.
+A window store drops windows by stream time. Independently of stream time, the log's retention or an operator deletes
+the first records of the store's changelog. The remaining records do not show if a deleted record was still needed. So
+the task tracks the first offset at which the changelog may have a window that has not expired in the store. The task
+commits this offset with its input offsets.
 
 Rules: a change is needed while its timestamp is above the newest timestamp minus the store's retention. A mark consists
 of a changelog offset and the newest timestamp of the changes below this offset. A mark is set when the newest timestamp
-has advanced by 1/128 of the retention, or by 12 hours if 12 hours are less. So there are few marks, and the first
-needed offset is too low by at most the changes between two marks. The time between two marks is shorter than the day by
-which changelogs are kept longer than their stores. The offsets of changes that are not acknowledged yet are estimates:
-they follow the last known offset, after as many transaction markers as the last commit had.
+has advanced by 1/128 of the retention, but at most by 12 hours. So there are at most about 128 marks, or one for each
+12 hours of the retention. The computed offset may be lower than the first needed offset, by at most the number of
+changes between two marks. The time between two marks is shorter than the day by which changelogs are kept longer than
+their stores. The offset of a change that is not acknowledged yet is estimated from the last known offset. The estimate
+assumes as many transaction markers as there were at the last commit.
 """
 
 from collections import deque
@@ -26,8 +28,9 @@ _MARKS = 128
 _LONGEST_STEP_MS = 12 * 3_600_000
 _NO_TIME_MS = -1
 _AT_ONCE = 64
-"""Changes are processed in parts of this size, and one by one only in a part in which a mark has to be set. A change
-takes 0.06 us, a change with a mark 2 us."""
+"""The number of changes in one part. Changes are processed one by one only in a part in which a mark has to be set. A
+change takes 0.06 us, or 2 us with a mark.
+"""
 
 
 class NeededChanges:
@@ -46,8 +49,8 @@ class NeededChanges:
         self._marks: deque[tuple[int, int]] = deque()
         self._next_mark_ms = 0
         self._next_offset = 0
-        self._is_complete = False  # whether the marks go back to the first change that is needed
-        self._sent = self._marked_since = 0  # changes sent and marks set since the last acknowledgement
+        self._is_complete = False  # True if the marks go back to the first needed change
+        self._sent = self._marked_since = 0  # the changes sent and the marks set since the last acknowledgement
         self._markers = 0  # an estimate of the transaction markers after the last acknowledged change
 
     def from_beginning(self) -> None:
@@ -56,8 +59,8 @@ class NeededChanges:
 
     def continue_from(self, needed_from: int | None, stream_time_ms: int) -> None:
         """Continue with the values that an earlier owner of the task has committed. `needed_from`: None if the earlier
-        owner committed no offset. The call has no effect if the store was restored from the beginning, or if the stream
-        time is unknown (negative).
+        owner committed no offset. Does nothing if the store was restored from the beginning, or if the stream time is
+        unknown (negative).
         """
         if self._is_complete or stream_time_ms < 0:
             return
@@ -92,7 +95,7 @@ class NeededChanges:
             return
         moved = last_offset + 1 - self._next_offset
         if moved:
-            # the marks since the last acknowledgement have estimated offsets, which were wrong by `moved`
+            # correct the marks since the last acknowledgement, whose estimated offsets were wrong by `moved`
             for index in range(len(self._marks) - min(self._marked_since, len(self._marks)), len(self._marks)):
                 offset, before_ms = self._marks[index]
                 self._marks[index] = (offset + moved, before_ms)
@@ -104,13 +107,13 @@ class NeededChanges:
 
     @property
     def needed_from(self) -> int | None:
-        """The first offset that is needed; None if no change is known."""
+        """The first needed offset; None if no change is known."""
         self._drop_expired()
         return self._marks[0][0] if self._marks else None
 
     @property
     def needed(self) -> int:
-        """The number of offsets that are needed. The store has at most as many windows as offsets are needed."""
+        """The number of needed offsets, which is not lower than the number of the store's windows."""
         first = self.needed_from
         return 0 if first is None else max(0, self._next_offset - first)
 
@@ -146,8 +149,9 @@ class NeededChanges:
 
 
 class MissingChanges(NamedTuple):
-    """The changes that a window store lacks: the offsets of its changelog from `needed_from` to before `begin`, which
-    is the first offset that the store has. The log had deleted these changes before the store was restored.
+    """The changes that a window store lacks, because the log had deleted these changes before the store was restored.
+    The missing changes have the offsets from `needed_from` to `begin` - 1. `begin` is the first offset that the store
+    has.
     """
 
     store: str
@@ -157,7 +161,7 @@ class MissingChanges(NamedTuple):
 
 
 class WindowChangelogs:
-    """The changelogs of a task's window stores. `needed`: by changelog, the changes that the store needs.
+    """The changelogs of a task's window stores. `needed`: the needed changes of each changelog.
 
     `retentions_ms`: the retention of each window store that has a changelog of its own. `changelogs`: the changelog of
     each store.
@@ -166,8 +170,7 @@ class WindowChangelogs:
     def __init__(self, retentions_ms: Mapping[str, int], changelogs: Mapping[str, TopicPartition]) -> None:
         self._stores = {changelogs[store]: store for store in retentions_ms if store in changelogs}
         self.needed = {partition: NeededChanges(retentions_ms[store]) for partition, store in self._stores.items()}
-        # for each changelog that was restored from the first offset of the log: this offset; empty after
-        # `continue_after`
+        # the first offset of each changelog that was restored from the log's first offset; empty after `continue_after`
         self._begin_offsets: dict[TopicPartition, int] = {}
 
     def clear(self) -> None:
@@ -177,8 +180,8 @@ class WindowChangelogs:
             needed.clear()
 
     def restore_begins(self, partition: TopicPartition, begin: int) -> None:
-        """Record that a restore begins at `begin`, the first offset that the log has. `restore_begins` and the next two
-        methods ignore partitions that are not changelogs of window stores.
+        """Record that a restore begins at `begin`, the first offset that the log has. `restore_begins`, `restored` and
+        `advance_to` ignore partitions that are not changelogs of window stores.
         """
         if partition in self.needed:
             self._begin_offsets[partition] = begin
@@ -199,20 +202,20 @@ class WindowChangelogs:
         return {store: offset for store, offset in known.items() if offset is not None}
 
     def continue_after(self, needed_from: Mapping[str, int], stream_time_ms: int) -> list[MissingChanges]:
-        """Continue the work of an earlier owner of the task, which committed its stream time and the result of its
-        method `needed_from`.
+        """Continue the work of an earlier owner of the task. The earlier owner has committed its stream time and the
+        result of its method `needed_from`.
 
-        Returns the changes that the earlier owner's stores had and these stores lack: the log had deleted these changes
-        before the restore. Only the first call after a restore returns the missing changes.
+        Returns the changes that the earlier owner's stores had and that these stores lack, because the log had deleted
+        these changes before the restore. Only the first call after a restore returns the missing changes.
         """
         missing: list[MissingChanges] = []
         for partition, changes in self.needed.items():
             store = self._stores[partition]
             needed, begin = needed_from.get(store), self._begin_offsets.get(partition)
-            # `needed` is None: the task had committed no offset for this store. `begin` is None: the store was not
+            # `needed` is None if the task had committed no offset for this store. `begin` is None if the store was not
             # restored from the first offset of the log.
             if needed is not None and begin is not None and needed < begin:
                 missing.append(MissingChanges(store, partition, needed, begin))
             changes.continue_from(needed, stream_time_ms)
-        self._begin_offsets.clear()  # cleared, so that a second call reports no changes
+        self._begin_offsets.clear()  # so a second call of `continue_after` reports no missing changes
         return missing

@@ -1,33 +1,35 @@
-"""The records of a task's input that the thread has polled and the task has not processed, and their order.
+"""Buffers the polled records of a task's input, and chooses the next record to process.
 
-    PartitionGroup.add         takes a batch of one partition, as columns
-    PartitionGroup.next_run    gives the next records to process: consecutive records of one partition
-    RecordQueue.deliver        hands these records to the source's receiver
+    PartitionGroup.add         Adds a batch of one partition, as columns.
+    PartitionGroup.next_run    Returns the next run, which has consecutive records of one partition to process.
+    RecordQueue.deliver        Hands the records of a run to the source's receiver.
 
 The group has a queue for each partition. The next record is taken from the partition whose next record has the lowest
-timestamp. If a partition has more than buffered.records.per.partition records, the consumer pauses it until enough of
-the records were taken.
+timestamp. If a partition has more than buffered.records.per.partition records, the consumer pauses the partition until
+the task has processed enough records.
 
-Rules of a queue: a queue keeps batches as they were polled, as columns of bytes. A queue deserialises a record when the
-record's turn comes (or, with several partitions, when its timestamp is needed to choose the next partition). Partition
-time is the highest timestamp handed out, -1 before the first record; timestamp extractors get this time. A record that
-cannot be read goes to the handler of deserialization errors. A record with a negative timestamp is dropped. Records of
-both kinds count as consumed.
+Rules of a queue: a queue stores polled batches unchanged, as columns of bytes. A queue deserialises a record just
+before the record is processed. With several partitions, a queue deserialises the next record earlier, because its
+timestamp is needed to choose the partition. Partition time is the highest timestamp that a queue has handed out, -1
+before the first record. Timestamp extractors get the partition time. A record that cannot be read goes to the handler
+of deserialization errors. A record with a negative timestamp is dropped. Unreadable records and dropped records count
+as consumed.
 
-Rules of `max.task.idle.ms`, for a partition that has nothing buffered:
-- -1: the task processes the records of the other partitions.
-- 0: the task waits as long as the log has, or may have, more records of the partition (see `InputLags`).
-- Above 0: the task waits as with 0. Once the log has no more records, the task waits for new records for this many
-  milliseconds.
+Rules of `max.task.idle.ms`, for a partition that has no buffered record:
+- With -1, the task processes the records of the other partitions.
+- With 0, the task waits as long as the log has, or may have, more records of the partition (see `InputLags`).
+- With a higher value, the task waits as with 0. Once the log has no more records, the task waits for new records for
+  `max.task.idle.ms`.
 
-Among equal timestamps the order of Java's heap decides. Partitions enter the heap in the order in which they got
-records, so they mostly take turns. Source: `PartitionGroup` (KIP-695), `RecordQueue`, `RecordDeserializer`,
-`StreamTask.addRecords`.
+Records with equal timestamps are taken in the order of Java's heap. Partitions enter the heap in the order in which
+they got records. So partitions with equal timestamps mostly take turns. Source: `PartitionGroup` (KIP-695),
+`RecordQueue`, `RecordDeserializer`, `StreamTask.addRecords`.
 
-Differs from Kafka: no record is deserialised before its turn, so a broken record cannot stop earlier records. An error
-of a timestamp extractor goes to the same handler as an error of a serde. The task waits for several partitions at the
-same time; in Kafka it waits for one after the other, so that n partitions may take n times `max.task.idle.ms`. `clear`
-forgets how long the task has waited; Kafka keeps that time when it clears the records.
+Differs from Kafka: a record is deserialised only after the earlier records of its partition were processed. So a broken
+record does not stop earlier records. An error of a timestamp extractor goes to the same handler as an error of a serde.
+The task waits for several partitions at the same time. A task of Kafka waits for one partition after the other, so that
+n partitions may take n times `max.task.idle.ms`. `clear` resets the time that the task has waited, where Kafka keeps
+that time.
 """
 
 from __future__ import annotations
@@ -57,21 +59,22 @@ UNKNOWN_TIME = -1
 """Stream time and partition time before the first record."""
 
 _CENTURY_S = 946_684_800, 4_102_444_800
-"""Begin and end of the years 2000 to 2099, in seconds since the epoch. If a time of these years in a unit of `_UNITS`
-is read as milliseconds, the result is outside of these years.
+"""The begin and the end of the years 2000 to 2099, in seconds since the epoch. If a time of the years 2000 to 2099 in a
+unit of `_UNITS` is read as milliseconds, the result is not in these years.
 """
 
 _UNITS = (("seconds", 1), ("microseconds", 1_000_000), ("nanoseconds", 1_000_000_000))
 
 _MOST_ROWS = 1_000
-"""The most rows of a slice. The columns are sliced again after each unreadable record, so large slices would be copied
-many times."""
+"""The largest number of rows that are sliced from a batch at once. The columns are sliced again after each unreadable
+record, so large slices would be copied many times.
+"""
 
 _logger = logging.getLogger(__name__)
 
 
 class TaskTime(Protocol):
-    """Stream time of the task: the highest timestamp that it has processed, -1 before the first record."""
+    """Has the stream time of the task, which is the highest processed timestamp, -1 before the first record."""
 
     stream_time_ms: int
 
@@ -87,13 +90,13 @@ _new_tuple = tuple.__new__
 class RecordQueue:
     """The records of one input partition that the task has not processed yet.
 
-    `on_failure`: called with each record that cannot be read. If `on_failure` returns, the queue drops the record; if
-    it raises an error, the record stays.
+    `on_failure`: called with each record that cannot be read. If `on_failure` returns, the queue drops the record. If
+    `on_failure` raises an error, the record stays in the queue.
 
     `losses`: counts records with a negative timestamp. The current batch is the batch from which the queue reads.
-    `place`: the index in the current batch of the next record to hand out; while a record is handed out, the index
-    after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of records that `deliver`
-    has handed out so far.
+    `place`: the index in the current batch of the next record to hand out. While a record is handed out, `place` is the
+    index after this record. `offsets`: the offsets of the current batch. `handed_out`: the number of records that
+    `deliver` has handed out so far.
     """
 
     def __init__(
@@ -111,7 +114,7 @@ class RecordQueue:
         self._task_id = task_id
         self._losses = losses or uncounted(task_id)
         self._on_failure = on_failure
-        # with None, no deserializer is called: `BytesSerde` returns the bytes unchanged
+        # None for `BytesSerde`, which returns the bytes unchanged, so that no deserializer is called
         keys = serde_for_topic(source.settings.key_serde, partition.topic, is_key=True)
         values = serde_for_topic(source.settings.value_serde, partition.topic, is_key=False)
         self._deserialize_key = None if isinstance(keys, BytesSerde) else keys.deserialize
@@ -131,8 +134,8 @@ class RecordQueue:
         self._headers: Sequence[Headers] | None = None
         self._length = 0
         self.place = self._run_start = 0
-        self._head: _Row | None = None  # the record at `place`, if it was read before its turn
-        self._rows: Iterator[_Row] | None = None  # reads the records after the head; None: make it with `_rows_from`
+        self._head: _Row | None = None  # the record at `place`, if it was read already
+        self._rows: Iterator[_Row] | None = None  # reads the records after the head; None until `_rows_from` is called
         self.partition_time_ms = self._time_before_ms = UNKNOWN_TIME
 
     def __len__(self) -> int:
@@ -145,8 +148,8 @@ class RecordQueue:
         return len(self)
 
     def poll(self) -> Record[Any, Any] | None:
-        """Takes the next record; returns None if there is no record. Raises the errors of `on_failure`; the record
-        stays in the queue then.
+        """Takes and returns the next record, or None if there is no record. Raises the errors of `on_failure`, and then
+        keeps the record in the queue.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -162,12 +165,13 @@ class RecordQueue:
         on_error: Callable[[RecordQueue, Exception], None],
         until_ms: int = JAVA_LONG_MAX,
     ) -> None:
-        """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends with the batch,
-        before a record that cannot be read or is dropped, and after the first record that reaches `until_ms`.
+        """Hand the next run of records, at most `max_records`, to the source's receiver. The run ends at the end of the
+        batch, and before a record that cannot be read or that is dropped. A run also ends after the first record whose
+        timestamp is `until_ms` or later.
 
         `time`: the object whose stream time the records advance. `on_error`: called with an error that the receiver
-        raises for the record at `place`. `on_error` returns if the task may continue without the record; otherwise it
-        raises an error, and the record stays the next record. Raises as `on_failure` and `on_error` do.
+        raises for the record at `place`. `on_error` returns if the task may continue without the record. If `on_error`
+        raises an error, the record stays the next record. Raises the errors of `on_failure` and `on_error`.
         """
         head, self._head = self._read_head(), None
         if head is None:
@@ -202,27 +206,27 @@ class RecordQueue:
                     return
         except Exception:
             if place != done:
-                raise  # from `on_error`
-            # the record at `place` cannot be read: the next run begins with it
+                raise  # `on_error` has raised the error
+            # the record at `place` cannot be read, so the next run begins with this record
         finally:
             self.handed_out += done - first
 
     def rewind_run(self) -> None:
-        """Put the records of the last run back, so that the next run begins with the first of them."""
+        """Put the records of the last run back, so that the next run begins with the first record of the last run."""
         self.handed_out -= self.place - self._run_start
         self.place = self._run_start
         self._rows = None
         self.partition_time_ms = self._time_before_ms
 
     def head_timestamp_ms(self) -> int | None:
-        """The timestamp of the next record; None if the queue is empty. Reads the record, and raises the errors of
-        `poll`.
+        """Returns the timestamp of the next record, or None if the queue is empty. Reads the record, and raises the
+        errors of `poll`.
         """
         head = self._read_head()
         return None if head is None else head[3]
 
     def next_offset(self) -> int | None:
-        """The offset of the first record that was not handed out; None if the queue is empty."""
+        """Returns the offset of the first record that was not handed out, or None if the queue is empty."""
         if self.place < self._length:
             return self.offsets[self.place]
         return self._batches[0].offsets[0] if self._batches else None
@@ -236,35 +240,37 @@ class RecordQueue:
 
     @property
     def polled_place(self) -> int:
-        """The index, in its batch, of the record that was handed out last; valid until the next record is handed
-        out.
+        """The index in the batch of the record that was handed out last. Read `polled_place` before another record is
+        handed out.
         """
         return self.place - 1
 
     def polled_metadata(self) -> RecordMetadata:
-        """The metadata of the record that was handed out last; valid until the next record is handed out or read."""
+        """Returns the metadata of the record that was handed out last. Call `polled_metadata` before another record is
+        handed out or read.
+        """
         topic, partition = self.partition
         return _new_tuple(RecordMetadata, (topic, partition, self.offsets[self.place - 1]))
 
     def polled_headers(self) -> Headers:
-        """The headers of the record that was handed out last; valid as `polled_metadata` is."""
+        """Returns the headers of the record that was handed out last. The conditions of `polled_metadata` apply."""
         return _EMPTY if self._headers is None else self._headers[self.place - 1]
 
     def polled_raw(self) -> RawRecord:
-        """The record that was handed out last, not deserialised; valid as `polled_metadata` is."""
+        """Returns the bytes of the record that was handed out last. The conditions of `polled_metadata` apply."""
         return self._raw_at(self.place - 1)
 
     def failed(self, place: int, node: str, error: Exception) -> FailedRecord:
-        """The record at this place of the current batch, not deserialised, with its error."""
+        """Returns a FailedRecord with the bytes of the record at this place of the current batch."""
         topic, partition = self.partition
         metadata = RecordMetadata(topic, partition, self.offsets[place])
         return FailedRecord(self._task_id, metadata, node, *self._raw_at(place), error)
 
     def count_before(self, limit_ms: int | None, max_records: int) -> int:
         """Count the records of the current batch after the next record, up to the first timestamp that is not below
-        `limit_ms` (None: no such limit), and at most `max_records`.
+        `limit_ms`. Counts at most `max_records`. If `limit_ms` is None, timestamps do not matter.
 
-        Returns 0 if a timestamp extractor gives the timestamps: the records would have to be deserialised to get them.
+        Returns 0 if the source has a timestamp extractor, because an extractor needs the deserialised records.
         """
         if self._extract_timestamp is not None:
             return 0
@@ -281,9 +287,9 @@ class RecordQueue:
         return RawRecord(self._keys[place], self._values[place], headers, self._timestamps[place])
 
     def _read_head(self) -> _Row | None:
-        """The next record that can be processed, which stays in the queue; None if there is none. Bad records before
-        this record are dropped: records with a negative timestamp, and unreadable records unless `on_failure` raises an
-        error.
+        """Returns the next record that can be processed, and leaves it in the queue. Returns None if no record can be
+        processed. Drops earlier records that are unreadable (unless `on_failure` raises an error) or have a negative
+        timestamp.
         """
         while self._head is None:
             if self.place == self._length:
@@ -308,8 +314,8 @@ class RecordQueue:
         return self._head
 
     def _rows_from(self, first: int) -> Iterator[_Row]:
-        """Reads the next `_MOST_ROWS` records of the current batch lazily, from this place on. The iterator cannot be
-        used after it has raised an error.
+        """Returns an iterator that reads the next `_MOST_ROWS` records of the current batch, from the index `first` on.
+        The iterator cannot be used after it has raised an error.
         """
         stop = min(first + _MOST_ROWS, self._length)
         rows: Iterator[_Row] = zip(
@@ -323,8 +329,8 @@ class RecordQueue:
         return rows if self._extract_timestamp is None else self._with_extracted_times(rows)
 
     def _with_extracted_times(self, rows: Iterator[_Row]) -> Iterator[_Row]:
-        """Replaces the records' timestamps by the extractor's. Negative timestamps are returned as well; the callers
-        drop these records. Raises ValueError for a result that is no timestamp.
+        """Replaces the records' timestamps by the extractor's. The callers drop records with negative timestamps.
+        Raises ValueError if a result of the extractor cannot be a timestamp.
         """
         assert self._extract_timestamp is not None
         for place, key, value, own_ms, headers in rows:
@@ -339,8 +345,8 @@ class RecordQueue:
             yield place, key, value, timestamp_ms, headers
 
     def _report_other_units(self) -> None:
-        """Report timestamps that are likely not in milliseconds. Only the least and the greatest timestamp of the batch
-        are checked, to save time, because every batch is checked.
+        """Report timestamps that are likely not in milliseconds. Checks only the least and the greatest timestamp of
+        the batch, to save time.
         """
         for timestamp_ms in (min(self._timestamps), max(self._timestamps)):
             if unit := likely_unit(timestamp_ms):
@@ -361,7 +367,7 @@ class RecordQueue:
             self._report_other_units()
 
     def _drop(self, place: int, timestamp_ms: int) -> None:
-        """Count and log the record at this place, which has a negative timestamp."""
+        """Count and log the record at this index, which has a negative timestamp."""
         _logger.log(
             self._losses.log_level(DropReason.NEGATIVE_TIMESTAMP, self.partition.topic),
             "task %s drops a record with the negative timestamp %d: topic=%s, partition=%d, offset=%d",
@@ -374,12 +380,13 @@ class RecordQueue:
 
 
 RecordRun = tuple[RecordQueue, int]
-"""The next records to process: the queue whose first records they are, and the most records to process before the next
-run is chosen."""
+"""The next records to process: a queue, and the largest number of its records to process before the next run is
+chosen.
+"""
 
 
 class InputPosition(NamedTuple):
-    """The progress of a task in one partition. `next_offset`: the offset of the first buffered record; None if the
+    """The progress of a task in one partition. `next_offset`: the offset of the first buffered record, or None if the
     partition has no buffered record. `partition_time_ms`: the highest timestamp that was handed out, -1 before the
     first record.
     """
@@ -390,11 +397,12 @@ class InputPosition(NamedTuple):
 
 
 class PartitionGroup:
-    """The record queues of one task. No other task uses this partition group. A group with one partition never waits,
-    and reads no record before its turn.
+    """The record queues of one task. No other task uses this partition group. A group with one partition never waits
+    for other partitions, and reads each record just before it is processed.
 
     `new_queue`: makes the queue of a partition, and raises StreamsRuntimeError for a partition that no source reads.
-    `consumer`: reads the partitions. `paused`: the partitions that are paused because they have too many records here.
+    `consumer`: reads the partitions. `paused`: the partitions that are paused because too many of their records are
+    buffered.
     """
 
     def __init__(
@@ -415,8 +423,8 @@ class PartitionGroup:
         self.set_partitions(partitions)
 
     def set_partitions(self, partitions: Collection[TopicPartition]) -> None:
-        """Buffer these partitions from now on. Partitions that the group had before keep their records. Raises as
-        `new_queue` does.
+        """Buffer these partitions from now on. Partitions that the group had before keep their records. Raises the
+        errors of `new_queue`.
         """
         self._queues = {
             partition: self._queues.get(partition) or self._new_queue(partition) for partition in sorted(partitions)
@@ -440,13 +448,13 @@ class PartitionGroup:
         return sum(map(len, self._queues.values()))
 
     def add(self, batch: RecordBatch) -> int:
-        """Buffer a batch, and pause its partition if the partition has too many records now. Returns the number of
-        buffered records of the partition. Raises KeyError for a partition that is not one of the group's.
+        """Buffer a batch, and pause its partition if too many records of the partition are buffered now. Returns the
+        number of buffered records of the partition. Raises KeyError for a partition of another task.
         """
         partition = batch.partition
         queue = self._queues[partition]
         if not len(queue):
-            # move the queue to the end: queues enter the heap in the order in which they got records
+            # move the queue to the end, because queues enter the heap in the order in which they got records
             self._idle.pop(partition, None)
             self._idle[partition] = queue
         buffered = queue.add(batch)
@@ -456,22 +464,22 @@ class PartitionGroup:
         return buffered
 
     def resume_partitions(self) -> None:
-        """Resume the paused partitions that do not have too many records any more."""
+        """Resume the paused partitions that have at most `buffered.records.per.partition` records."""
         resumed = {partition for partition in self.paused if len(self._queues[partition]) <= self._max_buffered}
         if resumed:
             self._consumer.resume(resumed)
             self.paused -= resumed
 
     def positions(self) -> list[InputPosition]:
-        """The task's progress in every partition."""
+        """Returns the task's progress in every partition."""
         return [
             InputPosition(partition, queue.next_offset(), queue.partition_time_ms)
             for partition, queue in self._queues.items()
         ]
 
     def ready(self, now_ms: int) -> bool:
-        """True if a record may be processed now. With several partitions, this reads the next record of each partition,
-        and raises as `RecordQueue.poll` does.
+        """True if a record may be processed now. With several partitions, `ready` reads the next record of each
+        partition, and raises the errors of `RecordQueue.poll`.
         """
         if self._only_queue is not None:
             return len(self._only_queue) > 0
@@ -479,15 +487,16 @@ class PartitionGroup:
             if self._idle:
                 self._read_heads()
         finally:
-            self.resume_partitions()  # bad records that were dropped may have made room for more records
+            self.resume_partitions()  # `_read_heads` may have dropped bad records, and so made room for more records
         return not self._idle or self._may_skip_idle(now_ms)
 
     @property
     def waits_for_records(self) -> bool:
-        """True if the group is empty, and `ready` stays False until `add` is called.
+        """True if the group is empty, so that `ready` stays False until `add` is called.
 
-        False if max.task.idle.ms is above 0: `ready` has to be called repeatedly, because the waiting time begins when
-        a call finds that the log has no more records.
+        False if the group has several partitions and max.task.idle.ms is above 0. With max.task.idle.ms above 0,
+        `ready` has to be called repeatedly, because the waiting time begins when a call finds that the log has no more
+        records.
         """
         if self.paused:
             return False
@@ -496,10 +505,11 @@ class PartitionGroup:
         return self._max_task_idle_ms <= 0 and not len(self)
 
     def next_run(self, now_ms: int, max_records: int) -> RecordRun | None:
-        """The next run, of `max_records` at most; None if the group is not `ready`. Raises as `ready` does.
+        """Returns the next run, of at most `max_records` records, or None if the group is not `ready`. Raises the
+        errors of `ready`.
 
-        The caller calls `deliver` of the queue. With several partitions a run ends before the first record that another
-        partition's record may precede.
+        The caller calls `deliver` of the queue. With several partitions, a run ends before a record that may have to
+        wait for a record of another partition.
         """
         only = self._only_queue
         if only is not None:
@@ -517,8 +527,8 @@ class PartitionGroup:
     def _count_before_other_queues(self, queue: RecordQueue, max_records: int) -> int:
         """Count the records after the queue's next record that certainly precede the records of all other queues.
 
-        Returns 0 if more than two other queues have records: each record that is taken moves its queue through the
-        heap, which can change the order of queues with equal timestamps.
+        Returns 0 if more than two other queues have records. With more queues, taking a record moves its queue through
+        the heap, which can change the order of queues with equal timestamps.
         """
         others = len(self._heap)
         if max_records < 1 or others > _MAX_OTHER_QUEUES:
@@ -527,8 +537,8 @@ class PartitionGroup:
         return queue.count_before(lowest_other_ms, max_records)
 
     def clear(self) -> None:
-        """Forget the records, the times, the ends of the log and the paused partitions. The consumer keeps these
-        partitions paused.
+        """Forget the records, the times, the ends of the log and the paused partitions. The consumer does not resume
+        the paused partitions.
         """
         self.paused.clear()
         for queue in self._queues.values():
@@ -539,7 +549,7 @@ class PartitionGroup:
     def _may_skip_idle(self, now_ms: int) -> bool:
         if not len(self._heap):
             if self._max_task_idle_ms > 0:
-                self._waited_enough(now_ms)  # this call starts the waiting time if the log has no more records
+                self._waited_enough(now_ms)  # starts the waiting time if the log has no more records
             return False
         return self._max_task_idle_ms == MAX_TASK_IDLE_DISABLED or self._waited_enough(now_ms)
 
@@ -568,13 +578,13 @@ class PartitionGroup:
 def _deserialized(deserialize: Callable[[bytes], Any] | None, cells: Sequence[bytes | None]) -> Iterable[Any]:
     if deserialize is None:
         return cells
-    if all(cells):  # without None and without empty bytes, `map` can be used, which takes half of the time
+    if all(cells):  # `map` takes half of the time, but passes None to the deserializer
         return map(deserialize, cells)  # type: ignore[arg-type]
     return (None if cell is None else deserialize(cell) for cell in cells)
 
 
 def likely_unit(timestamp_ms: int) -> str | None:
-    """The unit other than milliseconds in which this timestamp is a time in the years 2000 to 2099; None if there is no
+    """Returns the unit of `_UNITS` in which this timestamp is a time in the years 2000 to 2099, or None if there is no
     such unit.
     """
     for unit, units_per_second in _UNITS:

@@ -1,22 +1,24 @@
 """Runs records and punctuations of an active task through its processors, and is their `TaskRuntime`.
 
-    process                processes records; consecutive records of one partition's batch form a run
-    punctuate_...          fires the punctuations that are due by stream time or by wall-clock time
-    flush                  writes and forwards the changes in the record caches of the task's stores
+    process                Processes records. Consecutive records of one partition's batch form a run.
+    punctuate_...          Fires the punctuations that are due by stream time or by wall-clock time.
+    flush                  Writes and forwards the changes in the record caches of the task's stores.
     init_processors, close_processors
 
 Rules:
 - Stream time is the highest timestamp processed.
 - An error of a node goes to the handler of processing errors, with the input record. If the handler answers CONTINUE,
   only this node is left out: other branches still get the record.
-- If another error interrupts the processing of a record, the record stays the next record of its partition.
-- A punctuation has no input record. The time of a punctuation is the time at which it fires. An error in a punctuation
-  goes to the same handler, with task and node.
-- Records, punctuations and everything that they send or write to stores are work to be committed.
-- If the log does not answer in time, the task tries again under at-least-once. Under exactly-once the state may already
-  have some changes of the record, and a second try would count the record twice, so the task is TaskCorrupted.
-- A flush of a record cache writes each change with the context of the input record that made it. An error of a node to
-  which the flush forwards goes to the handler with that input record, as it would without a record cache.
+- Some errors do not go to a handler. If such an error interrupts the processing of a record, the record is processed
+  again later.
+- A punctuation has no input record. A punctuation gets the time at which it fires, and not the time at which it was
+  due. An error in a punctuation goes to the same handler, with task and node.
+- A task has to commit after it has processed a record, fired a punctuation, sent a record or changed a store.
+- If the log does not answer in time, the task tries again under at-least-once. Under exactly-once TaskCorrupted is
+  raised: the state may already have some changes of the record, so a second try would apply these changes twice.
+- A flush of a record cache writes each change with the context of the input record that made the change. If a flush
+  forwards a change to a node that fails, the handler gets the input record that made the change, as without a record
+  cache.
 
 Source: `StreamTask.process`, `punctuate`, `initializeTopology`, `flush` and `schedule`, `ProcessorContextImpl`,
 `ProcessorNode.process`.
@@ -47,14 +49,15 @@ _SavedContext = tuple[ContextTuple | None, str | None, int, Headers]
 
 
 class ProcessorRuntime:
-    """The processing of one active task. The processing takes records from `buffer`.
+    """Runs the processors of one active task on the records of `buffer`.
 
     `ProcessorRuntime` has more than a dozen public methods because it implements three interfaces: `TaskRuntime` for
-    processors, `RecordClock` and `RecordContexts` for stores, and the processing and punctuating that the task calls.
+    processors, `RecordClock` and `RecordContexts` for stores, and the methods with which the task processes records and
+    fires punctuations.
 
-    `stores`: the open stores; empty while the stores are closed; set by the task. `cache`: None if the task has no
+    `stores`: the open stores, which the task sets; empty while the stores are closed. `cache`: None if the task has no
     record cache. `current_system_time_ms`: the wall-clock time at which `process` was called or the present punctuation
-    began. `keeps_raw`: contexts include the undeserialized input record, because an error handler may ask for it.
+    began. `keeps_raw`: True if contexts include the bytes of the input record, because an error handler may need them.
     """
 
     def __init__(
@@ -91,7 +94,7 @@ class ProcessorRuntime:
         self._system_time_punctuations = PunctuationQueue()
         self.queue: RecordQueue | None = None  # has the current input record; None while no run is processed
         self._flush_context: ContextTuple | None = None  # the context of the change that a flush is writing
-        self._in_batch = False  # a node processes several records of the run at once
+        self._in_batch = False  # True while a node processes several records of the run at once
         self.init_time_ms = UNKNOWN_TIME  # the wall-clock time while processors are initialised, else UNKNOWN_TIME
         self._punctuated_ms = UNKNOWN_TIME  # the time of the punctuation that fires
         self._must_punctuate = False
@@ -100,8 +103,8 @@ class ProcessorRuntime:
     # --- processors
 
     def init_processors(self) -> None:
-        """Call `init` of every processor. After an error in an `init`, closes all processors again, and raises
-        StreamsRuntimeError or, if its cause is one of `TASK_ERRORS`, the cause.
+        """Call `init` of every processor. After an error in an `init`, closes all processors again and raises
+        StreamsRuntimeError. If the cause of this error is one of `TASK_ERRORS`, raises the cause instead.
         """
         self.init_time_ms = self.current_system_time_ms = self._clock.now_ms()
         try:
@@ -113,14 +116,14 @@ class ProcessorRuntime:
                 self.close_processors()
             self.clear_punctuations()
             if isinstance(error.__cause__, TASK_ERRORS):
-                raise error.__cause__ from error  # an error of these classes concerns the task, not the processor
+                raise error.__cause__ from error  # an error of TASK_ERRORS concerns the task and not the processor
             raise
         finally:
             self.init_time_ms = UNKNOWN_TIME
 
     def close_processors(self) -> None:
-        """Call `close` of every processor. Raises StreamsRuntimeError for the last error of a processor, after all
-        processors were closed.
+        """Call `close` of every processor. After all processors were closed, raises StreamsRuntimeError for the last
+        error of a processor.
         """
         with self._noting_work():
             self.graph.close()
@@ -149,12 +152,12 @@ class ProcessorRuntime:
     def process(self, now_ms: int, max_records: int) -> int:
         """Run up to `max_records` records through the processors. Returns the number of records processed.
 
-        In a graph with nodes that take batches, processing stops at the record that makes a stream-time punctuation
+        If the graph has nodes that take batches, processing stops after a record that makes a stream-time punctuation
         due.
 
-        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time: raises
-        TaskCorrupted under exactly-once. Under at-least-once raises LogTimeout if no record was processed, else
-        returns normally; in both cases the next call tries again.
+        Raises ProcessingFailed, TaskMigrated, StreamsRuntimeError. If the log does not answer in time, raises
+        TaskCorrupted under exactly-once. Under at-least-once, raises LogTimeout if no record was processed, and
+        otherwise returns. The next call tries again.
         """
         buffer, collector = self._buffer, self.collector
         self.current_system_time_ms = now_ms
@@ -190,7 +193,8 @@ class ProcessorRuntime:
         return processed
 
     def _process_run(self, queue: RecordQueue, max_records: int) -> None:
-        if not self._offsets.commit_needed:  # tested first to save a call per run; a run may have a single record
+        # tested first to save a call per run, because a run may have only one record
+        if not self._offsets.commit_needed:
             self._offsets.begin_work()
         self.queue = queue
         if not self.graph.collecting:
@@ -204,15 +208,15 @@ class ProcessorRuntime:
         self._must_punctuate = self.stream_time_ms >= due_ms
 
     def _next_punctuation_ms(self) -> int:
-        """The stream time of the next punctuation. JAVA_LONG_MAX if no punctuation is scheduled, or if one is due
-        already.
+        """Returns the stream time of the next punctuation. Returns JAVA_LONG_MAX if no punctuation is scheduled, or if
+        a punctuation is due already.
         """
         next_ms = self._stream_time_punctuations.next_time_ms()
         return next_ms if next_ms is not None and next_ms > self.stream_time_ms else JAVA_LONG_MAX
 
     def _run_collected(self, queue: RecordQueue) -> None:
-        """Give nodes that take batches the records they collected in this run. If a node raises an error, the whole run
-        is processed again later.
+        """Let nodes that take batches process the records that they have collected in this run. If a node raises an
+        error, the whole run is processed again later.
         """
         try:
             self.graph.run_collected()
@@ -234,7 +238,7 @@ class ProcessorRuntime:
     # --- punctuations
 
     def punctuate_stream_time(self) -> bool:
-        """Fire the stream-time punctuations that are due; no stream-time punctuation is due before the first record.
+        """Fire the stream-time punctuations that are due. No stream-time punctuation is due before the first record.
         Returns True if a punctuation fired. Raises the errors of `process`.
         """
         time_ms = self.stream_time_ms
@@ -286,8 +290,8 @@ class ProcessorRuntime:
     # --- flush
 
     def flush(self) -> None:
-        """Flush the record cache and give the producer all rows. Raises as `process` does; after an error, the next
-        call flushes the remaining changes.
+        """Flush the record cache and give the producer all rows. Raises the errors of `process`. After an error, the
+        next call flushes the remaining changes.
         """
         try:
             if self.cache is not None:
@@ -297,7 +301,7 @@ class ProcessorRuntime:
             raise self._timed_out(error) from error
 
     def _send_rows_if_possible(self) -> None:
-        """Send the rows of earlier records. Ignores errors: the caller raises its own."""
+        """Send the rows of earlier records. Ignores errors, because the caller raises another error."""
         with contextlib.suppress(StreamsRuntimeError, LogTimeout):
             self.collector.send_rows()
 
@@ -350,7 +354,7 @@ class ProcessorRuntime:
         self._offsets.request()
 
     def node_failed(self, node: str, error: Exception) -> bool:
-        """See `TaskRuntime.node_failed`, which says when it returns False."""
+        """See `TaskRuntime.node_failed`."""
         if isinstance(error, TASK_ERRORS):
             return False
         if self._flush_context is not None:
@@ -363,7 +367,7 @@ class ProcessorRuntime:
             failed = self.queue.failed(self.queue.polled_place, node, error)
         elif self._punctuated_ms != UNKNOWN_TIME:
             failed = self._failed_punctuation(node, error)
-        else:  # `init` or `close` forwards: there is no record and no punctuation to report
+        else:  # `init` or `close` has forwarded a record, so there is no input record and no punctuation to report
             return False
         self._handling.processing_failed(failed)
         return True
@@ -382,7 +386,8 @@ class ProcessorRuntime:
             partition, offset, size = None, -1, 0
         else:
             offsets = queue.offsets
-            if type(offsets) is range:  # indexing a list is faster, and nearly every cached change needs it
+            # indexing is faster in a list than in a range, and nearly every cached change needs an offset
+            if type(offsets) is range:
                 offsets = queue.list_offsets()
             partition, offset, size = queue.partition, offsets[queue.place - 1], queue.topic_bytes
             if self.keeps_raw:
@@ -407,6 +412,8 @@ class ProcessorRuntime:
 
     @property
     def record_timestamp_ms(self) -> int:
-        """The timestamp of the current processor's record; in `init` the wall-clock time, as in Kafka."""
+        """The timestamp of the current processor's record. While `init` runs, the timestamp is the wall-clock time, as
+        in Kafka.
+        """
         timestamp_ms = self._current.timestamp_ms
         return timestamp_ms if timestamp_ms >= 0 else self.init_time_ms

@@ -1,15 +1,16 @@
-"""The schedules of punctuations, and the queue that finds the schedules that are due.
+"""Schedules punctuations, and finds the schedules that are due.
 
-Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0, so it fires with the first record, then
-at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. Missed intervals collapse into one. For
-example, a schedule has the interval 5 and is due at 5, but time is 21 when the queue is checked: the schedule fires
-once, with the time 21, and is next due at 25. A start time anchors a schedule (KIP-1146): it fires only at start + n *
-interval. If the start has passed already, the schedule first fires at the next time start + n * interval. A schedule
-that its own callback cancels does not fire again. Schedules due at the same time fire in the order of Java's heap.
+Rules: the intervals of a STREAM_TIME schedule are counted from stream time 0. So the schedule fires with the first
+record, then at every interval. A WALL_CLOCK_TIME schedule first fires after one interval. If several intervals have
+passed, a schedule fires only once. For example, a schedule with the interval 5 is due at 5, and the queue is checked at
+21. The schedule fires once, with the time 21, and is next due at 25. A schedule with a start time fires only at start +
+    n * interval (KIP-1146). If the start has passed already, the schedule first fires at the next time start + n *
+    interval. If a callback cancels its own schedule, the schedule does not fire again. Schedules due at the same time
+    fire in the order of Java's heap.
 Source: `PunctuationQueue`, `PunctuationSchedule`, `StreamTask.schedule`.
 
-Differs from Kafka: a punctuation that raised an error stays due, so that it is not lost when the thread tries again
-after a time-out.
+Differs from Kafka: a punctuation that raised an error stays due. So the punctuation is not lost when the thread tries
+again after a time-out.
 """
 
 from collections.abc import Callable
@@ -21,8 +22,8 @@ from streams_runtime.processors.api import PunctuationType, Punctuator
 
 
 class PunctuationSchedule:
-    """One schedule. The schedule is also the handle with which the user cancels the punctuations. `time_ms`: the next
-    time at which the schedule is due.
+    """One schedule, with which the user can cancel its punctuations. `time_ms`: the next time at which the schedule is
+    due.
     """
 
     __slots__ = ("callback", "cancelled", "interval_ms", "node", "time_ms")
@@ -38,13 +39,14 @@ class PunctuationSchedule:
         self.cancelled = True
 
     def advance(self, now_ms: int) -> None:
-        """Move to the first time of the schedule after `now_ms`, at least one interval ahead."""
+        """Set `time_ms` to the first time of the schedule after `now_ms`, at least one interval later than before."""
         missed = max(0, now_ms - self.time_ms) // self.interval_ms
         self.time_ms += (missed + 1) * self.interval_ms
 
 
 class PunctuationQueue:
-    """All punctuation schedules of one type in one task. A cancelled schedule stays until it would be due, as in Kafka.
+    """All punctuation schedules of one type in one task. As in Kafka, a cancelled schedule stays in the queue until its
+    time.
 
     `due_ms`: no schedule is due before this time.
     """
@@ -79,7 +81,9 @@ class PunctuationQueue:
         return punctuated
 
     def next_time_ms(self) -> int | None:
-        """The time at which the next schedule that is not cancelled is due; None if there is none."""
+        """Returns the time at which the next schedule is due, or None if no schedule is left. Ignores cancelled
+        schedules.
+        """
         return min((schedule.time_ms for schedule in self._schedules if not schedule.cancelled), default=None)
 
     def clear(self) -> None:
@@ -90,8 +94,8 @@ class PunctuationQueue:
 def first_schedule(
     node: str, interval_ms: int, type: PunctuationType, callback: Punctuator, *, start_time_ms: int | None, now_ms: int
 ) -> PunctuationSchedule:
-    """Returns a new schedule with the time at which it first fires. `now_ms`: the present time of the clock of this
-    type.
+    """Returns a new schedule with the time at which it first fires. `now_ms`: the present stream time for STREAM_TIME,
+    and the present wall-clock time for WALL_CLOCK_TIME.
     """
     if start_time_ms is None:
         first_ms = 0 if type is PunctuationType.STREAM_TIME else now_ms + interval_ms

@@ -1,19 +1,20 @@
-"""Sends everything that tasks write: records to output topics, changes of their stores, dead letters.
+"""Sends the records that tasks write to output topics, the changes of their stores, and dead letters.
 
-    RecordCollector    for one task: serializes records, chooses their partitions, and collects them as rows
-    StreamsProducer    for one stream thread: all tasks of the thread share it, so a commit covers all of them
+    RecordCollector    Serializes records of one task, chooses their partitions, and collects the records as rows.
+    StreamsProducer    Sends the records of one stream thread. All tasks of the thread share the producer, so a commit
+                       covers all tasks.
 
-Rules of the collector: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition; records
-without a key take the partitions in turn. A store's change goes to the task's partition of the changelog. The offset of
-a change is known once the log has acknowledged (and committed) the change; a checkpoint has only offsets of
-acknowledged changes.
+Rules of the collector: without a partitioner, Kafka's murmur2 hash of the key's bytes chooses the partition. Records
+without a key go to the partitions in turn. A store's change goes to the task's partition of the changelog. The offset
+of a change is known once the log has acknowledged the change (under exactly-once, committed it). A checkpoint has only
+known offsets.
 
-Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once
-nothing is sent outside a transaction, and a transaction begins with the first record (or offset) after the last commit.
-Before a task reads its input, it claims the input partitions in the log, which fences all earlier claims of these
-partitions. The producer is fenced when another producer with the same id is opened, or when there is a newer claim of
-the input partitions of one of its tasks. The methods of a fenced producer raise `TaskMigrated`. The methods of any
-producer may raise the log's `LogTimeout`, which counts against `task.timeout.ms`.
+Rules of the producer: under at-least-once, records are written without waiting for the commit. Under exactly-once,
+every record is sent in a transaction, which begins with the first record (or offset) after the last commit. Before a
+task reads its input, the task claims the input partitions in the log. A claim fences all earlier claims of the same
+partitions. The producer is fenced when another producer with the same id is opened. The producer is also fenced when a
+newer claim of a task's input partitions is made. The methods of a fenced producer raise `TaskMigrated`. The methods of
+any producer may raise the log's `LogTimeout`, which counts against `task.timeout.ms`.
 Source: `RecordCollectorImpl`, `StreamsProducer`.
 """
 
@@ -37,8 +38,10 @@ from streams_runtime.serdes import BYTES, NestedSerde, Serde, serde_for_topic, s
 from streams_runtime.tasks.needed_changes import NeededChanges
 
 MOST_ROWS = 10_000
-"""The most rows that one partition may have before the producer gets them. Usually the producer gets them at the end of
-`ProcessorRuntime.process`; but one punctuator or one call of a processor may write any number of rows."""
+"""The largest number of rows that one partition may have before the producer gets the rows. Usually the producer gets
+rows at the end of `ProcessorRuntime.process`. The limit is needed because one punctuator or one call of a processor may
+write any number of rows.
+"""
 
 _HOT_KEYS = 100_000
 """The number of keys whose partitions a sink remembers."""
@@ -48,8 +51,8 @@ _FENCED = (ProducerFenced, CommitFenced)
 
 
 class _PartitionRows:
-    """Records of one partition that the producer does not have yet, as lists of the same length. Giving a producer many
-    records at once takes a fifth of the time of single records. `limits`: the topic's limits for a record.
+    """Records of one partition that the producer does not have yet, as lists of the same length. Sending many records
+    at once takes a fifth of the time of sending each record alone. `limits`: the topic's limits for a record.
     """
 
     __slots__ = ("keys", "limits", "partition", "timestamps_ms", "values")
@@ -70,9 +73,9 @@ class _PartitionRows:
 class RecordCollector:
     """Collects and sends the output of one task. The collector is also the `ChangeLogger` of the task's stores.
 
-    `changelogs`: the partition for the changes of each logged store. `needed`: by changelog of a window store, the
-    `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with rows that `send_rows` has
-    to send, in the order in which they got their first row.
+    `changelogs`: the partition for the changes of each logged store. `needed`: for each changelog of a window store,
+    the `NeededChanges` that gets the timestamps of sent changes. `pending`: the partitions with rows that `send_rows`
+    has to send, in the order in which they got their first row.
     """
 
     def __init__(
@@ -89,11 +92,12 @@ class RecordCollector:
         self._needed = dict(needed or {})
         self._targets: dict[str, tuple[TopicPartition, ...]] = {}
         self._written: set[TopicPartition] = set()
-        self._has_sent = False  # whether records were sent since `call_if_sent` began
+        self._has_sent = False  # True if records were sent since `call_if_sent` began
         self._rows: dict[TopicPartition, _PartitionRows] = {}
         self.pending: list[_PartitionRows] = []
         self._change_rows: dict[str, _PartitionRows] = {}
-        self._keyless = task_id.partition  # drawn by chance, so that tasks start at different partitions
+        # the start value depends on the task, so that tasks start at different partitions
+        self._keyless = task_id.partition
 
     # --- to topics
 
@@ -106,11 +110,11 @@ class RecordCollector:
         partitioner: StreamPartitioner | None = None,
     ) -> Receiver:
         """Returns the receiver that serializes records, chooses their partitions and writes them to this topic. Do not
-        use it after `clear`.
+        use the receiver after `clear`.
 
-        `node`: the sending node, for error messages. The receiver looks up the topic's partitions with the first
-        record. The receiver raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and
-        StreamsRuntimeError if there is no such topic or partition, or if the topic cannot take the record.
+        `node`: the sending node, for error messages. The receiver looks up the topic's partitions when it gets the
+        first record. The receiver raises SerdeMismatch, SchemaRegistryUnavailable, TaskMigrated, LogTimeout, and
+        StreamsRuntimeError if the topic or the partition does not exist, or if the topic cannot take the record.
         """
         serialize_key = serializer_of(serde_for_topic(key_serde, topic, is_key=True))
         serialize_value = serializer_of(serde_for_topic(value_serde, topic, is_key=False))
@@ -141,7 +145,7 @@ class RecordCollector:
                 self._send_alone(rows, key_bytes, value_bytes, timestamp_ms, headers)
                 return
             if len(rows.keys) >= MOST_ROWS:
-                self.send_rows()  # checked before the record is added: after an error, the record is processed again
+                self.send_rows()  # sent before `_add`, because the record is processed again after an error
             self._add(rows, key_bytes, value_bytes, timestamp_ms)
 
         def find_rows(key: bytes | None, partition: int | None) -> _PartitionRows:
@@ -154,7 +158,7 @@ class RecordCollector:
             if partition is not None:
                 return self._rows_of(targets[partition])
             if key is None:
-                self._keyless += 1  # one counter for all topics that have several partitions
+                self._keyless += 1  # all topics with several partitions share one counter
                 return self._rows_of(targets[self._keyless % len(targets)])
             if len(rows_of_keys) >= _HOT_KEYS:
                 rows_of_keys.clear()
@@ -197,26 +201,26 @@ class RecordCollector:
     # --- to changelogs
 
     def limits_of(self, store: str) -> RecordLimits:
-        """The limits of one record in the changelog of a store. Raises as a sink does."""
+        """Returns the limits of one record in the changelog of a store. Raises the errors of a sink."""
         return self._changes_of(store).limits
 
     def check_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Raise the producer's error if the changelog does not take this change. Raises as a sink does."""
+        """Raise the producer's error if the changelog does not take this change. Raises the errors of a sink."""
         partition = self._changelogs[store]
         limits = self._producer.limits_of(partition)
         with _translating(f"sending a record to {partition}"):
             limits.checked(partition, key, value, timestamp_ms if timestamp_ms > 0 else 0, ())
 
     def log_change(self, store: str, key: bytes, value: bytes | None, timestamp_ms: int) -> None:
-        """Send a store's change to its changelog. The caller has checked the change with `check_change`. Raises as a
-        sink does.
+        """Send a store's change to its changelog. The caller has checked the change with `check_change`. Raises the
+        errors of a sink.
         """
         rows = self._change_rows.get(store) or self._changes_of(store)
-        if timestamp_ms < 0:  # in `init`, no record has set a time yet, and the log takes no negative timestamp
+        if timestamp_ms < 0:  # in `init` no record has set a time yet, and the log refuses negative timestamps
             timestamp_ms = 0
         self._add(rows, key, value, timestamp_ms)
         if len(rows.keys) >= MOST_ROWS:
-            self.send_rows()  # an error is raised after the change is added, because the store has the change already
+            self.send_rows()  # sent after `_add`, because the store has the change already
 
     def _changes_of(self, store: str) -> _PartitionRows:
         rows = self._change_rows[store] = self._rows_of(self._changelogs[store])
@@ -225,8 +229,8 @@ class RecordCollector:
     def keep_window_changelogs(self) -> None:
         """Configure the log to keep the changes of window stores for as long as they are needed.
 
-        A window is readable until the store has a window that starts later by the retention. The newest change of a
-        window is later than the window's start by the window's size at most, and the size is no more than the
+        A window is readable until the store has another window that starts later by the retention or more. The newest
+        change of a window is at most the window's size later than the window's start. The size is at most the
         retention. So a change is needed for twice the retention at most.
         """
         for partition, needed in self._needed.items():
@@ -234,12 +238,10 @@ class RecordCollector:
                 self._producer.log.keep_windows(partition.topic, min(2 * needed.retention_ms, JAVA_LONG_MAX))
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores from whose changelogs the log may, by its clock, delete records that are still
-        needed. Raises LogError.
-
-        The store needs the changes from stream time minus the store's retention on. The log keeps the records from the
-        clock's time minus the topic's retention on. So stream time may be behind the clock by at most the difference of
-        the two retentions.
+        """Returns the window stores whose changelogs may lose needed records, because the log deletes records by its
+        clock. Raises LogError. The store needs the changes from stream time minus the store's retention on. The log
+        keeps the records from the clock's time minus the topic's retention on. So stream time may be behind the clock
+        by at most the difference of the two retentions.
         """
         found: list[WindowsAtRisk] = []
         for store, partition in self._changelogs.items():
@@ -255,7 +257,9 @@ class RecordCollector:
     # --- rows
 
     def send_rows(self) -> None:
-        """Give the producer all rows. Raises as a sink does; then the next call sends the rows that are left."""
+        """Give the producer all rows. Raises the errors of a sink. After an error, the next call sends the rows that
+        are left.
+        """
         pending = self.pending
         while pending:
             rows = pending[0]
@@ -276,8 +280,10 @@ class RecordCollector:
     def _send_alone(
         self, rows: _PartitionRows, key: bytes | None, value: bytes | None, timestamp_ms: int, headers: Headers
     ) -> None:
-        """Send a record that cannot be a row, because it has headers or the producer has to check its limits."""
-        self.send_rows()  # keeps the order: earlier records are sent first
+        """Send a record that cannot be a row, because the record has headers or the producer has to check its
+        limits.
+        """
+        self.send_rows()  # send earlier records first, to keep the order
         self._has_sent = True
         self._producer.send(rows.partition, key, value, timestamp_ms, headers)
         self._note_sent(rows.partition, (timestamp_ms,))
@@ -299,7 +305,7 @@ class RecordCollector:
 
     @contextmanager
     def call_if_sent(self, on_sent: Callable[[], None]) -> Iterator[None]:
-        """Call `on_sent` at the end of the block if the block sent records, or if rows are pending then."""
+        """Call `on_sent` at the end of the block if the block sent records, or if rows are pending at the end."""
         self._has_sent = False
         try:
             yield
@@ -310,12 +316,12 @@ class RecordCollector:
     def acknowledged_offsets(self) -> dict[TopicPartition, int]:
         """Returns the offset after the last acknowledged record, for each changelog that this task has written to.
 
-        Call `acknowledged_offsets` after each commit: it also passes the offsets to `NeededChanges`.
+        Has to be called after each commit, because the method also passes the offsets to `NeededChanges`.
         """
         if not self._written:
             return {}
         last = self._producer.last_offsets()
-        # the thread's producer also has offsets that an earlier task with this id wrote; these are ignored
+        # ignores the producer's offsets from an earlier task with this id
         written = self._written & last.keys()
         for changelog, needed in self._needed.items():
             if changelog in written:
@@ -335,9 +341,9 @@ class StreamsProducer:
     """The producer of one stream thread. Only this thread may use the producer. `transactional_id`: None under
     at-least-once.
 
-    `initialize` or the first use opens the log's producer; after `reset` the next use opens another one.
-    `aborts`: the number of transactions that were not committed. A task remembers the number when its work begins; if
-    the number has grown when the task commits, the work was in an aborted transaction.
+    `initialize` or the first use opens the log's producer. After `reset`, the next use opens another producer.
+    `aborts`: the number of aborted transactions. A task remembers this number when its work begins. If the number has
+    grown when the task commits, the work was in an aborted transaction.
     """
 
     def __init__(self, log: Log, transactional_id: str | None = None) -> None:
@@ -347,17 +353,15 @@ class StreamsProducer:
         self.transaction_in_flight = False
         self.aborts = 0
         self._write_claims: dict[TaskId, Claim] = {}
-        self._ready = False  # opened and, under exactly-once, in a transaction; a send checks only `_ready`
+        self._ready = False  # True if the producer is open and, under exactly-once, in a transaction
 
     @property
     def exactly_once(self) -> bool:
         return self.transactional_id is not None
 
     def initialize(self) -> Producer:
-        """Returns the log's producer. Opens the log's producer if it is not open; opening fences an earlier producer
-        with the same id.
-
-        Raises as `send` does.
+        """Returns the log's producer. If the log's producer is not open, opens the producer and so fences an earlier
+        producer with the same id. Raises the errors of `send`.
         """
         if self.producer is None:
             with _translating("opening the producer"):
@@ -366,10 +370,11 @@ class StreamsProducer:
         return self.producer
 
     def set_write_claim(self, task: TaskId, claim: Claim | None) -> None:
-        """Under at-least-once, let the task write as long as this claim is the newest; None: the task writes no more.
+        """Under at-least-once, let the task write as long as no newer claim exists. If `claim` is None, the task must
+        not write any more.
 
-        Without the check of the write claim, a thread that was expelled from its group could still write old values of
-        a store to the changelog, after the newer values of the next owner.
+        The write claim stops a thread that was expelled from its group. Without the claim, the thread could write old
+        values of a store to the changelog after the newer values of the next owner.
         """
         if self.exactly_once:
             return
@@ -403,7 +408,9 @@ class StreamsProducer:
         values: Sequence[bytes | None],
         timestamps_ms: Sequence[int],
     ) -> None:
-        """Send one record for each row of the columns. Raises as `send` does, and then sends no record."""
+        """Send one record for each row of the columns. Raises the errors of `send`. After an error no record is
+        sent.
+        """
         if not self._ready:
             self._begin()
         try:
@@ -412,18 +419,18 @@ class StreamsProducer:
             raise _translated(error, f"sending records to {partition}") from error
 
     def limits_of(self, partition: TopicPartition) -> RecordLimits:
-        """The limits for a record in this partition. Raises as `send` does."""
+        """Returns the limits for a record in this partition. Raises the errors of `send`."""
         with _translating(f"asking for the limits of {partition}"):
             return self.initialize().limits_of(partition)
 
     def send_now(self) -> None:
-        """Have the sent records written without waiting for `linger.ms`. Raises as `send` does."""
+        """Let the producer write the sent records without waiting for `linger.ms`. Raises the errors of `send`."""
         if self.producer is not None:
             with _translating("writing what was sent"):
                 self.producer.send_now()
 
     def flush(self) -> None:
-        """Wait until all sent records are written. Raises as `send` does."""
+        """Wait until all sent records are written. Raises the errors of `send`."""
         if self.producer is not None:
             with _translating("flushing"):
                 self.producer.flush()
@@ -432,14 +439,16 @@ class StreamsProducer:
         """Under exactly-once, end the transaction with these offsets in it. Under at-least-once, write the pending
         records together with the offsets.
 
-        `offsets`: for each claim, the offsets that moved, perhaps none. The log checks a claim without moved offsets as
-        well: a punctuation may have sent records, and only the owner of the claim may write them. Does nothing if
-        there is neither an offset nor a record. Raises as `send` does; after an error nothing is committed.
+        `offsets`: pairs of a claim and the moved offsets of the claim's partitions. A pair may have no offsets. The log
+        also checks a claim without moved offsets, because a punctuation may have sent records, and only the owner of
+        the claim may write records. Does nothing without offsets and records. Raises the errors of `send`. After an
+        error nothing is committed.
         """
         if self.exactly_once:
             self._commit_transaction(offsets)
             return
-        # A producer that is not open has no pending records. Without claims there are no offsets, so a flush is enough.
+        # A producer that is not open has no pending records. Without claims, a flush is enough, because there are no
+        # offsets.
         has_nothing_to_write = self.producer is None and not any(moved for _, moved in offsets)
         if not offsets or has_nothing_to_write:
             self.flush()
@@ -450,8 +459,8 @@ class StreamsProducer:
     def abort(self) -> None:
         """Abort the transaction in flight, if there is one. Never raises, because dirty closes call it.
 
-        A fenced producer stays open until its thread has rejoined the group and calls `reset`. After another error of
-        the log, the producer is closed; the log aborts its transaction when a producer with the same id is opened.
+        A fenced producer stays open until its thread has rejoined the group and calls `reset`. After any other error of
+        the log, the producer is closed. The log aborts the transaction when a producer with the same id is opened.
         """
         if not self.transaction_in_flight or self.producer is None:
             return
@@ -464,11 +473,11 @@ class StreamsProducer:
             self.reset()
 
     def reset(self) -> None:
-        """Close the log's producer; the next use opens a new one. Source: `StreamsProducer.resetProducer`.
+        """Close the log's producer. The next use opens a new producer. Source: `StreamsProducer.resetProducer`.
 
-        Records that the producer has not written yet are discarded: their input offsets are not committed, so the next
-        owner of the tasks processes the input again. If these records were written late, they could come after the
-        records of the next owner in a changelog, and replace newer values.
+        Discards records that the producer has not written yet. The input offsets of these records are not committed, so
+        the next owner of the tasks processes the input again. If the discarded records were written late, they could
+        follow the records of the next owner in a changelog, and so replace newer values.
         """
         producer, self.producer = self.producer, None
         self._mark_aborted()
@@ -478,12 +487,14 @@ class StreamsProducer:
             producer.discard()
             producer.close()
         except LogError:
-            # an error of the close does no harm: this producer is not used any more, and the next producer with its id
-            # fences it
+            # An error does no harm, because this producer is not used any more, and the next producer with the same id
+            # fences it.
             return
 
     def last_offsets(self) -> Mapping[TopicPartition, int]:
-        """The offset of the last acknowledged (and committed) record, for each partition written."""
+        """Returns the offset of the last acknowledged record (under exactly-once, committed record) of each written
+        partition.
+        """
         return {} if self.producer is None else self.producer.last_offsets()
 
     def close(self) -> None:
@@ -526,8 +537,8 @@ def _translating(doing: str) -> Iterator[None]:
 def _translated(error: LogError, doing: str) -> Exception:
     """Returns the runtime's error for this error of the log. `doing`: the action that failed.
 
-    `StreamsProducer.send` and `send_columns` call this function without the context manager, which would take a sixth
-    of the time of a record with headers.
+    `StreamsProducer.send` and `send_columns` call `_translated` directly, because `_translating` would take a sixth of
+    the time of a record with headers.
     """
     if isinstance(error, _FENCED):
         return TaskMigrated(f"the producer was fenced while {doing}: {error}")

@@ -1,16 +1,16 @@
-"""A table's source topic as its changelog: a restore applies only the records that the table applied.
+"""Restores a table from its source topic. A restore applies only the records that the table applied.
 
-The source topic may have records that the table left out: records that its serdes cannot read and that the handler
-dropped, records that the timestamp extractor drops, and records whose key is read as None. A value that is read as None
-deletes its key. A restore ends at the group's committed offset, so all restored records were processed before. A record
-that cannot be read by the restore was left out when it was processed. So no handler is called again, and no record is
-counted or sent to the dead-letter topic a second time.
+The source topic may have records that the table left out. A table leaves out records that the serdes cannot read and
+that the handler dropped, records that the timestamp extractor drops, and records whose key is read as None. A record
+whose value is read as None deletes the key. A restore ends at the group's committed offset, so all restored records
+were processed before. If the restore cannot read a record, the table has left out the record, too. So the restore calls
+no handler, counts no record, and sends no record to the dead-letter topic.
 
-Records that can be read are deserialized, and serialized again with the serdes of the store, because the topic may have
-other bytes than the store for the same key. A timestamp extractor gets the partition time of the restored records, -1
-before the first of them. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies the bytes
-of the topic (KAFKA-8037), so bad records replace good ones. As in Kafka, a restore begins at the beginning of the
-topic, even if the table began at the end of the topic (`auto.offset.reset=latest`).
+A restore deserializes the records, and serializes them again with the serdes of the store. The reason is that the bytes
+of a key may differ between topic and store. A timestamp extractor gets the partition time of the restored records, -1
+before the first restored record. Source: `KTableSource`, `RecordQueue`. Differs from Kafka: in Kafka a restore copies
+the bytes of the topic (KAFKA-8037), so bad records replace good records. As in Kafka, a restore begins at the beginning
+of the topic, even if the table began at the end of the topic (`auto.offset.reset=latest`).
 """
 
 import logging
@@ -29,9 +29,9 @@ from streams_runtime.tasks.exception_handling import described
 from streams_runtime.tasks.partition_group import RecordQueue
 
 RecordConverter = Callable[[RecordBatch], RecordBatch | None]
-"""Converts a batch of a table's source topic to the records that the table put into its store: without the records that
-the table left out, and with the bytes of the store. Returns None if the table put no record of the batch into its
-store. Call a converter with the batches in order. Raises SchemaRegistryUnavailable. Source: `RecordConverter`.
+"""Converts a batch of a table's source topic to the records that the table put into its store. Keys and values are the
+bytes that the store has. Returns None if the table put no record of the batch into its store. Call a converter with the
+batches in order. Raises SchemaRegistryUnavailable. Source: `RecordConverter`.
 """
 
 _logger = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ class SourceChangelog:
 
     def __init__(self, task_id: TaskId, partition: TopicPartition, source: SourceRunner, store: StateStore) -> None:
         self._queue = RecordQueue(task_id, partition, source, self._left_out, counted_before(task_id))
-        # A processor of the user fills a store of another kind; a store of another kind is assumed to have the bytes of
+        # A store of any other kind is filled by a processor of the user. Such a store is assumed to have the bytes of
         # the topic.
         self._store = store if isinstance(store, SerdesTimestampedKeyValueStore) else None
         self._next_offset = 0
@@ -101,7 +101,7 @@ class SourceChangelog:
 
 
 def source_changelogs(task: TaskId, graph: ProcessorGraph) -> dict[TopicPartition, RecordConverter]:
-    """The converters of a task's changelogs that are source topics."""
+    """Returns the converters for those changelogs of a task that are source topics."""
     stores = {store.name: store for store in graph.stores}
     partitions = {store: TopicPartition(topic, task.partition) for store, topic in graph.source_changelogs.items()}
     return {

@@ -1,16 +1,17 @@
-"""A standby: keeps copies of a task's stores up to date by reading their changelogs. A standby has no processors.
+"""A standby keeps copies of a task's stores up to date by reading their changelogs. A standby has no processors.
 
 Rules:
-- A standby is RUNNING as soon as its stores are open; the changelog reader applies the records and advances the
+- A standby is RUNNING as soon as its stores are open. The changelog reader applies the records and advances the
   offsets.
-- A commit writes a checkpoint, under both guarantees. A standby needs a commit if its `StateManager` reports that a
-  checkpoint is due, but at most once in five seconds, because the thread waits while the stores are flushed to disk.
+- A commit writes a checkpoint, under at-least-once and under exactly-once. A standby needs a commit if its
+  `StateManager` reports that a checkpoint is due. A standby commits at most once in five seconds, because the thread
+  waits while the stores are flushed to disk.
 - When the task is recycled, its stores stay open, and the active task continues with them. A dirty close under
   exactly-once leaves nothing on disk.
 
 Source: `StandbyTask`, `AbstractTask`. Differs from Kafka: in Kafka `commit_needed` is always true, and there is no
-minimum of five seconds between checkpoints. A dirty close deletes nothing on disk if this task never had the lock of
-the directory.
+minimum of five seconds between checkpoints. If this task never had the lock of the directory, a dirty close deletes
+nothing on disk.
 """
 
 from collections.abc import Mapping
@@ -78,8 +79,8 @@ class StandbyTask(Task):
         return {}
 
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """Write a checkpoint if it is due or enforced. A task that is not initialised does not touch the file on disk.
-        Raises ProcessorStateError.
+        """Write a checkpoint if a checkpoint is due or enforced. A task that is not initialised does not touch the file
+        on disk. Raises ProcessorStateError.
         """
         self._expect("be committed", *_MAY_COMMIT)
         if self._is_open and (enforce_checkpoint or self.commit_needed()):

@@ -1,29 +1,30 @@
-"""The directories in which tasks keep their state, and their locks.
+"""Manages the directories in which tasks keep their state, and the locks of these directories.
 
-    <state.dir>/<application.id>/                    one process at a time: .lock
+    <state.dir>/<application.id>/                    locked by one process at a time, with .lock
         kafka-streams-process-metadata               the process id, which outlives the process
         cluster-id                                   the id of the log from which the state was restored
-        <task id>/                                   one thread of that process at a time: .lock
+        <task id>/                                   locked by one thread of the process, with .lock
             .checkpoint                              see `checkpoint_file`
-            rocksdb/<store>/                         a RocksDB, and its store-format: see `store_format`
+            rocksdb/<store>/                         a RocksDB with its format file, see `store_format`
 
-Rules: only the holder of the lock of a task's directory writes or deletes files in the directory. When another thread
-of the same process holds the lock, a thread gets False and tries again later. When another process holds the lock, the
-deployment is wrong, and LockError is raised. A thread that holds the lock only to report the offsets in the directory
-to the leader loses the lock to the thread that gets the task.
+Rules: only a thread that has locked a task's directory writes or deletes files in the directory. When another thread of
+the same process holds the lock, `lock` returns False, and the caller tries again later. When another process holds the
+lock, the deployment is wrong, and `lock` raises LockError. A thread may hold the lock only to report the directory's
+offsets to the leader. A thread that only reports loses the lock when another thread is assigned the task.
 
 State is deleted in this order: the checkpoint is deleted, then the stores are renamed, then the renamed stores are
-deleted. A process that dies in between leaves nothing that could be mistaken for state. State of another log is
-deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the process id are
-synced when they are written. Without the sync, a power failure could leave half a cluster id, which would look like the
-id of another log, and all state would be deleted. The file of the process id has `{"processId": "<uuid>"}`. If the file
-with the process id cannot be read, a new id is generated. Source: `StateDirectory`; KIP-441.
+deleted. If the process dies during a deletion, the rest cannot be mistaken for state. State that was restored from
+another log is deleted, because its changelog offsets mean nothing in this log. The files of the cluster id and of the
+process id are synced when they are written. Without the sync, a power failure could leave half a cluster id. A half
+cluster id would be taken for the id of another log, and all state would be deleted. The file of the process id has
+`{"processId": "<uuid>"}`. If the file with the process id cannot be read, a new id is generated. Source:
+`StateDirectory`; KIP-441.
 
-Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If
-somebody deletes the lock file of the application's directory, a second process can start, but cannot damage the state
-of the tasks that the first process runs. Directories of named topologies are not nested. New directories are private to
-their owner (0700). The age of a task's directory counts from the last change of anything in it. Kafka uses state of
-another cluster as its own if the offsets are in range.
+Differs from Kafka: the lock of a task's directory also excludes other processes (Kafka no longer does this). If a
+person deletes the lock file of the application's directory, a second process can start. The second process cannot
+damage the state of the tasks that the first process runs. Directories of named topologies are not nested. New
+directories are private to their owner (0700). The age of a task's directory is the time since the last change of
+anything in the directory. Kafka uses state that was restored from another cluster if the offsets are in range.
 """
 
 import itertools
@@ -61,14 +62,14 @@ class LockOwner(Protocol):
 
 
 class StateDirectory:
-    """One application's state in one process. From the constructor to `close`, no other process can use the directory.
+    """The state of one application in one process. From the constructor to `close`, no other process can use the
+    directory.
 
-    Any thread may call the methods of `StateDirectory`. Every method raises ProcessorStateError, naming the path, when
-    an operation on the disk fails. A process that was forked from the process that made this object gets a
-    ProcessorStateError too. The constructor waits at most `lock_wait_ms` for an earlier process that is just ending,
-    and raises LockError when that process does not end. `files`: the file system with the directories; a simulation
-    passes its own. `calling_thread`: returns the thread that calls. `process_id`: the same each time an instance opens
-    this directory.
+    Any thread may call the methods of `StateDirectory`. Every method raises ProcessorStateError with the path when an
+    operation on the disk fails. In a forked process, the methods raise ProcessorStateError, too. The constructor waits
+    at most `lock_wait_ms` for an earlier process that is ending, and raises LockError if that process does not end.
+    `files`: the file system of the directories; a simulation passes its own file system. `calling_thread`: returns the
+    calling thread. `process_id`: an id that stays the same each time an instance opens this directory.
     """
 
     def __init__(
@@ -93,7 +94,7 @@ class StateDirectory:
         self._locked_to_report: set[TaskId] = set()  # tasks that were locked with `to_report`
         self._locks: dict[TaskId, HeldLock] = {}
         self._make_directory(self.application_directory)
-        files.warn_if_readable_by_others(self.application_directory)  # this call only logs a warning
+        files.warn_if_readable_by_others(self.application_directory)  # never raises an error
         what = f"the state directory of application {application_id!r}"
         self._process_lock = files.lock(self.application_directory, what, wait_ms=lock_wait_ms)
         self._closed = False
@@ -106,14 +107,14 @@ class StateDirectory:
             ) from error
 
     def belong_to(self, cluster_id: str) -> None:
-        """Delete state that was restored from another log, with a warning. Call `belong_to` before any thread has a
+        """Delete state that was restored from another log, and log a warning. Call `belong_to` before any thread has a
         task.
 
-        State is kept when there is no file with the id of its log. Raises LockError.
+        Keeps the state if no file has the id of the state's log. Raises LockError.
         """
         file = self.application_directory / CLUSTER_FILE_NAME
         try:
-            # if there is no file, the state counts as state of this log
+            # without the file, the state is assumed to be from this log
             known = self.files.read(file).decode() if self.files.exists(file) else cluster_id
         except (OSError, UnicodeDecodeError) as error:
             raise ProcessorStateError(f"the file {file} cannot be read: {error}") from error
@@ -130,11 +131,11 @@ class StateDirectory:
         elif self.files.exists(file):
             return  # the file has this cluster id already
         with as_state_errors(f"the file {file} cannot be written"):
-            # after the deletion: a process that dies before this line deletes again when it starts
+            # written after the deletion, so that the next process deletes again if this process dies before this line
             self.files.write_whole(file, cluster_id.encode(), written_as=f"{file.name}.tmp", synced=True)
 
     def task_directory(self, task: TaskId) -> Path:
-        """The task's own directory. The directory is made if it does not exist."""
+        """Returns the task's directory. Makes the directory if it does not exist."""
         directory = self._path(task)
         self._make_directory(directory)
         return directory
@@ -144,15 +145,16 @@ class StateDirectory:
         lock.
 
         `to_report`: lock the directory only to report its offsets to the leader. A lock to report passes to the first
-        thread that calls `lock` without `to_report`. Raises LockError, naming the other process, when another process
-        holds the lock.
+        thread that calls `lock` without `to_report`. Raises LockError with the id of the other process when another
+        process holds the lock.
         """
         self._check_usable()
         with self._mutex:
             owner = self._owners.get(task)
             me = self._calling_thread()
             if owner is not None:
-                # another owner keeps the lock, unless that owner only reports and this thread needs it for the task
+                # another owner keeps the lock, unless that owner only reports and the calling thread was assigned the
+                # task
                 if owner is not me and (to_report or task not in self._locked_to_report):
                     return False
                 if not to_report:
@@ -169,7 +171,7 @@ class StateDirectory:
             return True
 
     def unlock(self, task: TaskId) -> None:
-        """Unlock the task's directory. Does nothing unless the calling thread has the lock."""
+        """Unlock the task's directory. Does nothing if the calling thread does not have the lock."""
         if os.getpid() != self._pid:
             return
         with self._mutex:
@@ -183,28 +185,28 @@ class StateDirectory:
         return self._owners.get(task) is self._calling_thread()
 
     def lock_owner(self, task: TaskId) -> LockOwner | None:
-        """The thread of this process that holds the lock of the task's directory; None if no thread holds it."""
+        """Returns the thread of this process that holds the lock of the task's directory, or None if no thread holds
+        the lock.
+        """
         return self._owners.get(task)
 
     def holder(self, task: TaskId) -> str:
-        """The name of the lock's owner, for messages."""
+        """Returns the name of the lock's owner, for messages."""
         owner = self.lock_owner(task)
         return "another thread" if owner is None else f"thread {owner.name}"
 
     def non_empty_task_directories(self) -> list[TaskId]:
-        """Tasks with state on disk, in order."""
+        """Returns the tasks with state on disk, sorted by topology name and id."""
         return [task for task in self._tasks_on_disk() if not self.is_empty(task)]
 
     def is_empty(self, task: TaskId) -> bool:
-        """True if the task's directory has no state; checkpoint files and locks do not count as state."""
+        """True if the task's directory has no state. Checkpoint files and locks do not count as state."""
         return not any(_is_state(name) for name in self._names(self._path(task)))
 
     def checkpointed_offsets(self, task: TaskId) -> Mapping[TopicPartition, int]:
-        """The offsets in the task's checkpoint file: the offset of the last applied record of each changelog, or
-        OFFSET_UNKNOWN.
-
-        The result is empty if the checkpoint file does not exist or cannot be read. `checkpoint_file.next_offsets`
-        converts the result to the offsets that a thread reports to the leader.
+        """Returns the offsets in the task's checkpoint file: the offset of the last applied record of each changelog,
+        or OFFSET_UNKNOWN. The result is empty if the checkpoint file does not exist or cannot be read.
+        `checkpoint_file.next_offsets` converts the result to the offsets that a thread reports to the leader.
         """
         try:
             return CheckpointFile(self._path(task), self.files).read()
@@ -213,9 +215,9 @@ class StateDirectory:
             return {}
 
     def wipe(self, task: TaskId) -> None:
-        """Delete the task's checkpoint and stores. The directory is locked during the deletion if the thread does not
-        hold its lock. Broken checkpoint files that were renamed stay. Raises LockError when another thread or process
-        holds the lock.
+        """Delete the task's checkpoint and stores. If the thread does not hold the lock of the directory, `wipe` locks
+        the directory during the deletion. Renamed broken checkpoint files stay. Raises LockError when another thread or
+        process holds the lock.
         """
         with self._locked(task):
             directory = self.task_directory(task)
@@ -223,8 +225,8 @@ class StateDirectory:
             self._discard(directory, [directory / name for name in self._names(directory) if _is_state(name)])
 
     def discard(self, task: TaskId, parts: Iterable[Path]) -> None:
-        """Delete these paths, which are relative to the task's directory. `discard` also completes the deletions of a
-        process that died during them.
+        """Delete these paths, which are relative to the task's directory. Also completes deletions that an earlier
+        process has not completed because it died.
 
         The checkpoint must not name the deleted stores. Raises LockError when another thread or process holds the lock.
         """
@@ -233,10 +235,9 @@ class StateDirectory:
             self._discard(directory, [directory / part for part in parts])
 
     def clean_obsolete(self, cleanup_delay_ms: int) -> list[TaskId]:
-        """Delete directories that are not locked and that have not changed for longer than the delay.
-
-        If a directory cannot be deleted, this is logged, and the next call tries again. Returns the tasks whose
-        directories were deleted. Source: `StateDirectory.cleanRemovedTasks`.
+        """Delete the tasks' directories that are not locked and that have not changed for longer than the delay. If a
+        directory cannot be deleted, logs a warning, and the next call tries again. Returns the tasks whose directories
+        were deleted. Source: `StateDirectory.cleanRemovedTasks`.
         """
         self._check_usable()
         return [task for task in self._tasks_on_disk() if self._clean(task, cleanup_delay_ms)]
@@ -299,14 +300,12 @@ class StateDirectory:
                 self.unlock(task)
 
     def _discard(self, directory: Path, paths: list[Path]) -> None:
-        """Rename the paths, then delete them. A rename is atomic, so there is never half a store at the path of a
-        store.
-        """
+        """Rename the paths, then delete them. A rename is atomic, so the path of a store never has half a store."""
         deleted = directory / _DELETED
         files = self.files
         with as_state_errors(f"state in {directory} cannot be deleted"):
             files.delete_tree(deleted, ignore_errors=True)
-            # Names for the renamed paths. `delete_tree` may have failed above, so each `next` skips the names in use.
+            # The new names of the paths. `delete_tree` may have failed above, so each `next` skips the names in use.
             numbers = (number for number in itertools.count() if not files.exists(deleted / str(number)))
             for path in paths:
                 if files.exists(path):
@@ -339,13 +338,13 @@ class StateDirectory:
             return False
 
     def _unchanged_ms(self, task: TaskId) -> int:
-        """The milliseconds since anything in the task's directory last changed. Taking a lock does not count as a
-        change. Raises OSError.
+        """Returns the milliseconds since the last change of anything in the task's directory. Ignores changes of the
+        lock file. Raises OSError.
         """
         return self._clock.now_ms() - self.files.changed_ms(self._path(task), but=LOCK_FILE_NAME)
 
     def _remove_emptied(self, directory: Path) -> None:
-        """Delete a directory without state, its lock file last. Raises OSError."""
+        """Delete a directory without state. The lock file is deleted last. Raises OSError."""
         for name in self.files.names(directory):
             if name != LOCK_FILE_NAME:
                 self.files.delete(directory / name)
@@ -369,7 +368,8 @@ def _is_state(name: str) -> bool:
 
 
 def stored_process_id(application_directory: Path, files: FileSystem = SYSTEM_FILES) -> ProcessId:
-    """The process id in `<state.dir>/<application.id>`. If there is no id, a new id is written first. Raises
+    """Returns the process id in `<state.dir>/<application.id>`. If the directory has no readable id, writes a new id
+    first. Raises
     OSError.
     """
     files.make_directory(application_directory)

@@ -1,38 +1,37 @@
-"""The stores of a task, and for each store the changelog offset up to which it is complete.
+"""Manages the stores of a task, and for each store the changelog offset up to which the store is complete.
 
 Rules:
-- A store is complete up to and including its offset. The log need not have a record at that offset: it may have deleted
-  the record, or have a transaction marker there. `load_checkpoint` reads the offset once, `restore` and `advance_to`
-  advance it. If the offset is None, it is not known, and the changelog is read from the beginning.
-- While an active task runs, the task and not this object keeps the offsets up to date: the offsets of the last records
-  that were written and acknowledged. The task passes the offsets to `update_changelog_offsets` before each checkpoint,
-  and when it is suspended.
+- A store is complete up to and including its offset. The log need not have a record at that offset, because the record
+  may be deleted or the offset may belong to a transaction marker. `load_checkpoint` reads the offset once, then
+  `restore` and `advance_to` advance the offset. If the offset is None, the offset is not known, and the changelog is
+  read from the beginning.
+- While an active task runs, the task itself tracks the offsets of the last acknowledged records. The task passes these
+  offsets to `update_changelog_offsets` before each checkpoint and when the task is suspended.
 - The stores are flushed before a checkpoint is written, so the offsets in the file are never ahead of the stores on
-  disk. The file names the stores that are persistent and logged, with OFFSET_UNKNOWN for a store whose offset is not
-  known. A task that is marked as corrupted has no file. The file may be ahead of the log after a power loss, if the log
-  lost its latest commits (`logs/embedded/connections.py`).
-- At-least-once: an active task writes a checkpoint when its offsets have moved by more than 10,000 in sum, at the end
-  of restoring, and when it closes.
-- Exactly-once: the file is deleted as soon as it has been read. An active task writes no file while it runs, but writes
-  one at a clean close. So an active task's state without a checkpoint may have records that were never committed, and
-  TaskCorrupted is raised.
-- A standby writes a checkpoint at its first commit, then at a commit when its offsets have moved by more than 10,000 in
-  sum, and when it closes. A standby does not write a checkpoint at every commit, because under exactly-once its stores
-  would be flushed to disk ten times a second.
-- When a task is recycled, a task of the other type takes over its stores, which stay open, and its offsets in memory.
-- If the files of a store are those of another kind of store, a logged store is deleted, with a warning, and restored
-  from the beginning. A store that is not logged is refused.
-- If a store may lack entries that its changelog still has (its retention has grown, for example), the changelog is read
-  from the beginning, and applied over the content of the store.
-- For a store of another kind and for a store that may lack entries, OFFSET_UNKNOWN is in the checkpoint before the
-  store's format file has the new kind or retention. So if the process crashes, the next process restores the store from
-  the beginning as well.
+  disk. The checkpoint file has an entry for each persistent logged store. The entry of a store whose offset is not
+  known is OFFSET_UNKNOWN. A task that is marked as corrupted has no checkpoint file. After a power loss, the file may
+  be ahead of the log, if the log lost its latest commits (`logs/embedded/connections.py`).
+- At-least-once: an active task writes a checkpoint at the end of restoring and when it closes. While the task runs, a
+  commit writes a checkpoint if the sum of the offsets has grown by more than 10,000.
+- Exactly-once: the checkpoint file is deleted as soon as it has been read. An active task writes the file only at a
+  clean close, and not while it runs. So the state of an active task without a checkpoint may have records that were
+  never committed, and `load_checkpoint` raises TaskCorrupted.
+- A standby writes a checkpoint at its first commit and when it closes. Any other commit of a standby writes a
+  checkpoint if the sum of the offsets has grown by more than 10,000. A standby does not write a checkpoint at every
+  commit, because under exactly-once its stores would be flushed to disk ten times a second.
+- When a task is recycled, a task of the other type gets its open stores, and its offsets in memory.
+- The files of a store may be from another kind of store. A logged store with such files is deleted, with a warning, and
+  restored from the beginning. An error is raised if a store with such files is not logged.
+- A store may lack entries that its changelog still has, for example because the store's retention was raised. The
+  changelog of such a store is read from the beginning, and applied over the content of the store.
+- Before a store's format file gets a new kind or retention, OFFSET_UNKNOWN is written to the checkpoint. So if the
+  process crashes after the change of the format file, the next process restores the store from the beginning as well.
 
 Source: `ProcessorStateManager`, `StateManagerUtil`, `LegacyCheckpointingStateStore`.
 
-Differs from Kafka: before a store is restored from the beginning (the checkpoint is broken, does not name the store or
-has OFFSET_UNKNOWN for it), the store is deleted. So keys that a compacted changelog no longer has do not stay in the
-store.
+Differs from Kafka: before a store is restored from the beginning, the store is deleted. A store is restored from the
+beginning if the checkpoint is broken, has no entry for the store, or has OFFSET_UNKNOWN. So the store loses keys that
+are not in the compacted changelog any more.
 """
 
 import logging
@@ -59,7 +58,7 @@ from streams_runtime.tasks.source_changelog import RecordConverter
 from streams_runtime.tasks.state_directory import StateDirectory
 
 OFFSET_DELTA_FOR_CHECKPOINT = 10_000
-"""A task writes a checkpoint at a commit when its offsets have moved by more than this, in sum."""
+"""A task writes a checkpoint at a commit when the sum of its offsets has grown by more than this number."""
 
 STORES_DIRECTORY = Path("rocksdb")
 """The directory of persistent stores. The directory of a store is `<task directory>/rocksdb/<store>`."""
@@ -70,7 +69,7 @@ _logger = logging.getLogger(__name__)
 class StoreMetadata:
     """A store and its changelog (None if the store is not logged).
 
-    `offset`: the changelog offset up to which, inclusive, the store is complete; None if it is not known.
+    `offset`: the last changelog offset that is applied to the store; None if this offset is not known.
     """
 
     def __init__(self, store: StateStore, changelog: TopicPartition | None) -> None:
@@ -85,16 +84,16 @@ class StoreMetadata:
 class StateManager:
     """The stores of one task. Only the stream thread of the task uses the state manager.
 
-    The order of calls is `lock`, `open_stores`, `load_checkpoint`, then any others, `close` and `unlock`; after `close`
-    the stores may be opened again.
+    The order of calls is `lock`, `open_stores`, `load_checkpoint`, then other methods, then `close` and `unlock`. After
+    `close` the stores may be opened again.
 
-    `changelogs`: the partition that logs each store; a store that has None, or is missing here, is not logged.
+    `changelogs`: the changelog partition of each store. A store with None or without an entry is not logged.
     `source_changelogs`: the changelogs that are also inputs of the task, each with its `RecordConverter`. A restore
     passes each batch of such a changelog to the converter, and applies the records that the converter returns.
     `compacted_changelogs`: the changelogs of stores without windows, which are created with compaction alone.
     `window_retentions_ms`: the retention of each window store that has a changelog of its own.
-    `checkpoint_delta`: if the offsets have moved by more than `checkpoint_delta`, in sum, a commit writes a checkpoint;
-    a simulation lowers it.
+    `checkpoint_delta`: if the sum of the offsets has grown by more than `checkpoint_delta`, a commit writes a
+    checkpoint. A simulation lowers `checkpoint_delta`.
     """
 
     def __init__(
@@ -147,7 +146,7 @@ class StateManager:
         self._was_empty = True
         # the sum of `changelog_offsets` when a checkpoint was last due or loaded; None before `load_checkpoint`
         self._sum_at_checkpoint: int | None = None
-        # the content of the checkpoint file; None: this object has not written the file, or has deleted it afterwards
+        # the content of the checkpoint file; None if this object has not written the file, or has deleted the file
         self._on_disk: dict[TopicPartition, int] | None = None
 
     # --- the directory
@@ -172,11 +171,9 @@ class StateManager:
 
     def open_stores(self, context: StoreContext) -> None:
         """Open the stores, unless they are open. A store without a changelog of its own gets a context without a change
-        logger.
-
-        A broken checkpoint is renamed, with a warning, and all state is deleted. Raises ProcessorStateError, and
-        TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, a store with broken files ends
-        the thread at every start, until the files are deleted by hand.
+        logger. If the checkpoint is broken, renames the checkpoint, logs a warning and deletes all state. Raises
+        ProcessorStateError, and TaskCorrupted when the files of a store are broken. Differs from Kafka: in Kafka, a
+        store with broken files ends the thread at every start, until the files are deleted by hand.
         """
         if self._opened or not self._metadata:
             return
@@ -200,11 +197,10 @@ class StateManager:
                 raise self._failed("open", metadata, error) from error
 
     def load_checkpoint(self) -> None:
-        """Take the offsets of the stores from the checkpoint. Under exactly-once, delete the checkpoint file after it
-        was read.
+        """Take the offsets of the stores from the checkpoint. Under exactly-once, deletes the checkpoint file
+        afterwards.
 
-        Raises TaskCorrupted when under exactly-once there is state without an offset. The file stays when TaskCorrupted
-        is raised.
+        Under exactly-once, raises TaskCorrupted for state without an offset, and then keeps the checkpoint file.
         """
         if self._sum_at_checkpoint is None:
             unused = dict(self._loaded_checkpoint)
@@ -230,7 +226,7 @@ class StateManager:
     # --- offsets
 
     def metadata(self, partition: TopicPartition) -> StoreMetadata:
-        """The store of this changelog. Raises KeyError when the partition is not a changelog of the task."""
+        """Returns the store of this changelog. Raises KeyError when the partition is not a changelog of the task."""
         return self._by_changelog[partition]
 
     def changelog_as_source(self, partition: TopicPartition) -> bool:
@@ -238,14 +234,13 @@ class StateManager:
         return partition in self._source_changelogs
 
     def changelog_offsets(self) -> dict[TopicPartition, int]:
-        """The next offset to apply, for each changelog; 0 when the offset is not known."""
+        """Returns the next offset to apply for each changelog, 0 if the offset is not known."""
         return {p: 0 if metadata.offset is None else metadata.offset + 1 for p, metadata in self._by_changelog.items()}
 
     def update_changelog_offsets(self, next_offsets: Mapping[TopicPartition, int]) -> None:
-        """Set the offsets of changelogs. Ignores partitions that are no changelogs.
-
-        `next_offsets`: as `changelog_offsets` returns them. A next offset follows the last record that was written to
-        the changelog or, if the changelog is a source topic, read from the topic.
+        """Set the offsets of changelogs. Ignores partitions that are not changelogs. `next_offsets`: the offset after
+        the last record that was written to each changelog. For a source topic, `next_offsets` has the offset after the
+        last record that was read.
         """
         for partition, next_offset in next_offsets.items():
             if (metadata := self._by_changelog.get(partition)) is not None:
@@ -255,10 +250,10 @@ class StateManager:
         return sum(self.changelog_offsets().values())
 
     def restore(self, partition: TopicPartition, batch: RecordBatch) -> None:
-        """Apply records of a changelog. If the changelog is a source topic, apply the records that its
+        """Apply records of a changelog. If the changelog is a source topic, applies the records that its
         `RecordConverter` returns.
 
-        Raises ProcessorStateError, and does not change the offset then.
+        Raises ProcessorStateError, and then leaves the offset unchanged.
         """
         metadata = self._by_changelog[partition]
         convert = self._source_changelogs.get(partition)
@@ -284,14 +279,14 @@ class StateManager:
     # --- checkpoints
 
     def checkpoint_due(self) -> bool:
-        """True if a commit has to write a checkpoint, judged by the offsets that this object has."""
+        """True if a commit has to write a checkpoint, according to `changelog_offsets`."""
         return self._offset_sum() > self.checkpoint_limit()
 
     def checkpoint_limit(self) -> int:
-        """A commit has to write a checkpoint if the sum of `changelog_offsets` is above this limit.
+        """Returns the limit above which the sum of `changelog_offsets` makes a commit write a checkpoint.
 
-        The first commit of a standby writes a checkpoint. Under exactly-once, no commit of an active task writes a
-        checkpoint. In all other cases, a commit writes a checkpoint if the offsets have grown by more than
+        The limit makes the first commit of a standby write a checkpoint. Under exactly-once, no commit of an active
+        task writes a checkpoint. Any other commit writes a checkpoint if the sum of the offsets has grown by more than
         `checkpoint_delta`.
         """
         if self._sum_at_checkpoint is None:
@@ -304,10 +299,10 @@ class StateManager:
         return self._sum_at_checkpoint + self.checkpoint_delta
 
     def maybe_checkpoint(self, *, enforce: bool) -> bool:
-        """Flush the stores and write the checkpoint file, if a checkpoint is due or enforced. The task calls this
-        method at a commit, and with `enforce` at a close and at the end of restoring.
+        """Flush the stores and write the checkpoint file, if a checkpoint is due or enforced. The task calls
+        `maybe_checkpoint` at a commit. At a close and at the end of restoring, the task passes `enforce`.
 
-        Returns whether a checkpoint was due or enforced. The file is not written if its content would not change.
+        Returns True if a checkpoint was due or enforced. Does not write the file if its content would not change.
         Raises ProcessorStateError.
         """
         if self._sum_at_checkpoint is None or not (enforce or self.checkpoint_due()):
@@ -318,14 +313,14 @@ class StateManager:
         return True
 
     def delete_checkpoint(self) -> None:
-        """Delete the file. Raises ProcessorStateError."""
+        """Delete the checkpoint file. Raises ProcessorStateError."""
         if self._metadata:
             self._checkpoint_file().delete()
             self._on_disk = None
 
     def flush(self) -> None:
-        """Flush all stores even if one fails, then raise the first error. Errors other than AssignorFault become a
-        ProcessorStateError.
+        """Flush all stores even if one fails, then raise the first error. Any error other than AssignorFault becomes
+        the cause of a ProcessorStateError.
         """
         self._for_each("flush", lambda metadata: metadata.store.flush())
 
@@ -338,9 +333,9 @@ class StateManager:
             self.delete_checkpoint()
 
     def close(self) -> None:
-        """Close every store even if one fails, then forget the offsets. If the task is corrupted, delete all state.
+        """Close every store even if one fails, then forget the offsets. If the task is corrupted, deletes all state.
 
-        Raises the first error, as `flush` does. A second call does nothing.
+        Raises the first error of a store. A second call does nothing.
         """
         corrupted = self._corrupted
         try:
@@ -351,14 +346,14 @@ class StateManager:
                 self._directory.wipe(self.task_id)
 
     def wipe(self) -> None:
-        """Close the stores, and delete all state with the checkpoint. A task calls `wipe` for a dirty close under
+        """Close the stores, and delete all state and the checkpoint. A task calls `wipe` for a dirty close under
         exactly-once, and for corrupt state.
         """
         self._corrupted = bool(self._metadata)
         self.close()
 
     def transition_to(self, task_type: TaskType, context: StoreContext) -> None:
-        """Become the state of the other type of task: stores stay open, offsets stay in memory.
+        """Become the state of a task of the other type. The stores stay open, and the offsets stay in memory.
 
         Under exactly-once, an active task starts without a checkpoint. Raises ProcessorStateError.
         """
@@ -400,10 +395,9 @@ class StateManager:
             )
 
     def _forget_offset(self, changelog: TopicPartition) -> None:
-        """Forget the offset of a store that is being opened. The checkpoint file gets OFFSET_UNKNOWN for it, so that
-        after a crash the store is restored from the beginning as well.
-
-        A store that the checkpoint does not name stays without an offset, and `load_checkpoint` decides about it.
+        """Forget the offset of a store that is being opened. Writes OFFSET_UNKNOWN for the store to the checkpoint
+        file, so that the store is restored from the beginning even after a crash. Does nothing for a store without an
+        entry in the checkpoint. `load_checkpoint` handles a store without an entry.
         """
         if changelog in self._loaded_checkpoint:
             self._loaded_checkpoint[changelog] = OFFSET_UNKNOWN
@@ -417,12 +411,12 @@ class StateManager:
         return replace(context, changes=None if unlogged else context.changes, read_again=self._read_again)
 
     def _stale_stores(self) -> list[Path]:
-        """The directories of stores that are restored from the beginning, and have to be deleted before that.
+        """Returns the directories of stores that have to be deleted, because they are restored from the beginning.
 
-        In the checkpoint, the offset of such a store is OFFSET_UNKNOWN or missing. But under exactly-once, a store
-        whose offset is missing is not stale: `load_checkpoint` decides about it.
+        In the checkpoint, the offset of a stale store is OFFSET_UNKNOWN or missing. Under exactly-once, a store with a
+        missing offset is not stale, because `load_checkpoint` handles it.
         """
-        # the offset of a store that the checkpoint does not name; 0 stands for any offset that is not OFFSET_UNKNOWN
+        # the offset of a store without an entry in the checkpoint; 0 stands for any offset that is not OFFSET_UNKNOWN
         unnamed = 0 if self.exactly_once else OFFSET_UNKNOWN
         return [
             STORES_DIRECTORY / metadata.store.name
@@ -431,9 +425,10 @@ class StateManager:
         ]
 
     def _without_missing_stores(self, offsets: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-        """The offsets of a checkpoint without the stores whose directories do not exist; logs a warning for these.
+        """Returns the offsets of a checkpoint without the stores whose directories do not exist. Logs a warning with
+        these stores.
 
-        A cleaner of temporary files, for example, may have deleted a store and left the checkpoint.
+        For example, a program that deletes old temporary files may have deleted a store and left the checkpoint.
         """
         missing = {
             p
@@ -460,7 +455,7 @@ class StateManager:
     def _for_each(self, operation: str, action: Callable[[StoreMetadata], None]) -> None:
         """Call `action` for every store even if one call fails, then raise the first error.
 
-        `operation`: the action in messages, after "could not".
+        `operation`: the verb that follows "could not" in messages.
         """
         failures: list[Exception] = []
         for metadata in self._metadata.values():

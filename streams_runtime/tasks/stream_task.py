@@ -1,4 +1,4 @@
-"""An active task: reads its input partitions, runs its part of the topology, and prepares its commits.
+"""An active task reads its input partitions, runs its part of the topology, and prepares its commits.
 
     lock                   lock the directory                                                CREATED
     initialize_if_needed   lock, claim the input, open the stores, read the checkpoint       CREATED -> RESTORING
@@ -7,19 +7,18 @@
     prepare_commit, (the thread commits), post_commit                                        RUNNING, SUSPENDED
     suspend, close_clean | close_dirty | recycle_state | resume                              -> SUSPENDED -> CLOSED
 
-`StreamTask` alone owns the task's state and its transitions. Each part of the task owns one thing, and does not know
-the task's state:
+Only `StreamTask` changes the state of the task. These parts of the task do not know the task's state:
 
-    buffer          `PartitionGroup`     the polled records that are not processed yet: queues, pauses, the next record
-    runtime         `ProcessorRuntime`   runs records and punctuations through the graph, and is the interface of
-                                         processors and stores to the task; has the record cache and the outputs
-    offsets         `InputOffsets`       the offsets at which reading began, and the offsets to commit
-    claim           `InputClaim`         the claim of the input partitions: the right to commit their offsets
-    state_manager   `StateManager`       the stores, the checkpoint, the directory's lock
+    buffer          `PartitionGroup`     Has the polled records that are not processed yet, and chooses the next record.
+    runtime         `ProcessorRuntime`   Runs records and punctuations through the graph. Processors and stores use the
+                                         task through `runtime`, which has the record cache and the outputs.
+    offsets         `InputOffsets`       Has the offsets at which reading began, and the offsets to commit.
+    claim           `InputClaim`         Has the claim of the input partitions, which is the right to commit offsets.
+    state_manager   `StateManager`       Has the stores, the checkpoint and the directory's lock.
 
 Rules: a commit begins with a flush of the record cache, so that the outputs and changes of a record are sent before its
-offset is committed. Under at-least-once, outputs are written before or with the offsets. Under exactly-once, nothing is
-processed between `prepare_commit` and `post_commit`, no checkpoint is on disk while the task runs, and work of an
+offset is committed. Under at-least-once, outputs are written before or with the offsets. Under exactly-once, the task
+processes nothing between `prepare_commit` and `post_commit`, and has no checkpoint on disk while it runs. Work of an
 aborted transaction is never committed. Source: `StreamTask`, `AbstractTask`.
 """
 
@@ -40,8 +39,8 @@ from streams_runtime.tasks.task import Task
 
 
 class StreamTask(Task):
-    """See `Task`. `TaskCreator` makes the parts. The input partitions have to be assigned to the consumer before
-    `complete_restoration` is called. `runtime`: the interface through which the processors and stores use the task.
+    """See `Task`. `TaskCreator` makes the parts of the task. Before `complete_restoration`, the input partitions have
+    to be assigned to the consumer. `runtime`: the interface through which the processors and stores use the task.
     """
 
     type = TaskType.ACTIVE
@@ -86,12 +85,12 @@ class StreamTask(Task):
         return len(self._buffer)
 
     def node_runs(self) -> Mapping[str, NodeRun]:
-        """Returns, for each node except sources, whether it takes single records or batches, and the reason."""
+        """Returns for each node, except sources, if the node takes single records or batches, and the reason."""
         return self.runtime.graph.node_runs()
 
     @property
     def dropped_records(self) -> int:
-        """The number of records dropped, for any reason."""
+        """The number of dropped records, for all reasons."""
         return self.runtime.losses.dropped_records
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
@@ -104,7 +103,7 @@ class StreamTask(Task):
     def lock(self) -> None:
         """Lock the directory of a CREATED task. Idempotent. Raises LockError.
 
-        Call `lock` before the task's input is claimed: a claim fences the thread that still has the task.
+        Call `lock` before the task's input is claimed, because a claim fences a thread that still runs the task.
         """
         self._expect("lock its directory", TaskState.CREATED)
         self._lock_state()
@@ -133,11 +132,11 @@ class StreamTask(Task):
         self._become(TaskState.RESTORING)
 
     def complete_restoration(self, committed: Mapping[TopicPartition, OffsetAndMetadata] | None = None) -> None:
-        """Go from RESTORING to RUNNING; does nothing in RUNNING. May be called again after LogTimeout.
+        """Go from RESTORING to RUNNING. Does nothing in RUNNING. May be called again after LogTimeout.
 
-        `committed`: the group's offsets of the input, if the caller has looked them up after the input was claimed;
-        None to look them up in this method. Raises LogTimeout, ProcessorStateError, and StreamsRuntimeError for an
-        error in a processor's `init`.
+        `committed`: the group's offsets of the input, if the caller has looked up the offsets after the input was
+        claimed. If `committed` is None, `complete_restoration` looks up the offsets. Raises LogTimeout,
+        ProcessorStateError, and StreamsRuntimeError for an error in a processor's `init`.
         """
         if self.state is TaskState.RUNNING:
             return
@@ -158,12 +157,12 @@ class StreamTask(Task):
             self.state_manager.maybe_checkpoint(enforce=True)
         self._changelog_offsets = self.state_manager.changelog_offsets()
         self._checkpoint_limit = self.state_manager.checkpoint_limit()
-        self._claim.allow_writes()  # taken before `init` of the processors, which may write to stores
+        self._claim.allow_writes()  # before `init` of the processors, because `init` may write to stores
         self.runtime.init_processors()
         self._become(TaskState.RUNNING)
 
     def suspend(self) -> None:
-        """See `Task`. Raises errors of a processor's `close`; the task is SUSPENDED even then.
+        """See `Task`. Raises errors of a processor's `close`. The task is SUSPENDED even after an error.
 
         If a processor's `close` wrote or forwarded something, the task needs a commit afterwards.
         """
@@ -183,10 +182,8 @@ class StreamTask(Task):
 
     def mark_claim_released(self) -> Claim | None:
         """Returns the claim, which the thread has to release together with the claims of other tasks. Returns None if
-        there is no claim to release, or if the task has work that is not committed.
-
-        After the release, the next owner can claim without fencing this thread. A task that is resumed claims its input
-        again.
+        there is no claim to release, or if the task has uncommitted work. After the release, the next owner can claim
+        the input without fencing this thread. A task that is resumed claims its input again.
         """
         return None if self._offsets.commit_needed else self._claim.mark_released()
 
@@ -203,7 +200,9 @@ class StreamTask(Task):
             raise self._illegal("be resumed")
 
     def _before_clean_end(self) -> None:
-        """Raises TaskMigrated if the task has work that is not committed; then the caller has to close it dirty."""
+        """Release the claim. Raises TaskMigrated if the task has uncommitted work: then the caller has to close the
+        task dirty.
+        """
         if self._offsets.commit_needed:
             raise TaskMigrated("has records that are not committed and cannot be closed cleanly", self.id)
         self._claim.release()
@@ -212,7 +211,7 @@ class StreamTask(Task):
         self._offsets.abort()
 
     def _close(self) -> None:
-        """Reset everything except for the deadline and the count of dropped records."""
+        """Reset all parts. Keeps the deadline and the count of dropped records."""
         try:
             super()._close()
         finally:
@@ -225,18 +224,20 @@ class StreamTask(Task):
     # --- records and punctuations
 
     def add_records(self, batch: RecordBatch) -> None:
-        """Buffer a batch of an input partition. A task that is not RUNNING drops the batch: `complete_restoration`
-        seeks back to the committed offsets.
+        """Buffer a batch of an input partition. A task that is not RUNNING drops the batch, because
+        `complete_restoration` seeks back to the committed offsets.
         """
         if self.state is TaskState.RUNNING:
             self._buffer.add(batch)
 
     def is_process_ready(self, now_ms: int) -> bool:
-        """True if `process` has something to do. Raises as `process` does."""
+        """True if `process` has something to do. Raises the errors of `process`."""
         return self.state is TaskState.RUNNING and not self._offsets.commit_pending and self.runtime.is_ready(now_ms)
 
     def process(self, now_ms: int, max_records: int) -> int:
-        """Process up to `max_records` records. Returns and raises as `ProcessorRuntime.process` does."""
+        """Process up to `max_records` records. Returns the number of records processed. Raises the errors of
+        `ProcessorRuntime.process`.
+        """
         if self.state is not TaskState.RUNNING or self._offsets.commit_pending:
             return 0
         return self.runtime.process(now_ms, max_records)
@@ -253,9 +254,9 @@ class StreamTask(Task):
     def may_sleep(self) -> bool:
         """True if the task has nothing to do until it gets records or its next wall-clock punctuation is due.
 
-        Call `may_sleep` only after everything that was due has been processed and punctuated. The consumer may still
-        pass gaps in the input (aborted or compacted records), which makes a commit necessary. The thread need not wake
-        up for these gaps: at each commit, it calls `commit_needed` of every task anyway.
+        Call `may_sleep` after the task has processed and punctuated. While a task sleeps, the consumer may pass gaps in
+        the input (aborted or compacted records), which have to be committed. The thread need not wake the task for
+        these gaps, because each commit calls `commit_needed` of every task anyway.
         """
         return (
             self._buffer.waits_for_records
@@ -265,41 +266,43 @@ class StreamTask(Task):
         )
 
     def next_wall_clock_punctuation_ms(self) -> int | None:
-        """The time of the next wall-clock punctuation; None if no punctuation is scheduled."""
+        """Returns the time of the next wall-clock punctuation, or None if no punctuation is scheduled."""
         return self.runtime.next_wall_clock_punctuation_ms()
 
     # --- commits
 
     def commit_needed(self) -> bool:
-        """True if the task has processed, punctuated or passed gaps in the input since the last commit."""
+        """True if since the last commit the task has processed records, fired punctuations or passed gaps in the
+        input.
+        """
         return self._offsets.commit_needed or self._offsets.check_for_gaps(self._buffer.positions())
 
     def commit_requested(self) -> bool:
-        """True if a commit should not wait for the commit interval: a processor asked for it, or the task began reading
-        at `latest`. If the offset of this end were not committed, the task's next owner would begin at a later end of
-        the log and skip records.
+        """True if a commit should not wait for the commit interval, because a processor asked for a commit or because
+        the task began reading at `latest`. If the position of `latest` were not committed, the task's next owner would
+        begin at a later end of the log and skip records.
         """
         return self._offsets.commit_requested
 
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """See `Task`. The returned offsets have no metadata; the result of `offsets_to_commit` includes metadata.
+        """See `Task`. The returned offsets have no metadata. The result of `offsets_to_commit` has metadata.
 
-        Raises TaskMigrated, LogTimeout, StreamsRuntimeError, and TaskCorrupted when its transaction was aborted.
+        Raises TaskMigrated, LogTimeout, StreamsRuntimeError, and TaskCorrupted when the task's transaction was aborted.
         """
         if self.state is TaskState.CLOSED:
             raise self._illegal("prepare a commit")
         offsets = self._offsets
         if self.commit_needed():
             offsets.expect_transaction()
-            # At-least-once: the producer is not flushed here. The commit checks the claim and writes the producer's
-            # pending records together with the offsets, so a fenced thread does not write them.
+            # At-least-once: the producer is not flushed here. The commit checks the claim, and writes the producer's
+            # pending records together with the offsets. So a fenced thread does not write its pending records.
             self.runtime.flush()
             offsets.prepare(self._buffer.positions())
         return {partition: one.offset for partition, one in offsets.prepared.items()}
 
     def offsets_to_commit(self) -> Mapping[TopicPartition, OffsetAndMetadata]:
-        """The offsets that `prepare_commit` has fixed, with metadata. The thread commits these offsets together with
-        the task's `claim`.
+        """Returns the offsets of the last `prepare_commit`, with metadata. The thread commits these offsets together
+        with the task's `claim`.
         """
         return self._offsets.prepared
 
@@ -319,8 +322,8 @@ class StreamTask(Task):
         self._offsets.committed()
 
     def _checkpoint_while_running(self, moved: Mapping[TopicPartition, int], *, enforce: bool) -> None:
-        """Note the changelog offsets that have moved, and write a checkpoint if it is due. The state manager is not
-        called at each commit, because most commits of a running task write no checkpoint.
+        """Note the changelog offsets that have moved, and write a checkpoint if a checkpoint is due. The state manager
+        is not called at each commit, because most commits of a running task write no checkpoint.
         """
         offsets = self._changelog_offsets
         offsets.update(moved)
@@ -330,14 +333,16 @@ class StreamTask(Task):
             self._checkpoint_limit = self.state_manager.checkpoint_limit()
 
     def purgeable_offsets(self) -> Mapping[TopicPartition, int]:
-        """The offsets below which records of repartition topics may be deleted, since no task needs them any more."""
+        """Returns, for each partition of a repartition topic, the offset below which no task needs the records any
+        more.
+        """
         return self._offsets.purgeable()
 
     # --- windows, partitions and resets
 
     def windows_at_risk(self, now_ms: int) -> list[WindowsAtRisk]:
-        """Returns the window stores from whose changelogs the log may, by its clock, delete records that are still
-        needed. Reports each of these stores. Raises LogError.
+        """Returns the window stores whose changelogs may lose needed records, because the log deletes records by its
+        clock. Reports each of these stores. Raises LogError.
         """
         found = self.runtime.collector.windows_at_risk(now_ms)
         for risk in found:
@@ -345,17 +350,18 @@ class StreamTask(Task):
         return found
 
     def update_input_partitions(self, partitions: frozenset[TopicPartition]) -> None:
-        """Read these partitions from `complete_restoration` on. Raises StreamsRuntimeError for a change in RUNNING."""
+        """Read these partitions after the next `complete_restoration`. Raises StreamsRuntimeError for other partitions
+        in RUNNING.
+        """
         if self.state is TaskState.RUNNING and partitions != self.input_partitions:
             raise self._illegal("get other input partitions")
         self._buffer.set_partitions(partitions)
         super().update_input_partitions(partitions)
 
     def reset_offsets(self, out_of_range: Mapping[TopicPartition, int]) -> None:
-        """After OffsetOutOfRange, continue as auto.offset.reset says, and report the skipped offsets.
-
-        `out_of_range`: by partition, the position at which the log has no record; partitions of other tasks are
-        ignored. Raises LogTimeout, and StreamsRuntimeError if auto.offset.reset is `none`.
+        """After OffsetOutOfRange, continue at the offsets that auto.offset.reset selects, and report the skipped
+        offsets. `out_of_range`: for each partition, the position at which the log has no record. Partitions of other
+        tasks are ignored. Raises LogTimeout, and StreamsRuntimeError if auto.offset.reset is `none`.
         """
         own = {p: position for p, position in out_of_range.items() if p in self.input_partitions}
         if own:

@@ -1,14 +1,13 @@
-"""The base class of active tasks and standbys: their states, the lock of their directory, and task.timeout.ms.
+"""The base class of active tasks and standbys, with their states, the lock of their directory, and task.timeout.ms.
 
     CREATED -> RESTORING -> RUNNING -> SUSPENDED -> CLOSED        (a standby is RUNNING as soon as it is initialised)
 
-From each state except CLOSED a task may go to SUSPENDED, and from there to CLOSED. A task that was suspended before it
-was initialised goes back to CREATED, because its stores are not open. A closed task that was corrupt is revived: it is
-CREATED again. The error for an illegal transition names the last twenty states.
+From each state except CLOSED a task may go to SUSPENDED. From SUSPENDED a task may go to CLOSED. A task that was
+suspended before it was initialised goes back to CREATED, because its stores are not open. A corrupt task is revived
+after its close: the task is CREATED again. The error for an illegal transition names the last twenty states.
 
-A task that never had the lock of its directory does not touch the files in it. A task that takes over the state of a
-recycled task has the lock from the beginning, and the stores are open. Source: `Task`, `AbstractTask`,
-`StateManagerUtil`.
+A task that never had the lock of its directory does not touch the directory's files. A task that is made from a
+recycled task has the lock and open stores from the beginning. Source: `Task`, `AbstractTask`, `StateManagerUtil`.
 """
 
 import logging
@@ -42,7 +41,7 @@ class Task(ABC):
     The public methods of a task are the steps from one state to the next, and the steps of a commit.
 
     `state_manager`: a new state manager for a task of this type, or the result of `recycle_state` of a task of the
-    other type, whose stores are open. The changelog reader passes the records of a restore to the state manager.
+    other type, with open stores. The changelog reader passes the records of a restore to the state manager.
     """
 
     type: TaskType
@@ -56,7 +55,7 @@ class Task(ABC):
         self.input_partitions = input_partitions
         self._history = deque([self.state], maxlen=_HISTORY_LENGTH)
         self._deadline = TaskDeadline(self.id, task_timeout_ms)
-        # A recycled state manager still has the type of the task that gave it away, and holds the directory's lock.
+        # A recycled state manager still has the type of the recycled task, and holds the directory's lock.
         self._holds_state = state_manager.task_type is not self.type
         self._is_open = False  # True after `_open_state`: the stores are open for this task, the checkpoint was read
 
@@ -69,7 +68,7 @@ class Task(ABC):
 
     @property
     def stores(self) -> Mapping[str, StateStore]:
-        """The open stores, by name. Queries read them."""
+        """The open stores, by name. Queries read these stores."""
         return self.state_manager.stores
 
     # --- states
@@ -95,7 +94,7 @@ class Task(ABC):
     def close_clean(self) -> None:
         """Close a task that is SUSPENDED and committed: write a checkpoint, close the stores, unlock the directory.
 
-        Raises ProcessorStateError; the task is still SUSPENDED then, and has to be closed dirty.
+        Raises ProcessorStateError. After an error the task is still SUSPENDED, and has to be closed dirty.
         """
         if self.state is TaskState.CLOSED:
             return
@@ -107,8 +106,8 @@ class Task(ABC):
         self._close()
 
     def close_dirty(self) -> None:
-        """Close the task after an error, without committing. Never raises. Under exactly-once, deletes the state on
-        disk.
+        """Close the task after an error, without committing. Never raises. Under exactly-once, also deletes the state
+        on disk.
         """
         if self.state is TaskState.CLOSED:
             return
@@ -121,7 +120,7 @@ class Task(ABC):
         self._try("unlock its directory", self._close)
 
     def recycle_state(self) -> StateManager:
-        """Close a SUSPENDED, committed task, but leave its stores open and its directory locked. Returns the state
+        """Close a SUSPENDED and committed task, but leave its stores open and its directory locked. Returns the state
         manager of the task, for a task of the other type.
         """
         self._expect("be recycled", TaskState.SUSPENDED)
@@ -131,7 +130,7 @@ class Task(ABC):
         return self.state_manager
 
     def revive(self) -> None:
-        """Make a CLOSED task CREATED again, after corruption."""
+        """Make a CLOSED task CREATED again, so that the thread restarts the task."""
         self._expect("be revived", TaskState.CLOSED)
         self.clear_task_timeout()
         self._become(TaskState.CREATED)
@@ -143,17 +142,17 @@ class Task(ABC):
 
     @abstractmethod
     def prepare_commit(self) -> Mapping[TopicPartition, int]:
-        """Returns the input offsets to commit, empty if there are none. On return, the producer has every record of the
+        """Returns the input offsets to commit, which may be empty. On return, the producer has every record of the
         task.
         """
 
     @abstractmethod
     def post_commit(self, *, enforce_checkpoint: bool) -> None:
-        """Called after a commit: write a checkpoint, by the rules of the processing guarantee (see `StateManager`)."""
+        """Write a checkpoint after a commit, by the rules of the processing guarantee (see `StateManager`)."""
 
     def changelog_offsets(self) -> Mapping[TopicPartition, int]:
-        """Returns the offsets to report to the leader: the next offset of each changelog, or LATEST_OFFSET for a
-        running active task.
+        """Returns the changelog offsets to report to the leader. For a running active task, each offset is
+        LATEST_OFFSET. For other tasks, each offset is the next offset to apply.
         """
         return self.state_manager.changelog_offsets()
 
@@ -174,11 +173,11 @@ class Task(ABC):
     # --- for the subclasses
 
     def _before_clean_end(self) -> None:
-        """Prepare for a clean close or for recycling. Raises if the task has to be closed dirty instead."""
+        """Prepare for a clean close or for recycling. Raises an error if the task has to be closed dirty instead."""
         return
 
     def _drop_work(self) -> None:
-        """Forget work that was not committed, before a dirty close, so that no later commit contains it."""
+        """Forget uncommitted work before a dirty close, so that no later commit contains this work."""
         return
 
     def _become(self, state: TaskState) -> None:
@@ -189,7 +188,9 @@ class Task(ABC):
         self._history.append(state)
 
     def _expect(self, doing: str, *states: TaskState) -> None:
-        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the step, such as `be closed`."""
+        """Raises StreamsRuntimeError unless the state is one of `states`. `doing`: the step in messages, such as "be
+        closed".
+        """
         if self.state not in states:
             raise self._illegal(doing)
 
@@ -211,9 +212,9 @@ class Task(ABC):
         expired: Callable[[str], None] = ignore_expired,
         cache: TaskCache | None = None,
     ) -> None:
-        """Open the stores and read the checkpoint. `changes`: sends the changes of logged stores, None in a standby;
-        `clock`: the time of the current record; `expired`: called for each change that a store drops because it is too
-        old; `cache`: None for no record cache.
+        """Open the stores and read the checkpoint. `changes`: sends the changes of logged stores; None in a standby.
+        `clock`: has the time of the current record. `expired`: called for each change that a store drops because the
+        change is too old. `cache`: None for no record cache.
 
         Raises TaskCorrupted, ProcessorStateError.
         """
@@ -228,8 +229,8 @@ class Task(ABC):
         self._is_open = True
 
     def _close(self) -> None:
-        """Become CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError; the task is CLOSED even
-        then.
+        """Become CLOSED, and unlock the directory for other tasks. Raises ProcessorStateError. The task is CLOSED even
+        after an error.
         """
         holds_state, self._holds_state, self._is_open = self._holds_state, False, False
         try:
@@ -248,7 +249,8 @@ class Task(ABC):
 class TaskDeadline:
     """Raises TaskTimeout when one operation of a task has failed for longer than task.timeout.ms.
 
-    The first failure starts the period, and a success ends it. `operation`: follows "could not" in the message.
+    The first failure starts the period, and a success ends it. `operation`: the action that follows "could not" in the
+    message.
     Source: `AbstractTask.maybeInitTaskTimeoutOrThrow`.
     """
 
@@ -277,8 +279,8 @@ class TaskDeadline:
 class TaskDeadlines:
     """Deadlines of several tasks.
 
-    Each operation of a task has its own deadline: a task that can read one of its changelogs is still late when the
-    topic of another changelog is missing.
+    Each operation of a task has its own deadline. For example, success in reading one changelog does not end the period
+    for the missing topic of another changelog.
     """
 
     def __init__(self, timeout_ms: int, clock: Clock) -> None:
@@ -287,7 +289,7 @@ class TaskDeadlines:
         self._deadlines: dict[tuple[TaskId, str], TaskDeadline] = {}
 
     def failed(self, task_id: TaskId, operation: str, cause: Exception) -> None:
-        """Note that the operation of the task failed. Raises as `TaskDeadline.failed` does."""
+        """Note that the operation of the task failed. Raises the errors of `TaskDeadline.failed`."""
         deadline = self._deadlines.get((task_id, operation))
         if deadline is None:
             deadline = self._deadlines[task_id, operation] = TaskDeadline(task_id, self._timeout_ms, operation)
@@ -305,11 +307,12 @@ class TaskDeadlines:
 def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
     """Raise the most severe error of tasks that failed in the same step. Does nothing if there are no errors.
 
-    The order, most severe first: any other error, which ends the thread; TaskMigrated, with which the thread loses all
-    tasks anyway; all TaskCorrupted, as one error. Source: `TaskManager.maybeThrowTaskExceptions`.
+    An error other than TaskMigrated and TaskCorrupted is most severe, because it ends the thread. TaskMigrated is more
+    severe than TaskCorrupted, because the thread loses all active tasks. Several TaskCorrupted are raised as one error.
+    Source: `TaskManager.maybeThrowTaskExceptions`.
     """
     corrupted: set[TaskId] = set()
-    reasons: dict[str, None] = {}  # a dict serves as an ordered set that has each reason once
+    reasons: dict[str, None] = {}  # a dict without values is an ordered set
     migrated: TaskMigrated | None = None
     fatal: Exception | None = None
     for task, error in errors.items():
@@ -329,8 +332,8 @@ def raise_most_severe(errors: Mapping[TaskId, Exception]) -> None:
 
 
 def with_task(error: Exception, task: TaskId) -> Exception:
-    """Returns an error that names the task. An error of the runtime gets the task's id and is returned itself; any
-    other error becomes the cause of a new StreamsRuntimeError.
+    """Returns an error with the id of the task. Adds the task's id to an error of the runtime, and returns this error.
+    Any other error becomes the cause of a new StreamsRuntimeError.
     """
     if isinstance(error, StreamsRuntimeError):
         if error.task_id is None:

@@ -1,4 +1,4 @@
-"""The changelogs of a changelog reader: the progress of each, and their offsets in the log.
+"""Tracks the progress of each changelog of a changelog reader, and looks up its offsets in the log.
 
 Source: `StoreChangelogReader.ChangelogMetadata`, `endOffsetForChangelogs`, `committedOffsetForChangelogs`.
 """
@@ -19,16 +19,16 @@ from streams_runtime.tasks.state_manager import StateManager
 class ChangelogMetadata:
     """The progress of one changelog.
 
-    `end`: records from this offset on are not applied. For an active task `end` is the end of the restore; for a
-    standby whose changelog is a source topic, it is the limit; for other standbys it is None. `log_end`: the end offset
-    of the log at the last lookup, None before the first lookup.
+    `end`: the first offset whose record is not applied. For an active task, `end` is the end of the restore. For a
+    standby whose changelog is a source topic, `end` is the limit. For other standbys, `end` is None. `log_end`: the end
+    offset of the log at the last lookup; None before the first lookup.
 
-    `may_be_window_changelog`: True if the next records have to be checked, because the changelog of a key-value store
-    is read from the beginning.
+    `may_be_window_changelog`: True if the next records have to be checked for windows, because a key-value store is
+    restored from the beginning.
 
-    `buffered`: the records from `end` on that were read and not applied, in order. `restored`: the number of records
-    applied since the changelog was registered. `retry_at_ms`: the offsets are not looked up before this time
-    (monotonic).
+    `buffered`: the records from offset `end` on, in order, which were read but not applied. `restored`: the number of
+    records applied since the changelog was registered. `retry_at_ms`: the time (monotonic) before which the offsets are
+    not looked up.
     """
 
     def __init__(self, partition: TopicPartition, state_manager: StateManager) -> None:
@@ -52,15 +52,13 @@ class ChangelogMetadata:
 
     @property
     def next_offset(self) -> int | None:
-        """The offset after the last applied record; None if no record is known to be applied."""
+        """The offset after the last applied record; None if no applied record is known."""
         applied = self.state_manager.metadata(self.partition).offset
         return None if applied is None else applied + 1
 
     def start(self, begin: int | None, log_end: int, committed: int | None) -> int:
-        """Set the end. Returns the offset to read from.
-
-        `begin`: the first offset of the log, needed if no record is applied. `committed`: for a source topic, the
-        group's committed offset; None for other changelogs.
+        """Set `end`. Returns the offset to read from. `begin`: the first offset of the log, which is used if no applied
+        record is known. `committed`: the group's committed offset of a source topic; None for other changelogs.
         """
         if self.is_active:
             self.end = log_end if committed is None else min(log_end, committed)
@@ -75,11 +73,13 @@ class ChangelogMetadata:
         return begin or 0
 
     def move_limit(self, committed: int) -> None:
-        """Set the limit to this offset. The limit never moves back, because applied records stay applied."""
+        """Set the limit to this offset. A lower offset than the present limit is ignored, because applied records stay
+        applied.
+        """
         self.end = committed if self.end is None else max(self.end, committed)
 
     def split(self, batch: RecordBatch) -> tuple[RecordBatch | None, RecordBatch | None]:
-        """Split the batch into the records before the end and the records from the end on."""
+        """Split the batch into the records before offset `end` and the other records."""
         end = self.end
         if end is None or batch.offsets[-1] < end:
             return batch, None
@@ -90,9 +90,8 @@ class ChangelogMetadata:
 
 
 def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
-    """Returns the batch without records that have no key; None if no record is left.
-
-    Records without a key are in no store. Only a source topic that is used as changelog can have records without a key.
+    """Returns the batch without records that have no key. Returns None if no record is left. Stores ignore records
+    without a key. Only a source topic that is used as changelog can have records without a key.
     Source: `StoreChangelogReader.bufferChangelogRecords`.
     """
     if None not in batch.keys:
@@ -103,8 +102,8 @@ def records_with_keys(batch: RecordBatch) -> RecordBatch | None:
 class ChangelogOffsets(NamedTuple):
     """The offsets of one changelog in the log.
 
-    `begin`: the first offset of the log; None if it is not needed. `committed`: the group's committed offset of a
-    source topic, 0 if there is none; None for other changelogs.
+    `begin`: the first offset of the log; None if this offset is not needed. `committed`: the group's committed offset
+    of a source topic, 0 without a commit; None for other changelogs.
     """
 
     begin: int | None
@@ -115,15 +114,16 @@ class ChangelogOffsets(NamedTuple):
 class ChangelogOffsetLookup:
     """Looks up the offsets of changelogs in the log.
 
-    - One call of the log looks up all changelogs. If a topic is missing, the changelogs of each task are looked up in a
-      separate call, so that one task does not hold up the others.
+    - One call of the log looks up all changelogs. If a topic is missing, a separate call looks up the changelogs of
+      each task, so that one task does not hold up the other tasks.
     - The result for a task has the offsets of all its changelogs, or an error after which the reader may try again.
     - End offsets are high watermarks, under exactly-once as well (KAFKA-10167). A transaction may reach the changelog a
-      moment after its commit was acknowledged; a restore that ended at the last stable offset would miss its records.
-      A restore up to the high watermark does not wait for long, because the task's claim of its input partitions makes
-      open transactions on these partitions end soon.
+      moment after its commit was acknowledged. A restore that ended at the last stable offset would miss the records of
+      this transaction.
+      A restore up to the high watermark does not wait for long. The reason is that the task's claim ends open
+      transactions of the previous owner soon.
 
-    Differs from Kafka: the end offsets of standbys are looked up too, to know their lags and whether the topics exist.
+    Differs from Kafka: the end offsets of standbys are looked up too, to compute their lags and to find missing topics.
     """
 
     def __init__(self, log: Log, group_id: str) -> None:
@@ -133,7 +133,7 @@ class ChangelogOffsetLookup:
     def look_up(
         self, changelogs: Sequence[ChangelogMetadata]
     ) -> tuple[dict[TopicPartition, ChangelogOffsets], dict[TaskId, LogError]]:
-        """Returns the offsets that were found, and by task the errors of the tasks for which an offset is missing."""
+        """Returns the offsets that were found, and the error of each task that lacks an offset."""
         try:
             return self._offsets(changelogs), {}
         except LogTimeout as error:
@@ -146,12 +146,14 @@ class ChangelogOffsetLookup:
         return self._log.end_offsets(partitions, IsolationLevel.READ_UNCOMMITTED)
 
     def committed_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """Returns the group's committed offsets, 0 for partitions without one. Raises LogTimeout."""
+        """Returns the group's committed offsets, 0 for partitions without a committed offset. Raises LogTimeout."""
         committed = self._log.committed_offsets(self._group_id, partitions)
         return {each: committed[each].offset if each in committed else 0 for each in partitions}
 
     def deletes_by_time(self, topic: str) -> bool:
-        """True if `cleanup.policy` of the topic has delete; False if the policy is not known. Raises LogTimeout."""
+        """True if `cleanup.policy` of the topic contains `delete`. False if the policy is not known. Raises
+        LogTimeout.
+        """
         description = self._log.topics().get(topic)
         return description is not None and "delete" in description.configs.get(CLEANUP_POLICY, "").split(",")
 

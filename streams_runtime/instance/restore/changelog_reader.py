@@ -1,31 +1,32 @@
-"""Reads changelogs into stores: it restores the active tasks of a thread and keeps its standbys up to date.
+"""Reads changelogs into stores, to restore the active tasks of a thread and to keep its standbys up to date.
 
 Rules:
-- A changelog is registered, then restoring, then completed. The changelog of a standby stays restoring.
-- When the restore of an active task starts, the end of the restore is set to the high watermark of each changelog, and
-  does not change later. Under exactly-once the end is the high watermark as well, although only committed records are
-  applied. If the changelog is a source topic and the group's committed offset is lower than the high watermark, the
-  restore ends at the committed offset.
-- Reading starts after the last applied record, or at the beginning. The reader passes whole batches of columns to the
-  store, without the records from the end on.
-- The progress of a store is the consumer's position, not the last applied record: a log may end in a gap that
-  retention, compaction or a transaction marker left, or may have no record at all. So a changelog is complete when the
-  position has reached the end. The state manager gets the positions, and the thread reports their sum as the task's
-  offset sum (KAFKA-14302).
+- The changelog of an active task is registered, then restoring, then completed. The changelog of a standby stays
+  restoring.
+- The restore of an active task ends at the high watermark that each changelog has when the restore starts. Under
+  exactly-once, the restore also ends at the high watermark, although only committed records are applied. If the
+  changelog is a source topic and the group's committed offset is lower than the high watermark, the restore ends at the
+  committed offset.
+- Reading starts after the last applied record, or at the beginning. The reader passes batches of columns to the store.
+  The reader leaves out records from the end of the restore on.
+- The progress of a store is the consumer's position and not the last applied record. The last record is not enough,
+  because a log may be empty, or may end in a gap that retention, compaction or a transaction marker left. So a
+  changelog is complete when the position has reached the end of the restore. The state manager gets the positions, and
+  the thread reports their sum as the task's offset sum (KAFKA-14302).
 - The reader reads standbys only while no active task of the thread restores. A standby whose changelog is a source
-  topic stops at its limit, the committed offset. The reader keeps the records that it has read beyond the limit, and
-  pauses the partition, until the limit moves.
-- A key-value store is not restored from a topic that was the changelog of a window store. The reader recognises such a
-  topic if its cleanup.policy has delete and its keys end with the start of a window. The keys alone are not enough,
-  because the keys of a key-value store may end with such bytes as well.
-- If the position of a changelog is out of range, its task is corrupt; other tasks are not affected. After time-outs and
-  for missing topics, the reader tries again until the task's task.timeout.ms has passed.
-- While other tasks of the thread process records, a pass is limited in records and time and never waits. If no other
-  task processes records, a pass may wait poll.ms for data.
+  topic stops at its limit, the committed offset. Until the limit moves, the reader keeps the records that it has read
+  beyond the limit, and pauses the partition.
+- A key-value store is not restored from a topic that was the changelog of a window store. The reader takes a topic for
+  the changelog of a window store if its cleanup.policy contains `delete` and its keys end with the start of a window.
+  The keys alone are not enough, because the keys of a key-value store may also end with the bytes of a time.
+- If the position of a changelog is out of range, the changelog's task is corrupt. Other tasks are not affected. After
+  time-outs and for missing topics, the reader tries again until the task's task.timeout.ms has passed.
+- While other tasks of the thread process records, a pass has a limit of records and of time, and never waits. If no
+  other task processes records, a pass may wait poll.ms for data.
 
 Source: `StoreChangelogReader`. Differs from Kafka: the reader runs on the stream thread and not on a thread of its own,
-so passes are limited. If state is ahead of the end of the log, the task is corrupt; Kafka would take the restore as
-complete. A limit that moves back is ignored; in Kafka such a limit ends the thread.
+so passes are limited. If state is ahead of the end of the log, the task is corrupt, where Kafka would regard the
+restore as complete. A committed offset below the present limit is ignored, where Kafka would end the thread.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -60,11 +61,11 @@ _LIMIT = "look up the committed offsets that limit its standby"
 
 
 class ChangelogReader:
-    """Reads the changelogs of one stream thread, which alone uses the reader.
+    """Reads the changelogs of one stream thread. No other thread uses the reader.
 
     `consumer`: a consumer that only the reader uses, opened with `configs.isolation_level`. `group_id`: the group under
-    which the application commits. `updates_standbys`: True if the reader reads the changelogs of standbys, False if it
-    reads the changelogs of active tasks.
+    which the application commits. `updates_standbys`: True if the reader reads the changelogs of standbys, False if the
+    reader reads those of active tasks.
     """
 
     def __init__(
@@ -99,7 +100,7 @@ class ChangelogReader:
     # --- registered changelogs
 
     def register(self, partition: TopicPartition, state: StateManager) -> None:
-        """Add a changelog of an initialised task to the changelogs to read. Raises IllegalStateError, KeyError."""
+        """Read this changelog of an initialised task from now on. Raises IllegalStateError, KeyError."""
         if partition in self._changelogs:
             raise IllegalStateError(f"changelog {partition} is registered already, by {self._changelogs[partition]}")
         changelog = ChangelogMetadata(partition, state)
@@ -108,7 +109,9 @@ class ChangelogReader:
             self.enforce_restore_active()
 
     def unregister(self, partitions: Iterable[TopicPartition]) -> None:
-        """Stop reading these changelogs. Ignores unknown partitions. Raises RestoreListenerFailed at the end."""
+        """Stop reading these changelogs. Ignores unknown partitions. Raises RestoreListenerFailed after all listeners
+        were called.
+        """
         removed = [self._changelogs.pop(each) for each in frozenset(partitions) if each in self._changelogs]
         suspended: list[ChangelogMetadata] = []
         if not removed:
@@ -132,7 +135,7 @@ class ChangelogReader:
             raise failure
 
     def clear(self) -> None:
-        """Stop reading every changelog, as `unregister` does."""
+        """Unregister every changelog."""
         self.unregister(tuple(self._changelogs))
 
     def is_empty(self) -> bool:
@@ -141,15 +144,15 @@ class ChangelogReader:
     # --- active tasks first, then standbys
 
     def enforce_restore_active(self) -> None:
-        """Pause the standbys: active tasks are restored first. Idempotent. `register` of an active task calls this
-        method.
+        """Pause the standbys, because active tasks are restored first. Idempotent. `register` of an active task calls
+        this method.
         """
         if self.updates_standbys:
             self.updates_standbys = False
             self._consumer.read_only(frozenset())
 
     def transit_to_update_standby(self) -> None:
-        """Continue with the standbys, because all active tasks are restored. Idempotent.
+        """Read the changelogs of standbys, because all active tasks are restored. Idempotent.
 
         Raises IllegalStateError while an active task is not restored.
         """
@@ -165,29 +168,27 @@ class ChangelogReader:
         return self._changelogs.keys() - self._registered.keys() - self._restoring.keys()
 
     def restored_records(self, partition: TopicPartition) -> int:
-        """The number of records applied since the changelog was registered; 0 if it is not registered."""
+        """Returns the number of records applied since the changelog was registered, 0 for an unknown changelog."""
         changelog = self._changelogs.get(partition)
         return 0 if changelog is None else changelog.restored
 
     def positions(self) -> Mapping[TopicPartition, int]:
-        """The next offset to apply of each changelog that is restoring."""
+        """Returns the next offset to apply of each changelog that is restoring."""
         return {partition: self._position(each) for partition, each in self._restoring.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """The number of remaining offsets of each changelog that is restoring.
-
-        Offsets are counted up to the end of the restore for an active task, and up to the end of the log for a standby.
-        The end of the log is looked up once a second.
+        """Returns the number of remaining offsets of each changelog that is restoring. For an active task, offsets are
+        counted up to the end of the restore. For a standby, offsets are counted up to the end of the log. The end of
+        the log is looked up once a second.
         """
         return {each.partition: lag for each, lag in self._lags()}
 
     # --- a pass
 
     def restore(self, tasks: Mapping[TaskId, Task], *, others_run: bool) -> int:
-        """Read and apply records of the changelogs of `tasks`. Returns the number of records applied.
-
-        `others_run`: True if other tasks of this thread process records; then the pass is short and does not wait.
-        Raises TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
+        """Read and apply records of the changelogs of `tasks`. Returns the number of applied records. `others_run`:
+        True if other tasks of this thread process records, so that the pass has to be short and must not wait. Raises
+        TaskCorrupted, TaskTimeout, RestoreListenerFailed, ProcessorStateError, LogError.
         """
         unfinished = len(self._registered) + len(self._restoring)
         if not unfinished:
@@ -268,7 +269,7 @@ class ChangelogReader:
         return count
 
     def _refuse_window_changelog(self, changelog: ChangelogMetadata, batch: RecordBatch) -> None:
-        """Raises ChangelogOfAnotherKind if these first records are of a window store. Raises LogTimeout."""
+        """Raises ChangelogOfAnotherKind if the batch has records of a window store. Raises LogTimeout."""
         for key, timestamp_ms in zip(batch.keys, batch.timestamps_ms, strict=True):
             if key is not None and may_be_window_record(key, timestamp_ms):
                 if self._lookup.deletes_by_time(changelog.partition.topic):
@@ -308,9 +309,7 @@ class ChangelogReader:
             self._deadlines.failed(task_id, _LOOK_UP, error)
 
     def _start(self, changelogs: list[tuple[ChangelogMetadata, ChangelogOffsets]]) -> None:
-        """Start the changelogs of tasks that are not corrupt. After the start of the other changelogs, raise
-        TaskCorrupted for the corrupt tasks.
-        """
+        """Start the changelogs of tasks that are not corrupt, then raise TaskCorrupted for the corrupt tasks."""
         corrupt = {
             each.task_id
             for each, offsets in changelogs
@@ -336,8 +335,8 @@ class ChangelogReader:
     # --- standbys: limits and lags
 
     def _move_limits(self, tasks: Mapping[TaskId, Task]) -> int:
-        """Once per commit interval, look up the limits of standbys that have buffered records, and apply the records
-        below the limits. Returns the number of records applied.
+        """Look up the limits of standbys that have buffered records, and apply the records below the limits. Does
+        nothing until the commit interval has passed since the last lookup. Returns the number of records applied.
         """
         now_ms = self._clock.monotonic_ms()
         if not self.updates_standbys or now_ms - self._limits_moved_at_ms < self._limit_interval_ms:
@@ -381,7 +380,7 @@ class ChangelogReader:
         try:
             ends = self._lookup.end_offsets([each.partition for each in standbys])
         except LogError:
-            return  # the known ends of the log stay until the next lookup succeeds; only lags depend on them
+            return  # the old ends of the log are good enough for lags until the next lookup succeeds
         for changelog in standbys:
             if changelog.partition in ends:
                 changelog.log_end = ends[changelog.partition]
@@ -399,7 +398,9 @@ class ChangelogReader:
         return changelog.buffered[0].offsets[0] if changelog.buffered else self._consumer.position(changelog.partition)
 
     def _report_positions(self) -> None:
-        """Pass the positions to the state managers, for active tasks at most the end: later records are not applied."""
+        """Pass the positions to the state managers. The position of an active task is at most `end`, because later
+        records are not applied.
+        """
         for partition, changelog in self._restoring.items():
             position = self._position(changelog)
             if changelog.is_active and changelog.end is not None:

@@ -1,8 +1,8 @@
-"""Shows the progress of restoring: as bars on a terminal, otherwise as lines every few seconds.
+"""Shows the progress of restores, on a terminal as bars, and elsewhere as lines every few seconds.
 
-Rule: the remaining work is counted in offsets, because the number of records between two offsets is not known;
-`records` are the applied records. All threads of an instance share one progress display. Kafka has no counterpart; it
-logs a line every ten seconds.
+Rule: the remaining work is counted in offsets, because the number of records between two offsets is not known.
+`records` counts the applied records. All threads of an instance share one progress display. Kafka has no such display,
+but logs a line every ten seconds.
 """
 
 import threading
@@ -23,10 +23,10 @@ _BARS_MS = 100
 
 
 class ProgressRow(NamedTuple):
-    """One row of the display, of one task or of one changelog.
+    """One row of the display, for one task or for one changelog.
 
-    `total`, `remaining`: numbers of offsets. `records`: the number of records applied so far. `per_s`: records per
-    second, over the last seconds.
+    `total`, `remaining`: numbers of offsets. `records`: the number of records applied so far. `per_s`: the applied
+    records per second, over the last seconds.
     """
 
     label: str
@@ -42,7 +42,9 @@ class ProgressRow(NamedTuple):
 
     @property
     def time_left(self) -> str:
-        """The expected remaining time as `h:mm:ss`, rounded up; `-:--:--` if no records were applied lately."""
+        """The expected remaining time as `h:mm:ss`, rounded up. The text is `-:--:--` if no records were applied
+        lately.
+        """
         if self.finished or self.remaining == 0:
             return "0:00:00"
         if self.per_s <= 0:
@@ -52,7 +54,7 @@ class ProgressRow(NamedTuple):
 
 
 class BarsView:
-    """Shows a bar for each row and a bar for the total, redrawn in place while a restore is running."""
+    """Shows a bar for each row and a bar for the total, and redraws the bars in place while a restore is running."""
 
     def __init__(self, console: Console, clock: Clock) -> None:
         self._console = console
@@ -99,7 +101,8 @@ class BarsView:
             console=self._console,
             refresh_per_second=4,
         )
-        with suppress(LiveError):  # another live display may use this terminal; a restore must not fail for this reason
+        # another live display may use this terminal, and a restore must not fail because of the display
+        with suppress(LiveError):
             progress.start()
         return progress
 
@@ -145,7 +148,7 @@ class LinesView:
 
 
 def tasks_of_changelogs(topology: GroupTopology) -> Callable[[TopicPartition], TaskId | None]:
-    """Returns a function from a changelog partition to its task. The function returns None for other topics."""
+    """Returns a function that returns the task of a changelog partition, or None for a partition of another topic."""
     subtopologies = {
         topic: subtopology.id
         for subtopology in topology.subtopologies
@@ -167,7 +170,9 @@ class _Changelog(NamedTuple):
 
 
 class _RowProgress:
-    """The progress of one row: of a task with all its changelogs, of a changelog without a known task, or the total."""
+    """The progress of one row. A row stands for a task with all its changelogs, for a changelog without a known task,
+    or for the total.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self.changelogs: dict[TopicPartition, _Changelog] = {}
@@ -204,8 +209,8 @@ class _RowProgress:
 class RestoreProgress:
     """A `RestoreListener` that shows the progress. Any thread may call `RestoreProgress`.
 
-    `task_of`: the function of `tasks_of_changelogs`; without it, there is a row for each changelog and not for each
-    task. `interval_ms`: the interval of the lines if the output is no terminal.
+    `task_of`: the result of `tasks_of_changelogs`. Without `task_of`, there is a row for each changelog and not for
+    each task. `interval_ms`: the interval between lines if the output is not a terminal.
     """
 
     def __init__(
@@ -265,7 +270,9 @@ class RestoreProgress:
             self._end()
 
     def _restoring(self, partition: TopicPartition) -> list[_RowProgress]:
-        """The row of the changelog and the total; empty if the changelog is not shown."""
+        """Returns the row of the changelog and the row of the total. Returns an empty list if the changelog is not
+        shown.
+        """
         if partition not in self._total.changelogs:
             return []
         return [self._rows[self._label(partition)], self._total]

@@ -1,12 +1,12 @@
-"""The consumer that reads changelogs, and the number of records that it asks for.
+"""Reads changelogs with a consumer, and adapts the number of records that a poll asks for.
 
 Rules:
-- Every changelog whose restore has started is assigned, and paused unless it is to be read now.
+- Every changelog whose restore has started is assigned. Changelogs that are not read now are paused.
 - Records that could not be applied are read again.
 - Under exactly-once, the consumer returns only committed records. A restore ends at the high watermark, so the
   consumer's position has to move past transaction markers and past aborted records.
-- A poll, with the work on its records, should take only a part of a pass. So a pass ends in time even if records are
-  large, and only a few records are in memory at once. Within this limit, a poll asks for as many records as possible.
+- A poll asks for as many records as can be polled and applied in a part of a pass. So a pass ends in time even if
+  records are large, and only a few records are in memory at once.
 
 Source: the `restoreConsumer` of `StoreChangelogReader`, `StreamsConfig.getRestoreConsumerConfigs`. Differs from Kafka:
 Kafka limits fetches in bytes, and restores on separate threads.
@@ -64,10 +64,9 @@ class RestoreConsumer:
         return position
 
     def poll(self, timeout_ms: int, max_records: int, take: Callable[[RecordBatch], int]) -> tuple[int, int]:
-        """Poll, and call `take` with each batch; `take` returns the number of records that it applied.
-
-        Returns the number of records read and the number of records applied. If `take` raises, the next poll returns
-        the batches from the failed one on again. Raises the errors of `Consumer.poll`.
+        """Poll, and call `take` with each batch. `take` returns the number of records that it applied. Returns the
+        number of read records and the number of applied records. If `take` raises an error, the next poll returns the
+        failed batch and all later batches again. Raises the errors of `Consumer.poll`.
         """
         batches = self._consumer.poll(timeout_ms, max_records)
         read = applied = taken = 0
@@ -83,9 +82,8 @@ class RestoreConsumer:
 
 
 class PollSize:
-    """Adapts the number of records that one poll asks for (`records`).
-
-    `largest`: the upper limit of the number of records that a poll asks for. `pass_ms`: the time limit of a pass.
+    """Adapts `records`, the number of records that one poll asks for. `largest`: the upper limit of `records`.
+    `pass_ms`: the time limit of a pass.
     """
 
     __slots__ = ("_largest", "_pass_ms", "records")
@@ -96,9 +94,10 @@ class PollSize:
         self.records = min(_FIRST_POLL, largest)
 
     def adapt(self, asked: int, given: int, took_ms: int) -> None:
-        """Adapt `records` to a poll for `asked` records, which returned `given` records.
+        """Adapt `records` to the last poll. `asked`: the number of records that the poll asked for. `given`: the number
+        of records that the poll returned.
 
-        `took_ms`: the time of the poll and of applying its records.
+        `took_ms`: the time that it took to poll and apply the records.
         """
         if took_ms * _POLLS_A_PASS > self._pass_ms * 2:
             if given * 2 >= asked:

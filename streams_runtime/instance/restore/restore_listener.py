@@ -1,7 +1,8 @@
-"""The callbacks about the restore of active tasks, for each changelog. The changelogs of standbys cause no callbacks.
+"""The callbacks about the restores of active tasks. Each callback is about one changelog. The changelogs of standbys
+cause no callbacks.
 
-Rule: for each changelog that is restored, `on_restore_start` is called first, then `on_batch_restored`, and at last
-either `on_restore_end` or `on_restore_suspended`. An error of a listener is raised as RestoreListenerFailed. Source:
+Rule: each restore of a changelog begins with `on_restore_start`, continues with any number of `on_batch_restored`, and
+ends with `on_restore_end` or `on_restore_suspended`. An error of a listener is raised as RestoreListenerFailed. Source:
 `StateRestoreListener`.
 """
 
@@ -13,10 +14,10 @@ from streams_runtime.common.errors import StreamsRuntimeError
 
 
 class RestoreListener(Protocol):
-    """The listener of an instance. Each stream thread of the instance calls the listener, and waits for the end of the
-    call.
+    """Gets the progress of restores. Each stream thread of the instance calls the listener, and waits for the end of
+    the call.
 
-    Offsets are offsets in the changelog.
+    All offsets are offsets of the changelog.
     """
 
     def on_restore_start(self, partition: TopicPartition, store: str, start: int, end: int) -> None:
@@ -25,13 +26,13 @@ class RestoreListener(Protocol):
         """
 
     def on_batch_restored(self, partition: TopicPartition, store: str, batch_end: int, count: int) -> None:
-        """`count` records were applied, the last one with offset `batch_end`."""
+        """`count` records were applied. The last of these records has the offset `batch_end`."""
 
     def on_restore_end(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The store is complete; `total` records were applied since the start."""
+        """The store is complete. `total` records were applied since the start of the restore."""
 
     def on_restore_suspended(self, partition: TopicPartition, store: str, total: int) -> None:
-        """The task left this thread, or failed, before its store was complete."""
+        """The task left this thread or failed before its store was complete."""
 
 
 class SilentRestoreListener:
@@ -44,7 +45,9 @@ class SilentRestoreListener:
 
 
 class RestoreListenerFailed(StreamsRuntimeError):
-    """A listener raised; its error is the `__cause__`. The message names listener, callback, store and changelog."""
+    """A listener raised an error, which is the `__cause__`. The message has the names of listener, callback, store and
+    changelog.
+    """
 
     def __init__(
         self, callback: Callable[..., None], task_id: TaskId, partition: TopicPartition, store: str, error: Exception

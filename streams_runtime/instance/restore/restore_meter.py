@@ -1,4 +1,4 @@
-"""Restore and standby progress of one thread as metrics: records applied, records left, rate and lag."""
+"""Metrics of the restores and standbys of one thread: applied records, remaining records, rate and lag."""
 
 from collections import deque
 from collections.abc import Iterable
@@ -32,7 +32,7 @@ class RestoreMeter:
         return self._reported_ms is None or self._clock.monotonic_ms() - self._reported_ms >= _REPORT_MS
 
     def report(self, lags: Iterable[tuple[ChangelogMetadata, int]]) -> None:
-        """Set the gauges. `lags`: every changelog that is read, with its number of remaining offsets."""
+        """Set the gauges. `lags`: the number of remaining offsets of every changelog that is read."""
         self._reported_ms = self._clock.monotonic_ms()
         remaining: dict[TaskId, int] = {}
         standby: dict[tuple[TaskId, str], int] = {}
@@ -48,7 +48,7 @@ class RestoreMeter:
 class RestoreRate:
     """Records per second over about the last ten seconds, for people who watch a restore.
 
-    Counts are kept for each quarter of a second, so that memory does not grow with the number of batches.
+    Stores one count for each quarter of a second, so that memory does not grow with the number of batches.
     """
 
     def __init__(self, clock: Clock) -> None:
@@ -69,7 +69,9 @@ class RestoreRate:
         self._steps.append((step, records))
 
     def per_second(self) -> float:
-        """Returns the rate; 0 before the first record, and if the window has no records."""
+        """Returns the rate. The rate is 0 before the first record, and if there was no record in the last ten
+        seconds.
+        """
         now_ms = self._clock.monotonic_ms()
         while self._steps and (self._steps[0][0] + 1) * _STEP_MS <= now_ms - _WINDOW_MS:
             self._steps.popleft()
